@@ -6,12 +6,8 @@ install they are in the checkout. Either way their folder goes first on `sys.pat
 shadow ours nor be overwritten.
 """
 
-import gc
-import importlib.util
 import os
 import sys
-from pathlib import Path
-from typing import NoReturn
 
 _OBJECTS_BETWEEN_COLLECTIONS = 50_000
 """Number of new objects after which Python searches for unreachable cycles; its default is 700.
@@ -22,33 +18,45 @@ All objects that a start loads stay alive, and repeated searches take a fifteent
 
 _BUG = 70
 """Exit code of a fault of rigtune itself, as in `probes/base/errors.py`."""
+_INTERRUPTED = 130
+"""Exit code after Ctrl-C, as in `probes/base/errors.py`."""
 
 
-def _packages_folder() -> Path:
+def _packages_folder() -> str:
+    import importlib.util
+    from pathlib import Path
+
     bundled = Path(__file__).resolve().parent / "_app"
     if bundled.is_dir():
-        return bundled
+        return str(bundled)
     spec = importlib.util.find_spec("assistant")
     if spec is None or spec.origin is None:
         raise ImportError("rigtune is installed without its packages; install it again")
-    return Path(spec.origin).resolve().parents[1]
+    return str(Path(spec.origin).resolve().parents[1])
 
 
-def main() -> NoReturn:
+def main() -> None:
     """Run the command line and end the process with its exit code.
 
     Python ends with 1 if it cannot load a module, but 1 is the code of a verdict here: "not fit to train".
+    Ctrl-C ends with one line also while the modules are loaded.
     """
     try:
+        import gc
+
         gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
         # PYTHONPATH serves a training job or a cluster: its modules (an older click, a random.py) must not
         # replace those of this program.
         named = os.environ.get("PYTHONPATH", "").split(os.pathsep)
         foreign = {os.path.abspath(folder) for folder in named if folder}  # noqa: PTH100 - keeps links
-        sys.path[:] = [str(_packages_folder()), *(folder for folder in sys.path if folder not in foreign)]
+        sys.path[:] = [_packages_folder(), *(folder for folder in sys.path if folder not in foreign)]
         from assistant.cli import main as end_with_command_line
 
         end_with_command_line()
+    except KeyboardInterrupt:
+        sys.stderr.write("rigtune: interrupted\n")
+        sys.stderr.flush()
+        os._exit(_INTERRUPTED)  # an orderly end runs code that a second Ctrl-C would interrupt
     except Exception as error:  # noqa: BLE001 - whatever it is, it is no verdict
         sys.excepthook(type(error), error, error.__traceback__)
         sys.exit(_report_no_verdict(type(error).__name__))
@@ -63,7 +71,7 @@ def _report_no_verdict(error: str) -> int:
     named = " ".join(sys.argv).replace("--exit-profile=", "--exit-profile ")
     if "--exit-profile npd" in named:
         return 2
-    if "--exit-profile nagios" not in named:
+    if "--exit-profile nagios" not in named and "--format=nagios" not in named.replace("mat nag", "mat=nag"):
         return _BUG
     sys.stdout.write(f"RIGTUNE UNKNOWN - {error}: rigtune cannot run; see its standard error\n")
     return 3

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import stat
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timezone
 from pathlib import Path
@@ -82,13 +83,16 @@ def refuse_unwritable(path: Path) -> None:
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
 
-def write_bytes(path: Path, data: bytes, mode: int = 0o644) -> None:
+def write_bytes(path: Path, data: bytes, mode: int = 0o644, *, for_others: bool = False) -> None:
     """Replace `path` by a complete file with `data`, or leave it unchanged. Raises OutputError.
 
-    A device or a pipe is written to directly.
+    A device or a pipe is written to directly. With `for_others`, the file gets `mode` whatever the umask is,
+    because another user's program reads it.
     """
     with writing(path, mode) as file:
         file.write(data)
+        if for_others and stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            os.fchmod(file.fileno(), mode)
 
 
 @contextlib.contextmanager

@@ -1,7 +1,7 @@
 """Draws every screen and dialog of the terminal UI for several machines at two sizes, to be looked at by eye.
 
     python -m tests.pictures FOLDER          SVG files, and PNG files where chromium is installed
-    python -m tests.pictures --readme FILE   the one picture of the README
+    python -m tests.pictures --readme FILE   the one picture of the README: the plan for a catalogue machine
 
 `faults` and `crowd` are scripted, the others go through the real use-cases; `here` measures, when torch is
 found. Chromium runs in a network namespace of its own, without any interface.
@@ -27,17 +27,12 @@ from textual.pilot import Pilot
 from assistant.tui.actions import SCREENS
 from assistant.tui.app import RigtuneApp
 from assistant.tui.services import Services
-from assistant.usecases.check import check_machine
-from assistant.usecases.events import Event, StageFinished
+from assistant.usecases.events import Event
 from assistant.usecases.explain import explain_logs
 from probes.base.record import to_json
-from probes.catalogue.hardware import load_catalogue
-from probes.judging.findings import Evidence
 from probes.sources.choose import open_source
 from probes.sources.stored import Recording
 from recipes.planning.plan import Decision
-from tests.support.check_case import pcie
-from tests.support.machines import h100_node, with_gpus, with_nics
 from tests.support.tui_machines import faulty_server, many_findings
 from tests.support.tui_plans import gpu_plan
 from tests.support.tui_services import ScriptedServices
@@ -73,15 +68,6 @@ def crowd(folder: Path) -> Services:
     facts = msgspec.structs.replace(faulty_server(16), hostname="a-very-long-host-name." * 6 + "example.org")
     plan = msgspec.structs.replace(plan, decisions=(decision, *plan.decisions), warnings=(LONG * 3,) * 3)
     return ScriptedServices(folder, facts=facts, verdict=many_findings(300), made_plan=plan)
-
-
-def example(folder: Path) -> Services:
-    """The server of the README: made-up facts with two faults, judged by the real checks."""
-    narrow = with_gpus(h100_node(hostname="node-17"), 5, pcie=pcie(8))
-    facts = with_nics(narrow, "mlx5_3", state="DOWN", physical_state="Polling")
-    *_, last = check_machine(Evidence(facts=facts, catalogue=load_catalogue()))
-    assert isinstance(last, StageFinished)
-    return ScriptedServices(folder, facts=facts, verdict=last.result)
 
 
 class WithLogs(ScriptedServices):
@@ -233,7 +219,8 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         if options.readme is not None:
-            options.readme.write_text(asyncio.run(draw_keys(example(Path(scratch)), (), (120, 42))))
+            services = MACHINES["dgx-h100"](Path(scratch))
+            options.readme.write_text(asyncio.run(draw_keys(services, ("5",), (120, 42))))
         if options.folder is None:
             return
         options.folder.mkdir(parents=True, exist_ok=True)

@@ -72,8 +72,19 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
 
+def _print_version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted and not context.resilient_parsing:
+        from assistant.formats.build import build_labels
+
+        click.echo("rigtune {version} (commit {commit})".format(**build_labels()))
+        context.exit()
+
+
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="rigtune", prog_name="rigtune")
+@click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version,
+    help="Print the version with its commit, and exit.",
+)  # fmt: skip
 def rigtune() -> None:
     """Look at a GPU server, measure it, and write the launch recipe with the evidence for every line.
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime
 import re
-import signal
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import FrameType
 
 import click
 
 from assistant.cli.diagnostics import follow, say
+from assistant.cli.interrupts import stop_on_signals
 from assistant.cli.options import (
     PATH,
     facts_of,
@@ -48,7 +45,6 @@ from probes.judging.policies.file import thresholds_under
 from probes.judging.policies.policy import Policy
 from probes.judging.verdict import FailOn
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _LARGEST_SIDE = 2**20
 
 
@@ -206,7 +202,7 @@ def bench_command(
         return _find_hosts(
             facts, options, slow_below, output=output, output_format=output_format, quiet=quiet
         )
-    with _stop_on_signals() as is_stopped:
+    with stop_on_signals() as is_stopped:
         measured: MeasurementSet = follow(
             measure_machine(facts, options, is_stopped), quiet=quiet, verbose=verbose
         )
@@ -304,32 +300,6 @@ def _settings(
     )
 
 
-@contextlib.contextmanager
-def _stop_on_signals() -> Iterator[Callable[[], bool]]:
-    """Yield a function that returns whether the user wants the work to stop.
-
-    The first signal requests the stop, and the second signal interrupts at once. Signals that were ignored
-    before, as under nohup, stay ignored.
-    """
-    asked = False
-
-    def ask(number: int, frame: FrameType | None) -> None:
-        nonlocal asked
-        if asked:
-            raise KeyboardInterrupt
-        asked = True
-
-    before = {number: signal.getsignal(number) for number in _SIGNALS}
-    for number, handler in before.items():
-        if handler is not signal.SIG_IGN:
-            signal.signal(number, ask)
-    try:
-        yield lambda: asked
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
 def _print_entries(facts: MachineFacts, options: MeasureOptions, output_format: str) -> None:
     """List every benchmark with its cost, what it occupies, and whether it applies here."""
     entries = list_benchmarks(facts, options)
@@ -354,7 +324,7 @@ def _find_hosts(
 
     A link is slow if it reaches less than the fraction `slow_below` of the best pair.
     """
-    with _stop_on_signals() as is_stopped:
+    with stop_on_signals() as is_stopped:
         result: HostSearch = follow(
             find_bad_hosts(facts, options, is_stopped, slow_below=slow_below), quiet=quiet
         )

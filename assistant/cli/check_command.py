@@ -29,9 +29,9 @@ from assistant.formats.check_formats import FORMATS, Format, formatted
 from assistant.usecases.check import check_machine, evidence_under
 from assistant.usecases.probe import probe_machine
 from probes.base.errors import ExitCode, RigtuneError, UsageError
-from probes.base.record import Record
+from probes.base.record import Record, items_of
 from probes.base.table_rows import Tier
-from probes.facts import MachineFacts
+from probes.facts import Gpu, MachineFacts
 from probes.facts.measurements import Baseline, MeasurementSet
 from probes.judging.policies.policy import Policy
 from probes.judging.policies.selection import select
@@ -53,6 +53,8 @@ class Answer(Record, kw_only=True):
     file: str | None = None
     quiet: bool = False
     verbose: bool = False
+    gpus: tuple[Gpu, ...] = ()
+    """The GPUs that the verdict is about, for monitoring."""
 
 
 class ProfiledCommand(click.Command):
@@ -71,8 +73,14 @@ class ProfiledCommand(click.Command):
 
     def invoke(self, ctx: click.Context) -> Any:
         return _with_exit_code(
-            ctx.params.get("exit_profile", "gate"), lambda: super(ProfiledCommand, self).invoke(ctx)
+            _profile(ctx.params.get("exit_profile"), ctx.params.get("output_format")),
+            lambda: super(ProfiledCommand, self).invoke(ctx),
         )
+
+
+def _profile(named: Profile | None, output_format: Format | None) -> Profile:
+    """Return the named profile; the format of Nagios alone makes the command a plugin of Nagios."""
+    return named or ("nagios" if output_format == "nagios" else "gate")
 
 
 def _with_exit_code(profile: Profile, work: Callable[[], Any]) -> Any:
@@ -117,13 +125,16 @@ def _end(profile: Profile, code: int, message: str) -> None:
 
 def _profile_in(arguments: list[str]) -> Profile:
     """Return the profile that the arguments name, without click, which may have refused them."""
-    named: Profile = "gate"
+    named: Profile | None = None
+    output_format: Format | None = None
     for word, following in itertools.pairwise([*arguments, ""]):
         option, equals, value = word.partition("=")
+        wanted = value if equals else following
         if option == "--exit-profile":
-            wanted = value if equals else following
             named = next((profile for profile in PROFILES if profile == wanted), named)
-    return named
+        elif (option, wanted) == ("--format", "nagios"):
+            output_format = "nagios"
+    return _profile(named, output_format)
 
 
 @click.command(cls=ProfiledCommand)
@@ -159,9 +170,10 @@ def _profile_in(arguments: list[str]) -> Profile:
 @click.option("--skip", multiple=True, metavar="ID|GROUP", help="Leave these checks out.")
 @click.option("--fail-on", type=click.Choice(("fail", "warn")), default=None,
               help="Lightest finding that gives exit code 1 (default: the policy's, else fail).")  # fmt: skip
-@click.option("--exit-profile", type=click.Choice(PROFILES), default="gate", show_default=True,
-              help="Meaning of the exit codes. gate: 0 fit, 1 findings, 3 unknown; nagios: 0-3; npd: 0-2; "
-                   "slurm and nhc: 0 or 1, with one line of reason.")  # fmt: skip
+@click.option("--exit-profile", type=click.Choice(PROFILES), default=None,
+              help="Meaning of the exit codes. gate (default): 0 fit, 1 findings, 3 unknown; nagios (default "
+                   "with --format nagios): 0-3; npd: 0-2; slurm and nhc: 0 or 1, with one line of "
+                   "reason.")  # fmt: skip
 @click.option("--format", "output_format", type=click.Choice(FORMATS), default=None,
               help="Output on stdout (default: text, or what the exit profile wants).")  # fmt: skip
 @click.option(
@@ -188,7 +200,7 @@ def check_command(
     only: tuple[str, ...],
     skip: tuple[str, ...],
     fail_on: FailOn | None,
-    exit_profile: Profile,
+    exit_profile: Profile | None,
     output_format: Format | None,
     file: Path | None,
     quiet: bool,
@@ -231,11 +243,12 @@ def check_command(
         verdict,
         Answer(
             output_format=output_format,
-            profile=exit_profile,
+            profile=_profile(exit_profile, output_format),
             fail_on=fail_on or policy.fail_on or "fail",
             file=str(file) if file is not None else None,
             quiet=quiet,
             verbose=verbose,
+            gpus=items_of(facts.gpus),
         ),
     )
     if learn is not None:
@@ -257,9 +270,11 @@ def write_verdict(verdict: Verdict, answer: Answer) -> int:
     from assistant.storage import write_bytes
     from probes.base.record import printable
 
+    text = formatted(verdict, answer.output_format or "text", verbose=answer.verbose, gpus=answer.gpus)
     write_bytes(
         Path(answer.file),
-        printable(formatted(verdict, answer.output_format or "text", verbose=answer.verbose)).encode(),
+        printable(text).encode(),
+        for_others=answer.output_format == "prometheus",  # node_exporter runs as a user of its own
     )
     if not answer.quiet:
         from assistant.formats.monitoring import reason_line
@@ -278,7 +293,9 @@ def _write_stdout(verdict: Verdict, answer: Answer) -> None:
         if line:
             emit_text(line)
         return
-    emit_text(formatted(verdict, output_format, colour=wants_colour(), verbose=answer.verbose))
+    emit_text(
+        formatted(verdict, output_format, colour=wants_colour(), verbose=answer.verbose, gpus=answer.gpus)
+    )
 
 
 def _policy(file: Path | None, learn: Path | None) -> Policy:

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from assistant.cli.output import spelled
+from assistant.cli.output import encoding_of, spelled
 from assistant.pages.blocks import Page
 from assistant.text.plain_writer import clean_lines, text_of, width_of_terminal
 from assistant.usecases.events import (
@@ -29,7 +29,8 @@ from probes.facts.measurements import Measurement
 
 def has_terminal() -> bool:
     """Return whether a person can see the terminal UI and type; Textual draws on stderr."""
-    return all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))
+    is_terminal = all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))
+    return is_terminal and os.environ.get("TERM") != "dumb"
 
 
 def one_line(text: str) -> str:
@@ -42,7 +43,7 @@ def say(words: str) -> None:
     Names in the text may come from hostile files, and stderr may be closed.
     """
     with contextlib.suppress(OSError):
-        print(spelled(clean_lines(words), sys.stderr.encoding or "utf-8"), file=sys.stderr, flush=True)
+        print(spelled(clean_lines(words), encoding_of(sys.stderr)), file=sys.stderr, flush=True)
 
 
 def say_page(page: Page) -> None:
@@ -83,7 +84,8 @@ class StatusLine:
             import shutil
 
             width = shutil.get_terminal_size().columns - 1
-            self._write(f"\r\x1b[2K{clean_lines(one_line(words))[:width]}")
+            shown = spelled(clean_lines(one_line(words)), encoding_of(sys.stderr))[:width]
+            self._write(f"\r\x1b[2K{shown}")
             self._is_shown = True
 
     def clear(self) -> None:

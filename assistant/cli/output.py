@@ -6,6 +6,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Callable, Iterator
+from typing import TextIO
 
 from assistant.pages.blocks import Page
 from probes.base.errors import OutputError
@@ -31,6 +32,23 @@ _ASCII = str.maketrans(
 """ASCII replacements of the characters in reports, for terminals that cannot show them."""
 
 
+def encoding_of(stream: TextIO) -> str:
+    """Return the encoding that the reader of `stream` understands.
+
+    Python writes UTF-8 in the C locale too, but a terminal in that locale shows only ASCII.
+    """
+    return "ascii" if stream.isatty() and not shows_utf8() else stream.encoding or "utf-8"
+
+
+def shows_utf8() -> bool:
+    """Return whether the user's locale is UTF-8, so that the terminal can show more than ASCII."""
+    everything, characters, language = (os.environ.get(name, "") for name in ("LC_ALL", "LC_CTYPE", "LANG"))
+    # Python itself sets LC_CTYPE to C.UTF-8 if the user's locale is C, or is not installed (PEP 538).
+    is_coerced = characters == "C.UTF-8" and language
+    locale = everything or (language if is_coerced else characters or language)
+    return not locale or "utf8" in locale.lower().replace("-", "")
+
+
 def wants_colour() -> bool:
     """Return whether to use colour: on a terminal, unless NO_COLOR is set (https://no-color.org)."""
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
@@ -51,14 +69,14 @@ def emit_answer(
 ) -> None:
     """Write the record as JSON, or the page. Raises OutputError if it cannot be written.
 
-    The argument of `page` is the number of columns: with `is_wide` the columns of the terminal.
+    The argument of `page` is the number of columns: those of the terminal, but without `is_wide` at most 80.
     """
     if output_format == "json":
         emit_data(to_json(record).decode())
         return
     from assistant.text.plain_writer import WIDTH, text_of, width_of_terminal
 
-    width = width_of_terminal() if is_wide else WIDTH
+    width = width_of_terminal() if is_wide else min(WIDTH, width_of_terminal())
     emit_text(text_of(page(width), colour=wants_colour(), width=width))
 
 
@@ -84,7 +102,7 @@ def emitting(*, is_text: bool) -> Iterator[Callable[[str], None]]:
     Text uses the terminal's encoding, other output UTF-8. When the reader closes the pipe, the body ends
     early, and the exit code stays the same. Raises OutputError if the output cannot be written.
     """
-    encoding = (sys.stdout.encoding or "utf-8") if is_text else "utf-8"
+    encoding = encoding_of(sys.stdout) if is_text else "utf-8"
 
     def write(text: str) -> None:
         data = (

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from assistant.cli.diagnostics import follow, say
+from assistant.cli.interrupts import stop_on_signals
 from assistant.cli.options import (
     PATH,
     ProgramCommand,
@@ -116,7 +117,8 @@ def auto_command(
         collect=collect_options(python),
         measure=not from_paths and machine is None,
     )
-    result = follow(auto(source_of(from_paths, machine), options), quiet=quiet, verbose=verbose)
+    events = auto(source_of(from_paths, machine), options, stop_on_signals)
+    result = follow(events, quiet=quiet, verbose=verbose)
     emit_answer(result, output_format, lambda _: auto_page(result), is_wide=True)
 
 

@@ -58,11 +58,11 @@ _SHOWN = 8
               help="Describe one case without a table: --set model=llama-3-8b --set gpu=H100-SXM-80GB "
                    "--set n_gpus=8.")  # fmt: skip
 @click.option("--own-module", "own_modules", multiple=True, metavar="FILE.py:FUNCTION",
-              help="Count your own module, for cases whose column model has this text; see "
-                   "assistant/docs/own_module.md.")  # fmt: skip
+              help="Count the parameters and FLOPs of your own module, for cases whose column model has "
+                   "exactly this text; see assistant/docs/own_module.md.")  # fmt: skip
 @click.option("--model-file", "model_files", multiple=True, metavar="FILE",
-              help="Read this config.json, the folder of one, or TOML, for cases whose column model has "
-                   "this text.")  # fmt: skip
+              help="Read the model from this config.json, a folder with a config.json, or a TOML file, for "
+                   "cases whose column model has exactly this text.")  # fmt: skip
 @click.option(
     "--explain",
     metavar="CASE_ID",
@@ -175,9 +175,9 @@ def _own_models(
 def _counted(targets: tuple[str, ...], python: str | None) -> dict[str, VisionModel]:
     """Return the user's own modules by name, counted in the training interpreter of this machine.
 
-    The cases may name another machine.
+    The cases may be for another machine; the modules are counted here nevertheless.
     """
-    from assistant.usecases.own_module import count_modules  # most cases have none
+    from assistant.usecases.own_module import count_modules  # few tables name one
 
     status = StatusLine()
     status.show(f"Counting {', '.join(targets)}")
@@ -237,7 +237,7 @@ def _report_unread(names: tuple[str, ...], columns: tuple[str, ...]) -> None:
         for name in unread[:_SHOWN]
     ]
     more = f" and {len(unread) - _SHOWN} more" if len(unread) > _SHOWN else ""
-    say(f"rigtune: not read, as no column is called so: {', '.join(shown)}{more}")
+    say(f"rigtune: ignored, because these columns are unknown: {', '.join(shown)}{more}")
 
 
 def _only(rows: Iterator[CaseRow], case_id: str) -> Iterator[CaseRow]:
@@ -246,7 +246,7 @@ def _only(rows: Iterator[CaseRow], case_id: str) -> Iterator[CaseRow]:
         if row.cells.get("case_id", "").strip() == case_id.strip():
             yield row
             return
-    raise UsageError(f"no case is named {case_id[:60]!r}", "give one of the column case_id")
+    raise UsageError(f"no case is named {case_id[:60]!r}", "give a value from the column case_id")
 
 
 @contextlib.contextmanager

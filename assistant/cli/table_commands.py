@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ from assistant.cli.options import (
     source_options,
 )
 from assistant.cli.output import emit_answer, emit_data, emit_text
+from assistant.pages.blocks import Column, Section, Table
+from assistant.text.plain_writer import text_of, width_of_terminal
 from assistant.usecases.listing import KINDS, list_entries
 from probes.base.record import to_json
 
@@ -92,14 +95,11 @@ def list_command(kind: str, output_format: str) -> None:
     if output_format == "json":
         emit_data(to_json({"schema_version": 1, kind: entries}).decode())
         return
-    rows = [_cells(kind, entry) for entry in entries]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    emit_text(
-        "\n".join(
-            "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
-            for row in rows
-        )
-    )
+    rows = tuple(_cells(kind, entry) for entry in entries)
+    columns = (*(Column(fixed=True) for _ in rows[0][1:]), Column())
+    # A terminal gets folded lines; a pipe gets one line per row, for grep and awk.
+    width = width_of_terminal() if sys.stdout.isatty() else sys.maxsize
+    emit_text(text_of((Section("", (Table(columns, rows),)),), width=width))
 
 
 def _cells(kind: str, entry: dict[str, Any]) -> tuple[str, ...]:

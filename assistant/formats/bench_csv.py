@@ -23,15 +23,15 @@ FIGURES = (
 """Fields of `measurements` in the JSON, which have the same names."""
 COMPARED: tuple[ComparedTo, ...] = ("reference", "peers", "previous", "pinned")
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
-"""A spreadsheet would compute a cell that begins with one of these (OWASP, CSV Injection)."""
+"""First characters with which a spreadsheet would execute a cell as a formula (OWASP, CSV Injection)."""
 
 
 def csv_text(report: BenchReport) -> str:
     """Return a header, then a row for each measurement.
 
     After the figures come `samples`, the number of samples, and two columns for each kind of comparison: the
-    share (1.0 is equally good, less is worse) and the status; both are empty without a comparison. The last
-    columns are `parameter.NAME`, one for each parameter of any measurement.
+    share (1.0 is equally good, less is worse) and the status. Both columns are empty without a comparison.
+    The last columns are `parameter.NAME`, one for each parameter of any measurement.
     """
     names = list(dict.fromkeys(name for row in report.measurements for name in row.parameters))
     compared = {(_key(entry), entry.to): entry for entry in report.comparisons}
@@ -55,7 +55,7 @@ def _key(entry: MeasurementReport | Comparison) -> tuple[object, ...]:
 
 
 def _safe(cell: object) -> object:
-    """Return a cell; text that a spreadsheet would compute gets an apostrophe in front."""
+    """Return a cell; text that a spreadsheet would execute gets an apostrophe in front."""
     if not isinstance(cell, str):
         return cell
     text = visible(printable(cell))

@@ -1,11 +1,16 @@
-"""Select the output format of `rigtune check`; each is a pure function of the verdict, loaded on use."""
+"""Select the output format of `rigtune check`.
+
+Each format is a pure function of the verdict and loaded only when used.
+"""
 
 from __future__ import annotations
 
 import importlib
+from collections.abc import Sequence
 from typing import Literal, get_args
 
 from probes.base.record import to_json
+from probes.facts import Gpu
 from probes.judging.verdict import Verdict
 
 Format = Literal["text", "json", "junit", "markdown", "prometheus", "nagios"]
@@ -14,19 +19,33 @@ FORMATS: tuple[Format, ...] = get_args(Format)
 _FUNCTIONS: dict[Format, tuple[str, str]] = {
     "junit": ("ci_reports", "junit_text"),
     "markdown": ("ci_reports", "markdown_text"),
-    "prometheus": ("monitoring", "prometheus_text"),
     "nagios": ("monitoring", "nagios_text"),
 }
-"""The module in this package and the function of each format."""
+"""For each format, the module in this package and its function."""
 
 
-def formatted(verdict: Verdict, output_format: Format, *, colour: bool = False, verbose: bool = False) -> str:
-    """Return the verdict in a format; only `text` uses `colour` and `verbose`."""
+def formatted(
+    verdict: Verdict,
+    output_format: Format,
+    *,
+    colour: bool = False,
+    verbose: bool = False,
+    gpus: Sequence[Gpu] = (),
+) -> str:
+    """Return the verdict in a format.
+
+    Only `text` uses `colour` and `verbose`; only `prometheus` uses `gpus`, for their labels and readings.
+    """
+    if output_format == "prometheus":
+        from assistant.formats.monitoring import prometheus_text  # noqa: PLC0415 - only for this format
+
+        return prometheus_text(verdict, gpus)
     if output_format == "text":
         from assistant.pages.verdict.verdict_page import verdict_page  # noqa: PLC0415 - only for text
-        from assistant.text.plain_writer import text_of  # noqa: PLC0415
+        from assistant.text.plain_writer import WIDTH, text_of, width_of_terminal  # noqa: PLC0415
 
-        return text_of(verdict_page(verdict, verbose=verbose), colour=colour)
+        width = min(WIDTH, width_of_terminal())
+        return text_of(verdict_page(verdict, verbose=verbose), colour=colour, width=width)
     if output_format == "json":
         return to_json(verdict).decode()
     module, function = _FUNCTIONS[output_format]

@@ -1,13 +1,15 @@
 """Write a verdict for CI: JUnit XML, and Markdown for the summary of a step.
 
-JUnit has one test case for each finding: FAIL is a failure, UNKNOWN an error, SKIP and waived findings are
-skipped, WARN passes with its words on system-out. Source of the form: the JUnit schema of the Jenkins xUnit
-plugin; goss, outputs/junit.go. The Markdown is one line, and a table of problems if there are any.
+JUnit has one test case for each check, whose name is the same in every run. Its worst finding decides: FAIL
+is a failure, UNKNOWN an error, SKIP and waived findings are skipped, WARN passes with its words on system-
+out. Source of the form: the JUnit schema of the Jenkins xUnit plugin; goss, outputs/junit.go. The Markdown is
+one line, and a table of problems if there are any.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from assistant.formats.monitoring import problem_line
 from assistant.pages.terms import STATUS
@@ -15,7 +17,7 @@ from assistant.pages.verdict.verdict_page import counts_line, name_of
 from assistant.text.plain_writer import clean
 from probes.base.record import known, printable
 from probes.judging.check_table import CHECKS
-from probes.judging.findings import Finding, Status
+from probes.judging.findings import WORST_FIRST, Finding, Status
 from probes.judging.verdict import Verdict
 
 _SUITE = "rigtune check"
@@ -25,54 +27,69 @@ _XML_ESCAPES = str.maketrans(
 _MARKS = {Status.PASS: "✅", Status.WARN: "⚠️", Status.FAIL: "❌", Status.UNKNOWN: "❓", Status.SKIP: "➖"}
 _SPECIAL = re.compile(r"([\\`*_{}\[\]#|~]|:(?=//))")
 _ENTITIES = str.maketrans({"<": "&lt;", ">": "&gt;", "&": "&amp;", "@": "&#64;"})
+_PROBLEMS = (Status.FAIL, Status.WARN, Status.UNKNOWN)
 _MOST = 50
 """Largest number of rows of a table; CI systems limit the size of a summary."""
 
 
 def junit_text(verdict: Verdict) -> str:
     """Return the whole document."""
-    findings = verdict.findings
+    cases: dict[str, list[Finding]] = {}
+    for finding in sorted(verdict.findings, key=_rank):  # stable: the worst of a check comes first
+        cases.setdefault(finding.check_id, []).append(finding)
+    outcomes = [
+        Status.SKIP if findings[0].waived is not None else findings[0].status for findings in cases.values()
+    ]
     counted = {
-        "tests": len(findings),
-        "failures": verdict.counts[Status.FAIL],
-        "errors": verdict.counts[Status.UNKNOWN],
-        "skipped": verdict.counts[Status.SKIP] + verdict.waived,
+        "tests": len(cases),
+        "failures": outcomes.count(Status.FAIL),
+        "errors": outcomes.count(Status.UNKNOWN),
+        "skipped": outcomes.count(Status.SKIP),
     }
     numbers = "".join(f' {name}="{number}"' for name, number in counted.items())
     time = f' time="{verdict.duration_s or 0.0:.3f}"'
     host = _attribute("hostname", verdict.hostname) if known(verdict.hostname) else ""
     moment = _attribute("timestamp", verdict.started.strftime("%Y-%m-%dT%H:%M:%S")) if verdict.started else ""
-    groups = {row.id: row.group for row in CHECKS}
     return "\n".join((
         '<?xml version="1.0" encoding="UTF-8"?>',
         f'<testsuites name="{_SUITE}"{numbers}{time}>',
         f'  <testsuite name="{_SUITE}"{numbers}{time}{host}{moment}>',
-        *(line for finding in findings for line in _case(finding, groups.get(finding.check_id, "other"))),
+        *(line for row in CHECKS for line in _case(row.id, row.group, cases.pop(row.id, []))),
+        *(line for check_id, findings in cases.items() for line in _case(check_id, "other", findings)),
         "  </testsuite>",
         "</testsuites>",
         "",
     ))  # fmt: skip
 
 
-def _case(finding: Finding, group: str) -> list[str]:
-    name = f"{finding.check_id} [{finding.subject}]"
-    start = f"    <testcase{_attribute('classname', f'rigtune.{group}')}{_attribute('name', name)}"
-    inner = _inside(finding)
+def _rank(finding: Finding) -> int:
+    """Return the place of a finding among those of its check; waived findings and PASS come last."""
+    return WORST_FIRST.index(Status.PASS if finding.waived is not None else finding.status)
+
+
+def _case(check_id: str, group: str, findings: Sequence[Finding]) -> list[str]:
+    if not findings:
+        return []
+    start = f"    <testcase{_attribute('classname', f'rigtune.{group}')}{_attribute('name', check_id)}"
+    inner = _inside(findings[0], findings[1:])
     return [f"{start}>", f"      {inner}", "    </testcase>"] if inner else [f"{start}/>"]
 
 
-def _inside(finding: Finding) -> str:
+def _inside(finding: Finding, others: Sequence[Finding]) -> str:
+    """Return the outcome of a check: its worst finding, with the words of its other problems."""
     message = _attribute("message", problem_line(finding))
+    problems = [each for each in others if each.waived is None and each.status in _PROBLEMS]
+    more = "".join(f"\n{each.status.value} {problem_line(each)}\n{_words(each)}" for each in problems)
     if finding.waived is not None:
         message = _attribute("message", f"waived until {finding.waived.expires}: {finding.waived.reason}")
         return f"<skipped{message}/>"
     match finding.status:
         case Status.FAIL:
-            return f'<failure type="FAIL"{message}>{_xml(_words(finding))}</failure>'
+            return f'<failure type="FAIL"{message}>{_xml(_words(finding) + more)}</failure>'
         case Status.UNKNOWN:
-            return f'<error type="UNKNOWN"{message}>{_xml(_words(finding))}</error>'
+            return f'<error type="UNKNOWN"{message}>{_xml(_words(finding) + more)}</error>'
         case Status.WARN:
-            text = _xml(f"WARN {problem_line(finding)}\n{_words(finding)}")
+            text = _xml(f"WARN {problem_line(finding)}\n{_words(finding)}{more}")
             return f"<system-out>{text}</system-out>"
         case Status.SKIP:
             return f"<skipped{_attribute('message', finding.summary)}/>"
@@ -166,12 +183,12 @@ def _left_out(count: int) -> list[str]:
 
 
 def _escaped(text: str) -> str:
-    """Return text of a machine without markup, links or mentions of users."""
+    """Return text that comes from a machine, without markup, links or mentions of users."""
     return _SPECIAL.sub(r"\\\1", _one_line(text)).translate(_ENTITIES)
 
 
 def _code(text: str) -> str:
-    """Return a code span; a table's bar is escaped and a backtick replaced."""
+    """Return a code span; the bar of tables is escaped and backticks are replaced."""
     line = _one_line(text).replace("`", "'").replace("|", "\\|")
     return f"`{line}`" if line else ""
 

@@ -13,11 +13,14 @@ from recipes.lint.rule_table import load_rules
 
 _SARIF = "https://json.schemastore.org/sarif-2.1.0.json"
 _LEVELS = {"error": "error", "warning": "warning", "note": "notice"}
-"""Severity to the level of GitHub."""
+"""GitHub's level by severity."""
 
 
 def sarif_text(report: LintReport) -> str:
-    """Return one run with its rules and results. Source: OASIS, SARIF 2.1.0; sections in brackets below."""
+    """Return one run with its rules and results.
+
+    Source: OASIS, SARIF 2.1.0; the docstrings below name its sections in brackets.
+    """
     used = list(dict.fromkeys(finding.rule_id for finding in report.findings))
     run = {
         "tool": {

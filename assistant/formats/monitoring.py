@@ -1,24 +1,28 @@
 """Write a verdict for monitoring: the line of reason, the output of a Nagios plugin, Prometheus metrics.
 
-Slurm, NHC, node-problem-detector and the journal keep the line of reason. Nagios: plugin guidelines, plugin
+Slurm, NHC, node-problem-detector and the journal store the line of reason. Nagios: plugin guidelines, plugin
 output and performance data (2026-11). Prometheus: the text-based exposition format, which the textfile
 collector of node_exporter reads, with metric names like those of node_exporter's textfile scripts and goss
-(2026-11). Values of `rigtune_check_status`: 0 pass, 1 warn, 2 fail, 3 unknown, as in Nagios. Checks that do
-not apply have no sample, and device telemetry is left to the DCGM exporter.
+(2026-11). Values of `rigtune_check_status` grow with the harm: 0 pass, 1 warn, 2 unknown, 3 fail. Checks that
+do not apply have no sample. A GPU has a series of its own with index and UUID, whatever findings share a
+line.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from assistant.formats.build import build_labels
 from assistant.text.plain_writer import clean
 from probes.base.record import printable
+from probes.facts import Gpu
 from probes.judging.check_table import CHECKS
 from probes.judging.findings import WORST_FIRST, Finding, Status
+from probes.judging.reporting import unfolded
 from probes.judging.verdict import FailOn, Verdict, decisive
 
 _LONGEST = 200
-"""Largest number of characters; readers may cut sooner, so that the check's id comes first.
+"""Maximum number of characters. Programs may cut the line earlier, so the check's id comes first.
 
 node-problem-detector keeps 80.
 """
@@ -38,7 +42,28 @@ _LABELS = (
     (Status.SKIP, "skipped", ""),
 )
 """Outcome, name, and the limits above which Nagios itself warns or alarms."""
-VALUES = {Status.PASS: 0, Status.WARN: 1, Status.FAIL: 2, Status.UNKNOWN: 3}
+VALUES = {Status.PASS: 0, Status.WARN: 1, Status.UNKNOWN: 2, Status.FAIL: 3}
+_VALUES_IN_WORDS = "0 pass, 1 warn, 2 unknown, 3 fail"
+_READINGS: tuple[tuple[str, str, Callable[[Gpu], object]], ...] = (
+    ("rigtune_gpu_temperature_celsius", "Temperature of the GPU.", lambda gpu: gpu.temperature_c),
+    ("rigtune_gpu_power_watts", "Power that the GPU draws.", lambda gpu: gpu.power_w),
+    ("rigtune_gpu_power_limit_watts", "Power limit in force.", lambda gpu: gpu.power_limit_w),
+    (
+        "rigtune_gpu_ecc_corrected_total",
+        "Corrected memory errors since the driver was loaded.",
+        lambda gpu: gpu.ecc_corrected_volatile,
+    ),
+    (
+        "rigtune_gpu_ecc_uncorrected_total",
+        "Uncorrected memory errors since the driver was loaded.",
+        lambda gpu: gpu.ecc_uncorrected_volatile,
+    ),
+    (
+        "rigtune_gpu_pcie_replays_total",
+        "Repeated PCIe packets since the reset.",
+        lambda gpu: gpu.pcie_replays,
+    ),
+)
 _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
 
 
@@ -103,29 +128,35 @@ def _plain(line: str) -> str:
     return printable(line).replace("|", "/")
 
 
-def prometheus_text(verdict: Verdict) -> str:
-    """Return all metrics, each with its help and type."""
+def prometheus_text(verdict: Verdict, gpus: Sequence[Gpu] = ()) -> str:
+    """Return all metrics, each with its help and type; `gpus` are the GPUs that the verdict is about."""
+    labels_of_gpus = {f"GPU{gpu.index}": _gpu_labels(gpu) for gpu in gpus}
     lines = _metric(
-        "rigtune_verdict", "Fit to train: 0 pass, 1 warn, 2 fail, 3 unknown.", [({}, VALUES[verdict.verdict])]
+        "rigtune_build_info", "Version and commit of rigtune; the value is 1.", [(build_labels(), 1)]
     )
+    lines += _metric("rigtune_verdict", f"Fit to train: {_VALUES_IN_WORDS}.", [({}, VALUES[verdict.verdict])])
     required = {row.id for row in CHECKS if row.required}
     lines += _metric(
         "rigtune_check_status",
-        "Outcome of a check: 0 pass, 1 warn, 2 fail, 3 unknown; severity says whether an unknown counts.",
+        f"Outcome of a check: {_VALUES_IN_WORDS}; severity is required if an unknown outcome matters.",
         [
             (
                 {**labels, "severity": "required" if labels["check"] in required else "optional"},
                 VALUES[status],
             )
-            for labels, status in _worst(finding for finding in verdict.findings if finding.waived is None)
+            for labels, status in _worst(
+                (finding for finding in verdict.findings if finding.waived is None), labels_of_gpus
+            )
         ],
     )
     lines += _metric(
         "rigtune_check_waived",
-        "Outcome of a check that does not count, as the policy waives it.",
+        "Outcome of a check that the policy waives.",
         [
             (labels, VALUES[status])
-            for labels, status in _worst(finding for finding in verdict.findings if finding.waived)
+            for labels, status in _worst(
+                (finding for finding in verdict.findings if finding.waived), labels_of_gpus
+            )
         ],
     )
     lines += _metric(
@@ -133,6 +164,9 @@ def prometheus_text(verdict: Verdict) -> str:
         "Findings that are not waived, by outcome.",
         [({"status": status.value.lower()}, verdict.counts[status]) for status in WORST_FIRST],
     )
+    for name, words, reading in _READINGS:
+        values = [(_gpu_labels(gpu), value) for gpu in gpus if isinstance(value := reading(gpu), int | float)]
+        lines += _metric(name, words, values)
     if verdict.duration_s is not None:
         lines += _metric(
             "rigtune_run_duration_seconds", "How long the check took.", [({}, round(verdict.duration_s, 3))]
@@ -146,16 +180,24 @@ def prometheus_text(verdict: Verdict) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _worst(findings: Iterable[Finding]) -> list[tuple[dict[str, str], Status]]:
-    """Return one sample for each check and subject, because a series must not appear twice."""
+def _worst(
+    findings: Iterable[Finding], labels_of_gpus: Mapping[str, dict[str, str]]
+) -> list[tuple[dict[str, str], Status]]:
+    """Return one sample for each check and single subject, because a series must not appear twice."""
     worst: dict[tuple[str, str], Status] = {}
     for finding in findings:
-        if finding.status in VALUES:
-            key = (finding.check_id, clean(printable(finding.subject)))
+        for subject in unfolded(finding.subject) if finding.status in VALUES else ():
+            key = (finding.check_id, clean(printable(subject)))
             worst[key] = min(worst.get(key, finding.status), finding.status, key=WORST_FIRST.index)
     return [
-        ({"check": check_id, "subject": subject}, status) for (check_id, subject), status in worst.items()
+        ({"check": check_id, "subject": subject, **labels_of_gpus.get(subject, {})}, status)
+        for (check_id, subject), status in worst.items()
     ]
+
+
+def _gpu_labels(gpu: Gpu) -> dict[str, str]:
+    """Return the labels of a GPU, which stay the same from run to run."""
+    return {"gpu": str(gpu.index), **({"uuid": gpu.uuid} if isinstance(gpu.uuid, str) else {})}
 
 
 def _metric(name: str, words: str, samples: Iterable[tuple[Mapping[str, str], float]]) -> list[str]:

@@ -1,4 +1,7 @@
-"""Write predictions case by case in each output format, so that a million cases need constant memory."""
+"""Write predictions case by case in each output format.
+
+Memory use is therefore constant, even for a million cases.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +48,7 @@ MEMORY_TERMS = tuple(
 )
 TIME_TERMS = tuple(
     name for name in TimeBreakdown.__struct_fields__ if name not in ("total", "low", "high")
-)  # which are among ANSWERS
+)  # these columns are among ANSWERS
 COLUMNS = (
     *ANSWERS,
     *(f"memory_{name}_gib" for name in MEMORY_TERMS),

@@ -1,6 +1,6 @@
 """Generate the JSON Schemas of the output of `--format json` from the records themselves.
 
-They are published in `assistant/docs/schemas/`; `python -m assistant.formats.schemas` writes them anew.
+They are published in `assistant/docs/schemas/`; `python -m assistant.formats.schemas` rewrites them.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def schema_for(command: str) -> bytes:
 
 
 def _tighten(definition: dict[str, Any]) -> None:
-    """Require every field of the schema; only Unknown leaves out an empty detail."""
+    """Make every field of the schema required, except that Unknown leaves out an empty detail."""
     if "properties" in definition and definition["title"] != "Unknown":
         definition["required"] = list(definition["properties"])
     if "description" in definition:

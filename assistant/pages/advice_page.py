@@ -9,7 +9,7 @@ from recipes.install.installation import InstallationAdvice
 
 
 def advice_page(advice: InstallationAdvice) -> Page:
-    """Return the whole advice; a command stays on one line, so that it can be copied."""
+    """Return the whole advice; commands stay on one line, so that people can copy them."""
     name = value_or(advice.operating_system, "an unknown distribution")
     page = [section(f"{advice.gpus} on {name}", ["Commands run as root; rigtune starts none of them."])]
     for number, step in enumerate(advice.steps, 1):

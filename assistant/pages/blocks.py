@@ -1,6 +1,6 @@
-"""Model a page as typed rows and words; all writers share this model.
+"""Model a page as typed rows and words; all writers use this model.
 
-A page is a sequence of sections, and a section a title with blocks. Writers (`assistant.text`,
+A page is a sequence of sections, and a section is a title with blocks. Writers (`assistant.text`,
 `assistant.tui`) choose wrapping, colours and frames; they also remove control characters from every word,
 since names may come from a hostile recording.
 """
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, NamedTuple
 
 Tone = Literal["", "bad", "caution", "good", "odd", "dim", "strong", "code"]
-"""Meaning of a word; writers never show it by colour alone."""
+"""Meaning of a word; writers never express this meaning only by colour."""
 
 
 class Span(NamedTuple):
@@ -87,19 +87,19 @@ class Share(NamedTuple):
     name: str
     value: Cell
     fraction: float | None = None
-    """Part of the whole; None if unknown."""
+    """The term's part of the whole sum; None if unknown."""
     is_part: bool = False
     """True for a part of the term before it."""
 
 
 class Shares(NamedTuple):
-    """A sum, term by term."""
+    """A sum that is shown term by term."""
 
     terms: tuple[Share, ...]
 
 
 class Curve(NamedTuple):
-    """Points from left to right."""
+    """Points of a curve, from left to right."""
 
     name: str
     points: tuple[tuple[float, float], ...]
@@ -150,6 +150,6 @@ def section(title: Cell, blocks: Iterable[Block | Cell], indent: int = 0) -> Sec
 
 
 def _as_block(block: Block | Cell) -> Block:
-    # Blocks are tuples too, but of classes of their own.
+    # Blocks are tuples too, but have their own classes.
     is_cell = isinstance(block, str) or type(block) is tuple
     return Row(block) if is_cell else block  # type: ignore[return-value,arg-type]

@@ -6,7 +6,7 @@ from assistant.pages.blocks import Page, Row, section
 from probes.compare.differences import Comparison, FindingChange
 
 _MOST_LINES = 12
-"""Largest number of lines about facts that only one side has, without --verbose."""
+"""Maximum number of lines, without --verbose, about facts that are known on one side only."""
 
 
 def diff_page(comparison: Comparison, *, verbose: bool = False) -> Page:

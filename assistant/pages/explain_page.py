@@ -11,7 +11,7 @@ from probes.judging.findings import Status
 from probes.logs.diagnosis import Diagnosis, EvidenceLine, Explanation
 
 _FEW_LINES = 3
-"""Lines of evidence for each cause, unless -v."""
+"""Number of lines of evidence that are shown for each cause without -v."""
 _FEW_CAUSES = 3
 _FEW_VALUES = 8
 _LONGEST_LINE = 240
@@ -33,9 +33,9 @@ _FACTS = {
     "init_incomplete_hosts": "hosts of those that wait",
     "init_unseen": "ranks that the logs do not mention",
 }
-"""Clear words for names of facts that readers misunderstand: `init_incomplete: 0` lists rank 0."""
+"""Clear names for facts whose own names readers misunderstand: `init_incomplete: 0` lists rank 0."""
 _NO_FAILURE = "the logs show no failure, but something to look at"
-"""Answer if no more evidence is needed, for example for runs that were ended from outside."""
+"""Answer for runs that need no more evidence, for example runs that were ended from outside."""
 
 
 def explain_page(explanation: Explanation, *, verbose: bool = False, folds: bool = False) -> Page:

@@ -10,7 +10,7 @@ from recipes.lint.rule_table import load_rules
 
 WIDTH = 100
 _WIDEST = 160
-"""Columns of a line of the file that are shown."""
+"""Number of columns that are shown of a line of the file."""
 _TONES: dict[Severity, Tone] = {"error": "bad", "warning": "caution", "note": "dim"}
 
 
@@ -55,7 +55,7 @@ def _finding(finding: LintFinding, lines: list[str], *, verbose: bool) -> Sectio
 
 
 def _quoted(finding: LintFinding, line: str) -> list[str]:
-    """Return the line and a mark below the place; a long line is cut around the place."""
+    """Return the line and a mark below the place; a long line is cut on both sides of the place."""
     place = finding.place
     number = f" {place.line} | "
     start = max(place.column - 1, 0)

@@ -22,7 +22,7 @@ class StatusTerms(NamedTuple):
     glyph: str
     tone: Tone
     counted: str
-    """Words behind a number of findings."""
+    """Words that follow a number of findings, as in `2 failed`."""
     answer: str = ""
     """Statement about the machine in a verdict with this status."""
 
@@ -44,13 +44,16 @@ STATUS = {
         StatusTerms(Status.SKIP, "-", "dim", "skipped"),
     )
 }
-"""The order in which a person reads: problems first. A verdict ranks UNKNOWN above WARN."""
+"""The terms in the order in which they are shown to people: problems first.
+
+A verdict ranks UNKNOWN above WARN.
+"""
 
 
 def counts(
     findings: Iterable[Finding], statuses: Iterable[Status] = tuple(STATUS), *, with_groups: bool = False
 ) -> list[tuple[str, Tone]]:
-    """Return `2 failed (gpu, host)`, `120 passed`; waived findings are counted apart."""
+    """Return `2 failed (gpu, host)`, `120 passed`; waived findings are counted separately."""
     from probes.judging.check_table import CHECKS  # noqa: PLC0415 - most pages name no groups
 
     groups = {row.id: row.group for row in CHECKS} if with_groups else {}

@@ -21,6 +21,7 @@ from assistant.pages.blocks import (
     Source,
     Table,
     Tone,
+    joined_by,
     plain,
     spans,
     words,
@@ -33,6 +34,8 @@ _SGR: dict[Tone, str] = {
     "bad": "31", "odd": "35", "caution": "33", "good": "32", "code": "36", "dim": "2", "strong": "1",
 }  # fmt: skip
 _WIDEST_FIGURE = 100
+_STEP = 2
+"""Indentation of the last cell of a row below the others, on a page too narrow for columns."""
 _NARROWEST = 8
 """No column of a table is narrowed to fewer characters than this."""
 
@@ -106,6 +109,9 @@ def _table(table: Table, indent: int, *, colour: bool, width: int) -> Iterator[s
     """Yield the lines of a table; cells that are too long for the width are folded."""
     cells = [tuple(row) + ("",) * (len(table.columns) - len(row)) for row in table.rows]
     widths = _widths(table, cells, width - indent)
+    if sum(widths) + table.gap * (len(widths) - 1) > width - indent:
+        yield from _stacked(cells, indent, colour=colour, width=width)
+        return
     heads = tuple(words((column.heading, table.tone)) for column in table.columns)
     for row in [heads] * any(heads) + cells:
         folded = [_folded(cell, space, colour=colour) for cell, space in zip(row, widths, strict=True)]
@@ -115,6 +121,15 @@ def _table(table: Table, indent: int, *, colour: bool, width: int) -> Iterator[s
                 for part, space, column in zip(parts, widths, table.columns, strict=True)
             )
             yield (" " * indent + line).rstrip()
+
+
+def _stacked(rows: list[tuple[Cell, ...]], indent: int, *, colour: bool, width: int) -> Iterator[str]:
+    """Yield the rows of a table for which the page is too narrow: the last cell below the others."""
+    for row in rows:
+        *first, last = [cell for cell in row if plain(cell)] or [""]
+        if first:
+            yield from filled(joined_by("  ", first), indent=indent, width=width, colour=colour)
+        yield from filled(last, indent=indent + _STEP * bool(first), width=width, colour=colour)
 
 
 def _padded(part: tuple[str, str], space: int, column: Column) -> str:
@@ -151,8 +166,10 @@ def _widths(table: Table, rows: list[tuple[Cell, ...]], width: int) -> list[int]
 
 
 def width_of_terminal() -> int:
-    """Return the columns of the terminal, as far as reports use them; 100 without a terminal."""
-    import shutil  # noqa: PLC0415 - a check does not need it
+    """Return the number of columns of the terminal, up to the maximum that reports use; 100 without a
+    terminal.
+    """
+    import shutil  # noqa: PLC0415 - a check does not need this module
 
     return min(shutil.get_terminal_size((100, 24)).columns, _WIDEST)
 
@@ -168,12 +185,12 @@ def clean(text: str) -> str:
 
 
 def clean_lines(text: str) -> str:
-    """Return text of several lines, each of them clean."""
+    """Return a text of several lines, each cleaned."""
     return "\n".join(map(clean, text.split("\n")))
 
 
 def painted(cell: Cell, *, colour: bool) -> str:
-    """Return a cell as clean text, in colour on request."""
+    """Return a cell as clean text, with colours if requested."""
     if not colour:
         return clean(plain(cell))
     return "".join(

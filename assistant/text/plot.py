@@ -1,7 +1,7 @@
-"""Draw curves with Braille dots, two by four to a character.
+"""Draw curves with Braille dots; a character has two by four dots.
 
-That is small enough for a report and fine enough to show a knee. A terminal without Unicode gets asterisks in
-place of the dots.
+These dots are small enough to show a bend in a curve. A terminal without Unicode gets asterisks in place of
+the dots.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _row(value: float, floor: float, top: float, rows: int) -> int:
 
 
 def _line(dots: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return the dots and the points between them."""
+    """Return the given dots and the dots that connect them."""
     whole = list(dots[:1])
     for (x0, y0), (x1, y1) in itertools.pairwise(dots):
         steps = max(abs(x1 - x0), abs(y1 - y0), 1)
@@ -76,7 +76,7 @@ def _line(dots: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _free(wanted: int, taken: dict[int, Span], height: int) -> int:
-    """Return the row nearest to `wanted` without a name."""
+    """Return the row nearest to `wanted` that has no name yet."""
     return min(
         (row for row in range(height) if row not in taken), key=lambda row: abs(row - wanted), default=wanted
     )

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 import msgspec
+from textual import events
 from textual.app import App, SystemCommand
 from textual.filter import LineFilter
 from textual.screen import Screen
@@ -41,6 +42,7 @@ from assistant.tui.screens.machine_screens import FindingsScreen, OverviewScreen
 from assistant.tui.screens.plan_screens import PlanScreen, RecipeScreen
 from assistant.tui.services import Services
 from assistant.tui.session import Problem, State, advance, begin, end
+from assistant.tui.typing_order import TypingOrder
 from assistant.usecases.events import Event
 from assistant.usecases.export import ChangedFileError
 from assistant.usecases.plan import PlanRequest
@@ -82,11 +84,18 @@ class RigtuneApp(App[int]):
         self._wants_bench = False
         self._is_leaving = False
         self._is_refresh_due = False
+        self._typing = TypingOrder(self, super().on_event)
         self.ansi_theme_dark = ANSI_COLOURS
         self.register_theme(THEME)
         self.theme = THEME.name
         if ascii_only:
             self.add_class("-ascii")
+
+    async def on_event(self, event: events.Event) -> None:
+        if isinstance(event, (events.Key, events.Paste)) and not event.is_forwarded:
+            await self._typing.add(event)
+        else:
+            await super().on_event(event)
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         return (*super().get_line_filters(), *self._ascii_filters)

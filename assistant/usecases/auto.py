@@ -5,7 +5,9 @@ The result of each stage is saved as soon as the stage ends.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Generator, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,9 @@ from assistant.usecases.export import export_recipe, how_to_start
 from assistant.usecases.measure import MeasureOptions, measure_machine
 from assistant.usecases.plan import PlanRequest, model_named, plan_workload
 from assistant.usecases.probe import probe_machine
+from probes.base.errors import StoppedError
 from probes.base.record import Record, value_or
+from probes.base.units import plural
 from probes.bench.bench_report import report_of
 from probes.bench.bench_requests import BenchSettings
 from probes.catalogue.hardware import load_catalogue
@@ -32,6 +36,13 @@ from recipes.launch.recipe import Command
 from recipes.launch.recipe_file import dump_recipe
 from recipes.launch.resolve import recipe_of
 from recipes.planning.plan import Plan
+
+Stoppable = Callable[[], AbstractContextManager[Callable[[], bool]]]
+"""A context in which the user can stop the work; its value is the function that returns whether to stop."""
+
+
+def never_stopped() -> AbstractContextManager[Callable[[], bool]]:
+    return nullcontext(lambda: False)
 
 
 class AutoOptions(Record, kw_only=True):
@@ -59,14 +70,22 @@ class AutoResult(Record, kw_only=True):
     """The scripts that start training, one per launcher."""
     start: str
     """The shell command that starts training with the first launcher."""
+    cannot_start: str = ""
+    """Reason why the scripts cannot run on this machine yet; empty if they can, or are for another one."""
+    is_for_here: bool = True
+    """False if the scripts are for another machine than this one."""
 
 
 @stage("auto")
-def auto(source: Source, options: AutoOptions) -> Generator[Event, None, AutoResult]:
+def auto(
+    source: Source, options: AutoOptions, stoppable: Stoppable = never_stopped
+) -> Generator[Event, None, AutoResult]:
     """Run every stage and write the results to `options.directory`.
 
     The last event's result is an `AutoResult`. Files of an earlier run in that folder, even of one that was
-    killed, are replaced stage by stage. Raises the errors of the stages.
+    killed, are replaced stage by stage. `stoppable` is entered while the machine is measured; if the user
+    stops then, the measurements are saved and StoppedError names their file. Raises the errors of the
+    stages.
     """
     directory = make_directory(Path(options.directory))
     clear_partial_files(directory)
@@ -82,12 +101,16 @@ def auto(source: Source, options: AutoOptions) -> Generator[Event, None, AutoRes
     )
     measured = MeasurementSet(suite="none")
     if options.measure:
-        measured = yield from _saved(
-            measure_machine(facts, _measure_options(options)),
-            directory / "measurements.json",
-            "measurements",
-            report_of,
-        )
+        path = directory / "measurements.json"
+        with stoppable() as is_stopped:
+            events = measure_machine(facts, _measure_options(options), is_stopped)
+            measured = yield from _saved(events, path, "measurements", report_of)
+            was_stopped = is_stopped()
+        if was_stopped:
+            raise StoppedError(
+                f"interrupted; {plural(len(measured.measurements), 'measurement')} until then: {path}",
+                f"rigtune plan --measurements {shlex.quote(str(path))} plans with them",
+            )
     plan: Plan = yield from _saved(
         plan_workload(facts, measured.measurements, options.request),
         directory / "plan.json",
@@ -116,6 +139,8 @@ def auto(source: Source, options: AutoOptions) -> Generator[Event, None, AutoRes
         plan=plan,
         scripts=scripts,
         start=how_to_start(recipe, options.launchers[0], str(directory / "launch")),
+        cannot_start=measured.hindrance,
+        is_for_here=options.measure,
     )
 
 

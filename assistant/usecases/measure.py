@@ -83,6 +83,7 @@ def measure_machine(
         suite=options.suite,
         started=started.strftime("%Y-%m-%dT%H:%M:%SZ"),
         interpreter=gate.interpreter.path if gate.interpreter is not None else "",
+        hindrance=gate.hindrance.message if gate.hindrance is not None else "",
         machine=machine_id(facts),
         measurements=tuple(measurements),
         failures=tuple(failures),

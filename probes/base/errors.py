@@ -7,6 +7,7 @@
     ├── WorkerError         a benchmark or training worker failed     exit 4
     ├── NoFeasiblePlanError nothing fits the given machine            exit 5
     ├── ResourceError       no memory or no thread for rigtune itself exit 2
+    ├── StoppedError        the user ended the work early           exit 130
     └── OutputError         the output could not be written           exit 2
 
 Machine conditions are values (`Unknown`, `Finding`, `BenchFailure`), never exceptions. Any other exception is
@@ -19,7 +20,7 @@ import enum
 
 
 class ExitCode(enum.IntEnum):
-    """The frozen exit codes: scripts depend on these numbers."""
+    """The exit codes. They never change, because scripts depend on these numbers."""
 
     OK = 0
     FINDINGS = 1
@@ -28,7 +29,7 @@ class ExitCode(enum.IntEnum):
     WORKER = 4
     NO_PLAN = 5
     BUG = 70
-    """A fault of rigtune itself (EX_SOFTWARE in sysexits.h)."""
+    """A bug in rigtune itself (EX_SOFTWARE in sysexits.h)."""
     INTERRUPTED = 130
 
 
@@ -75,6 +76,12 @@ class WorkerError(RigtuneError):
     """A worker or training process that failed."""
 
     exit_code = ExitCode.WORKER
+
+
+class StoppedError(RigtuneError):
+    """Work that the user ended; the message names what was kept, the hint how to use the kept results."""
+
+    exit_code = ExitCode.INTERRUPTED
 
 
 class NoFeasiblePlanError(RigtuneError):

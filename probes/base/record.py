@@ -44,19 +44,22 @@ class Reason(str, enum.Enum):
     """The device or driver reports that the value does not exist."""
     PERMISSION = "permission"
     TOOL_MISSING = "tool_missing"
-    """The command, library or file with the value does not exist here."""
+    """The command, library or file that has the value does not exist on this machine."""
     TIMEOUT = "timeout"
     UNPARSABLE = "unparsable"
     NOT_RECORDED = "not_recorded"
     """The recording, paste or catalogue row does not contain the value."""
     ERROR = "error"
     """The tool reported an error, which `detail` quotes."""
+    UNCERTAIN = "uncertain"
+    """The value was measured, and its samples scatter too much."""
 
 
 class Unknown(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A value that rigtune could not read. A check never passes on it, and nothing is guessed from it.
+    """A value that rigtune could not read.
 
-    As JSON: `{"unknown": "timeout", "detail": "nvidia-smi took longer than 10 s"}`.
+    A check never passes because of an unknown value, and rigtune guesses nothing from it. As JSON:
+    `{"unknown": "timeout", "detail": "nvidia-smi took longer than 10 s"}`.
     """
 
     reason: Reason = msgspec.field(name="unknown")
@@ -108,7 +111,7 @@ def map_both(first: T | Unknown, second: R | Unknown, function: Callable[[T, R],
 
 
 def when_missing(value: T | Unknown, instead: R) -> T | R | Unknown:
-    """Return the value, or `instead` if the command, library or file with the value does not exist."""
+    """Return the value, or `instead` if the command, library or file that has the value does not exist."""
     return instead if isinstance(value, Unknown) and value.reason is Reason.TOOL_MISSING else value
 
 
@@ -118,12 +121,12 @@ def only_known(values: Iterable[T | Unknown]) -> list[T]:
 
 
 def first_unknown(*values: object) -> Unknown | None:
-    """Return the first unknown value; None if all are known."""
+    """Return the first unknown value; None if all values are known."""
     return next((value for value in values if isinstance(value, Unknown)), None)
 
 
 class EvidenceRef(Record, kw_only=True):
-    """Reference to the origin of a value, precise enough to show the raw text again."""
+    """Reference to the origin of a value; precise enough to find the raw text again."""
 
     source: str
     """`command`, `paste`, `file`, `nvml`, `environment`, `catalogue`, `measurement`, `rule` or `policy`."""

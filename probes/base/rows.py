@@ -1,4 +1,4 @@
-"""Read the data rows that ship beside the code: numbers about the world, each with source and date."""
+"""Read the data rows that are part of rigtune: numbers about the world, each with source and date."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ else:
 
 RowT = TypeVar("RowT")
 _PACKAGES = Path(probes.__file__).parents[1]
-"""Folder of `probes` and `recipes`. importlib.resources would add several milliseconds to every start."""
+"""Folder that contains `probes` and `recipes`. importlib.resources would add several milliseconds to every
+start.
+"""
 
 
 def read_rows(name: str, package: str = "probes") -> dict[str, Any]:

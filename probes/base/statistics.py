@@ -12,19 +12,20 @@ from typing import Literal, NamedTuple
 _Z_95 = 1.959964
 """Two-sided 95 % quantile of the normal distribution."""
 _EXACT_UP_TO = 40
-"""Largest total number of samples for which the rank test counts every arrangement.
+"""Largest total number of samples for which the rank test enumerates every arrangement.
 
 For more samples the normal approximation is accurate to one percent.
 """
 _RESAMPLES = 500
-"""Resamples of the bootstrap.
+"""Number of bootstrap resamples.
 
 With other seeds, the ends of a 95 % interval then move by less than a tenth of its width.
 """
 _MAD_TO_SIGMA = 1.4826
-"""Standard deviation of normal values over their median absolute deviation: 1 / Phi^-1(3/4)."""
+"""Standard deviation of normal values divided by their median absolute deviation: 1 / Phi^-1(3/4)."""
 _DEVIATIONS = 3.0
-"""Robust standard deviations above which a member is an outlier; 1 of 370 normal values is above."""
+"""Robust standard deviations above which a member is an outlier; 1 of 370 normal values exceeds this limit.
+"""
 
 
 def quantile(samples: Sequence[float], fraction: float) -> float:
@@ -74,7 +75,7 @@ class Outlier(NamedTuple):
     name: str
     value: float
     share: float
-    """Value over the median: 0.6 is 40 % less."""
+    """Value divided by the median: 0.6 means 40 % less."""
 
 
 def outliers(
@@ -84,9 +85,9 @@ def outliers(
 
     A member is worse if it differs from the median of all by more than `least_difference` (a fraction of the
     median) and by more than three robust standard deviations (from the median absolute deviation), so that no
-    member of a widely scattered group is named. Bad members do not move either limit if they are fewer than
-    half. If two members differ from each other, or half of the members are slow, nobody can be named (see
-    `spread`).
+    member of a widely scattered group is reported. Bad members do not move these limits if they are fewer
+    than half. If there are only two members, or half of the members are slow, the bad members cannot be
+    identified (see `spread`).
     """
     if len(values) < 3:
         return ()
@@ -103,7 +104,7 @@ def outliers(
 
 
 def spread(values: Mapping[str, float]) -> float:
-    """Return largest minus smallest value over the median; 0 for fewer than two members."""
+    """Return (largest - smallest value) / median; 0 for fewer than two members."""
     if len(values) < 2:
         return 0.0
     usual = quantile(list(values.values()), 0.5)
@@ -114,12 +115,12 @@ class Change(NamedTuple):
     """The difference between two runs of the same measurement."""
 
     ratio: float
-    """Median after over median before."""
+    """Median after divided by median before."""
     low: float
     high: float
     """Ends of the 95 % bootstrap interval of the ratio."""
     p_value: float
-    """Probability that two equal runs differ at least as much by chance."""
+    """Probability that two equal runs differ at least as much as these by chance."""
 
     @property
     def is_significant(self) -> bool:
@@ -163,7 +164,7 @@ def _rank_test(first: Sequence[float], other: Sequence[float]) -> float:
     """Return the two-sided p-value of the rank sum of `first`."""
     ranks = _doubled_ranks([*first, *other])
     observed, count, total = sum(ranks[: len(first)]), len(first), len(ranks)
-    expected = count * (total + 1)  # doubled, like the ranks
+    expected = count * (total + 1)  # doubled, as the ranks are
     distance = abs(observed - expected)
     if distance == 0:
         return 1.0
@@ -199,7 +200,7 @@ def _doubled_ranks(values: Sequence[float]) -> list[int]:
 
 
 def _sums_of_subsets(ranks: Sequence[int], count: int) -> dict[int, int]:
-    """Return the number of subsets of `count` ranks by their sum."""
+    """Return the number of subsets of `count` ranks for each sum of ranks."""
     ways: list[dict[int, int]] = [{0: 1}] + [{} for _ in range(count)]
     for rank in ranks:
         for size in range(count, 0, -1):

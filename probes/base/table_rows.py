@@ -15,7 +15,10 @@ from typing import Any, Literal
 from probes.base.record import Record
 
 Tier = Literal["quick", "deep"]
-"""`quick` reads files and NVML; `deep` also starts commands. A stored source needs no time for either."""
+"""`quick` reads files and NVML; `deep` also starts commands.
+
+A stored source needs no time for either tier.
+"""
 
 
 class Row(Record, kw_only=True):
@@ -86,9 +89,11 @@ class BenchmarkRow(Row, kw_only=True):
     Without a suite, the benchmark runs if the user names it or gives its input.
     """
     occupies: str
-    """Resources that nobody else should use meanwhile: `one GPU at a time`, `all GPUs`, `all CPUs`."""
+    """Resources that nothing else should use during the benchmark: `one GPU at a time`, `all GPUs`, `all
+    CPUs`.
+    """
     cost_s: float
-    """Rough duration on one machine with eight H100 in the quick suite, or outside of any suite.
+    """Rough duration on one machine with eight H100 in the quick suite, or if the benchmark is in no suite.
 
     The duration is shown before the start. If several benchmarks share a start of torch, the first of them
     includes the start: ten seconds for eight ranks, twelve with NCCL.
@@ -96,4 +101,6 @@ class BenchmarkRow(Row, kw_only=True):
     full_cost_s: float
     """Rough duration in the full suite."""
     applies: str = ""
-    """Condition in words: `GPUs`, `several ranks`, `--hosts`, `--step`; empty if it applies everywhere."""
+    """Condition under which the benchmark applies: `GPUs`, `several ranks`, `--hosts`, `--step`; empty if it
+    always applies.
+    """

@@ -17,12 +17,15 @@ else:
 
 _MOST_CHARACTERS = 4 * MIB
 _MOST_DOTS = 64
-"""Most dots in one key. Python's parser needs memory by the square of the depth: 6 GB for a key of 80 KB."""
+"""Maximum number of dots in one key.
+
+The memory that Python's parser needs grows with the square of the depth: 6 GB for a key of 80 KB.
+"""
 
 _MOST_INTEGER = 1 << 63
 _SHOWN = 60
 _SURROGATE = re.compile("[\ud800-\udfff]")
-"""Stands for a byte that is not UTF-8."""
+"""Replacement for a byte that is not UTF-8."""
 
 
 def parse_toml(text: str, name: str) -> dict[str, Any]:
@@ -52,7 +55,7 @@ def parse_toml(text: str, name: str) -> dict[str, Any]:
 
 
 def _integers(value: Any, place: str) -> Iterator[tuple[str, int]]:
-    """Yield each whole number below `value` with its place, such as `environment[0].value`."""
+    """Yield each whole number inside `value` with its place, such as `environment[0].value`."""
     match value:
         case int():
             yield place.lstrip("."), value

@@ -34,8 +34,14 @@ def si(value: float, unit: str) -> str:
     return f"{value:.3g} {unit}"
 
 
+_MOST_EXACT = 100_000
+"""Upper bound of counts that are written with all digits, such as the tokens of a batch."""
+
+
 def count(value: float) -> str:
-    """Return a large count: `8.03 B`, `137 M`, `512`."""
+    """Return a count: `8.03 B`, `137 M`; whole numbers of up to five digits have all of them: `16384`."""
+    if abs(value) < _MOST_EXACT and value == value // 1:
+        return f"{int(value)}"
     for factor, suffix in ((1e12, " T"), (1e9, " B"), (1e6, " M"), (1e3, " k")):
         if abs(value) >= factor:
             return f"{value / factor:.3g}{suffix}"
@@ -60,7 +66,7 @@ def percent(fraction: float) -> str:
 
 
 _MOST_COUNT = 1e9
-"""Upper bound of whole numbers, such as a micro-batch, that are written with all digits."""
+"""Whole numbers up to this bound, such as a micro-batch, are written with all digits."""
 
 
 def quantity(value: float, unit: str) -> str:

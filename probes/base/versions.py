@@ -8,13 +8,15 @@ from probes.base.record import Reason, Unknown
 
 
 def numbers_of(version: str) -> tuple[int, ...]:
-    """Return the leading numbers: (5, 15, 0) for `5.15.0-91-generic`; empty if the text starts with none."""
+    """Return the leading numbers: (5, 15, 0) for `5.15.0-91-generic`; empty if the text does not start with a
+    number.
+    """
     leading = "".join(itertools.takewhile("0123456789.".__contains__, version.strip()))
     return tuple(int(part[:9]) for part in leading.split(".") if part)
 
 
 def at_least(version: str, minimum: str) -> bool | Unknown:
-    """Return whether `version` is `minimum` or newer; missing parts count as zero.
+    """Return whether `version` is `minimum` or newer; missing parts are treated as zero.
 
     Unknown if `version` is not a version.
     """

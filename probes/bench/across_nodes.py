@@ -32,12 +32,12 @@ _PAIR_BYTES = {"cuda": 256 * MIB, "cpu": 8 * MIB}
 _PAIR_S = {"cuda": 0.5, "cpu": 0.5}
 """Seconds for a round of pairs."""
 _MOST_ROUNDS = 63
-"""Largest number of distances in the circle that are measured, which limits the time on large clusters."""
+"""Maximum number of distances that are measured. It limits the time on large clusters."""
 _COLLECTIVES_S = {"quick": 30.0, "full": 120.0}
 
 
 def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
-    """Return one request over the ranks of all hosts; none on a single host."""
+    """Return one request for the ranks of all hosts; none for a single host."""
     if len(context.hosts) < 2:
         return ()
     ranks = len(context.hosts) * context.ranks_per_node
@@ -96,10 +96,11 @@ def host_names(request: BenchRequest, lines_by_rank: LinesByRank) -> dict[int, s
 
 
 def pair_measurements(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measurement, ...]:
-    """Return one measurement per direction of each pair. A sample lasts as long as the pair's slowest rank.
+    """Return one measurement per direction of each pair.
 
-    With gloo, the receiver's duration counts. NCCL's kernel on a rank also waits for its simultaneous send to
-    a third rank, so the smaller duration of both ends counts.
+    A sample has the duration of the pair's slowest rank. With gloo, this is the receiver's duration. NCCL's
+    kernel on a rank also waits for the simultaneous transfer to a third rank, so for NCCL the shorter
+    duration of both ends is used.
     """
     names = host_names(request, lines_by_rank)
     start = start_of(lines_by_rank.get(0, ()))

@@ -28,7 +28,7 @@ _PEAKS = ("peak_memory_bytes", "peak_reserved_bytes")
 
 
 class CaseAnswer(NamedTuple):
-    """The samples of one case, by one rank or by the slowest of all ranks."""
+    """The samples of one case, from one rank or from the slowest of all ranks."""
 
     request: BenchRequest
     start: StartLine
@@ -158,12 +158,12 @@ def step_figures(
 
 
 def with_conditions(measurement: Measurement, conditions: Mapping[str, Parameter]) -> Measurement:
-    """Return the measurement with additional conditions, which replace others of the same name."""
+    """Return the measurement with additional conditions, which replace conditions of the same name."""
     return msgspec.structs.replace(measurement, conditions={**measurement.conditions, **conditions})
 
 
 def timing_of(measurement: Measurement, lines_by_rank: LinesByRank) -> dict[str, Parameter]:
-    """Return how the timing of the measurement's case went, as the largest of each figure over ranks.
+    """Return the timing of the measurement's case, each figure as the largest over ranks.
 
     The figures are `warmup_calls` and `calls_per_sample`; `interval_half_width`, the half width of the 95 %
     confidence interval of the median as a fraction of the median; `budget_spent`, true if the time ended
@@ -198,7 +198,7 @@ def failures_of(
     lines_by_rank: LinesByRank,
     wanted: Callable[[FailureLine], bool] = lambda _: True,
 ) -> tuple[BenchFailure, ...]:
-    """Return every failure that the workers reported and that is `wanted`, each once.
+    """Return every failure that the workers reported and for which `wanted` is true, without duplicates.
 
     A failure with a case concerns only this case; a failure without a case ended its worker.
     """

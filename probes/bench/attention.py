@@ -1,7 +1,7 @@
 """Measure causal attention, forward and backward separately: `attention_flops_per_s`.
 
-The forward pass has 4 B H S^2 D operations (two products of S x S x D per head), and half of them with a
-causal mask, which leaves half of the scores. The backward pass has 2.5 times as many: five products, because
+The forward pass has 4 B H S^2 D operations (two products of S x S x D per head), and half as many with a
+causal mask, which removes half of the scores. The backward pass has 2.5 times as many: five products, because
 flash attention computes the scores again (Dao-AILab/flash-attention,
 benchmarks/benchmark_flash_attention.py). A kernel that also computes masked scores shows a lower rate.
 """
@@ -59,7 +59,9 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
 
 
 def _dtype(context: BenchContext) -> str:
-    """Return half precision on GPUs, because fast kernels require it; on CPUs bf16 if they multiply it."""
+    """Return half precision on GPUs, because fast kernels require it; on CPUs bf16 if they have instructions
+    for it.
+    """
     if context.device == "cuda":
         return "bf16" if context.model.precision == "bf16" else "fp16"
     return "bf16" if cpu_multiplies_bf16(context.facts) else "fp32"

@@ -43,6 +43,7 @@ def report_of(measured: MeasurementSet, judgement: Judgement | None = None) -> B
         suite=measured.suite,
         started=measured.started,
         interpreter=measured.interpreter,
+        hindrance=measured.hindrance,
         machine=measured.machine,
         measurements=tuple(_row(entry) for entry in measured.measurements if entry.samples),
         failures=measured.failures,

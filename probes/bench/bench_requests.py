@@ -1,4 +1,4 @@
-"""Requests of benchmarks to their workers, and the lines of JSON with which the workers answer."""
+"""Requests that benchmarks send to their workers, and the lines of JSON with which the workers answer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Outcome = tuple[Measurement, ...] | BenchFailure
 
 Suite = Literal["quick", "full"]
 SpreadBy = Literal["ssh", "slurm", "mpi"]
-"""Tool that starts ranks on several hosts."""
+"""Tool that starts the ranks on several hosts."""
 
 
 class ReferenceModel(Record, kw_only=True):
@@ -33,7 +33,7 @@ class ReferenceModel(Record, kw_only=True):
     The number is 6 per parameter of a matrix product, plus causal attention.
     """
     micro_batches: tuple[int, ...]
-    """Micro-batches in ascending order; the measurement ends at the first that does not fit."""
+    """Micro-batches in ascending order; the measurement ends at the first micro-batch that does not fit."""
     precision: Literal["bf16", "fp32"]
 
 
@@ -72,7 +72,10 @@ class BenchContext(Record, kw_only=True):
     facts: MachineFacts = MachineFacts()
     settings: BenchSettings = BenchSettings()
     subjects: dict[str, str] = {}
-    """Names such as `GPU3` by the driver's UUID; the GPU of a rank need not have the rank's number."""
+    """Names such as `GPU3` by the driver's UUID.
+
+    The number of a rank's GPU may differ from the rank's number.
+    """
     hosts: tuple[str, ...] = ()
     """Hosts to measure across, including this machine's own name; empty for this machine alone."""
     spread_by: SpreadBy = "ssh"
@@ -114,7 +117,7 @@ class BenchContext(Record, kw_only=True):
 
 
 class BenchRequest(Record, kw_only=True):
-    """A start of a worker on one or several ranks. The worker reads the request as JSON."""
+    """One start of a worker on one or several ranks. The worker reads the request as JSON."""
 
     bench_id: str
     title: str
@@ -142,10 +145,11 @@ class BenchRequest(Record, kw_only=True):
     shares_start: bool = False
     """True if ranks that have run another benchmark may run this benchmark too.
 
-    This requires a benchmark that does not measure peak memory and frees all that it allocates.
+    This is possible only for a benchmark that does not measure peak memory and that frees all memory that it
+    allocates.
     """
     needs_torch: bool = True
-    """False for measurements in plain Python, which also run without a training interpreter."""
+    """False for measurements in plain Python, which need no training interpreter."""
 
     @property
     def subject(self) -> str:

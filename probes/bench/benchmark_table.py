@@ -1,4 +1,7 @@
-"""The ordered table of benchmarks. A new one is a file here, a file of the worker and a row of this table."""
+"""The ordered table of benchmarks.
+
+A new benchmark needs a file here, a file of the worker and a row in this table.
+"""
 
 from __future__ import annotations
 

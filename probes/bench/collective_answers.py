@@ -1,13 +1,13 @@
 """Compute time, algorithm bandwidth and bus bandwidth of collectives, as defined by nccl-tests.
 
-Algorithm bandwidth is bytes over time. Bus bandwidth is algorithm bandwidth times the share of the bytes that
-each rank must send (and receive), so that it compares with a link's rate for any number of ranks: 2 (n - 1) /
-n for all-reduce, (n - 1) / n for all-gather, reduce-scatter and all-to-all, 1 for broadcast and send/receive
-(nccl-tests, doc/PERFORMANCE.md). The factors assume rings. NVLink SHARP reduces in the switch, so the bus
-bandwidth of its all-reduce may exceed the link's rate.
-`bytes` is the size that nccl-tests prints (`*GetCollByteCount` in its src/*.cu): the buffer of each rank for
-all-reduce and broadcast, the result of a rank for all-gather, the input of a rank for reduce-scatter, the
-data sent by a rank for all-to-all (including its own part) and for send/receive around a ring.
+Algorithm bandwidth is bytes divided by time. Bus bandwidth is algorithm bandwidth times the share of the
+bytes that each rank must send (and receive), so that it is comparable to a link's rate for any number of
+ranks: 2 (n - 1) / n for all-reduce, (n - 1) / n for all-gather, reduce-scatter and all-to-all, 1 for
+broadcast and send/receive (nccl-tests, doc/PERFORMANCE.md). The factors assume rings. NVLink SHARP reduces in
+the switch, so the bus bandwidth of its all-reduce may exceed the link's rate. `bytes` is the size that
+nccl-tests prints (`*GetCollByteCount` in its src/*.cu): the buffer of each rank for all-reduce and broadcast,
+the result of a rank for all-gather, the input of a rank for reduce-scatter, the data sent by a rank for
+all-to-all (including its own part) and for send/receive around a ring.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _DIVIDED = ("all_gather", "reduce_scatter", "all_to_all")
 
 
 def bus_bandwidth_factor(collective: str, ranks: int) -> float:
-    """Return bus bandwidth over algorithm bandwidth; ValueError for a collective without one."""
+    """Return the ratio of bus to algorithm bandwidth. ValueError if none is defined for the collective."""
     if collective not in COLLECTIVES:
         raise ValueError(f"no bus bandwidth is defined for {collective!r}")
     if collective in ("broadcast", "send_recv"):
@@ -56,7 +56,8 @@ def collective_measurements(
     """Return time, algorithm bandwidth and bus bandwidth of every case that has a collective.
 
     The metrics are `collective_time_s`, `algorithm_bandwidth_bytes_per_s` and `bus_bandwidth_bytes_per_s`. A
-    sample lasts as long as its slowest rank. `identity` is added to the parameters to distinguish requests.
+    sample has the duration of its slowest rank. `identity` is added to the parameters to distinguish
+    requests.
     """
     measurements: list[Measurement] = []
     common = {"world_size": request.ranks, "backend": request.backend, **(identity or {})}

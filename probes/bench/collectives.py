@@ -1,8 +1,7 @@
-"""Measure collectives over the local ranks by size, and `rank_compute_s`, the same work on each rank alone.
-
-A collective waits for its slowest rank, so its time does not reveal that rank. The ranks' own work reveals
-it: all ranks start the same product of small matrices together, and each measures its own time. A rank that
-takes longer than the others is a straggler.
+"""Measure collectives over the local ranks by size, and `rank_compute_s`, the time of equal work on each
+rank. A collective waits for its slowest rank, so its time does not show which rank is slow. The ranks' own
+work shows this: all ranks start the same product of small matrices together, and each measures its own time.
+A rank that takes longer than the others is a straggler.
 """
 
 from __future__ import annotations
@@ -26,12 +25,12 @@ Messages of some GiB saturate NVLink (nccl-tests issue 212), messages of 64 MiB 
 _BUDGET_S = {("cuda", "quick"): 8.0, ("cuda", "full"): 75.0, ("cpu", "quick"): 8.0, ("cpu", "full"): 60.0}
 _GROWTH = 4
 _SPARSE_GROWTH = 64
-"""Growth of sizes for all but all-reduce in the quick suite.
+"""Factor between message sizes in the quick suite, for all collectives except all-reduce.
 
 Three or four sizes are enough to separate latency from bandwidth.
 """
 _WORK_SIZE = {"cuda": 1024, "cpu": 256}
-"""Rows and columns of the ranks' own work.
+"""Rows and columns of the matrices in the ranks' own work.
 
 The work lasts about 0.1 ms on a GPU and 1 ms on a CPU core.
 """

@@ -16,7 +16,7 @@ _BUDGET_S = {"quick": 5.0, "full": 10.0}
 
 
 def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
-    """Return one request of one rank that measures the nodes in turn; none without GPUs."""
+    """Return one request for one rank, which measures the nodes one after the other; none without GPUs."""
     if context.device != "cuda":
         return ()
     return (

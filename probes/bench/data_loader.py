@@ -15,7 +15,7 @@ from probes.bench.numa_nodes import most_threads
 
 _BATCH_SIZE = 32
 _GOOD = 0.95
-"""Share of the best rate that is good enough; more workers only cost memory and start-up time."""
+"""Share of the best rate that is good enough; beyond it more workers only cost memory and start-up time."""
 _MOST_WORKERS = 64
 _BUDGET_S = {"quick": 15.0, "full": 40.0}
 
@@ -46,13 +46,13 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
 
 
 def _worker_counts(cpus: int) -> list[int]:
-    """Return zero, powers of two, and the number of CPUs."""
+    """Return the numbers of workers to try: zero, powers of two, and the number of CPUs."""
     most = min(max(1, cpus), _MOST_WORKERS)
     return sorted({0, most, *(2**power for power in range(most.bit_length()))})
 
 
 def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> Outcome:
-    """Return the rate of each number of workers, and the fewest workers within 5 % of the best."""
+    """Return the rate for each number of workers, and the smallest number within 5 % of the best rate."""
     measurements = []
     parameters = {"world_size": request.ranks, "data_path": request.settings["data_path"]}
     rates: dict[int, float] = {}
@@ -64,7 +64,8 @@ def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> Outcome:
         )
     if not measurements:
         return failure_of(request, lines_by_rank)
-    # Zero workers are never recommended, however fast: the training step would wait for its own loading.
+    # Zero workers are never recommended, even if this is fastest: the training step would wait for its own
+    # loading.
     rates.pop(0, None)
     if rates:
         enough = min(workers for workers, rate in rates.items() if rate >= _GOOD * max(rates.values()))

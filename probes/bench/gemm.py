@@ -13,7 +13,7 @@ from probes.bench.bench_requests import BenchContext, BenchRequest, Case, LinesB
 from probes.facts.measurements import BenchFailure
 
 _DTYPES = {"cuda": ("fp32", "tf32", "bf16", "fp16", "fp8"), "cpu": ("fp32", "bf16")}
-"""Types by device; a GPU skips types that it lacks.
+"""Data types by device; a GPU skips types that it does not support.
 
 The list for CPUs has no fp16, because a product takes minutes on a CPU without instructions for fp16.
 """
@@ -25,7 +25,7 @@ _SQUARES = {
 }
 """Sizes in ascending order, so that the times of small products show whether large products are affordable.
 
-Other tools screen GPUs with 8192 (AMD PRM's gate, mamf-finder).
+Other tools test GPUs with size 8192 (AMD PRM's gate, mamf-finder).
 """
 _BUDGET_S = {("cuda", "quick"): 8.0, ("cuda", "full"): 45.0, ("cpu", "quick"): 7.0, ("cpu", "full"): 40.0}
 _SIZES = ("hidden", "heads", "kv_heads", "head_dim", "ffn_hidden", "vocab", "sequence_length")
@@ -35,7 +35,8 @@ Shape = tuple[int, int, int]
 
 
 def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
-    """Return one request with the squares, and the products of the model and of the settings, in every dtype.
+    """Return one request with the square products, and the products of the model and of the settings, in
+    every dtype.
 
     The quick suite measures the model's products only in the precision of the training.
     """

@@ -1,13 +1,13 @@
-"""Search slow hosts by group testing: choose the next groups to measure, and evaluate their results.
+"""Search for slow hosts by group testing: choose the next groups to measure, and evaluate their results.
 
 A group is slow if a host or a link between its hosts is slow. Most hosts are good, so the search measures
 groups instead of pairs. It begins with about as many groups as the square root of the number of hosts,
-continues with halves of the slow groups, and ends with single suspects, each beside two partners that were
-fast in other groups. At the end it joins the fast groups, which shows slow links between good hosts. It
-locates such links by halving both sides. Disjoint groups do not disturb each other and are measured at once.
-The method follows NVIDIA's cluster validation (screen, bisect, confirm with a known-good partner) and the
-generalised binary splitting of F. K. Hwang, "A method for detecting all defective members in a population by
-group testing", 1972.
+continues with halves of the slow groups, and ends with single suspects, each together with two partners that
+were fast in other groups. At the end the search joins the fast groups, which shows slow links between good
+hosts. It locates these links by halving both sides. Disjoint groups do not disturb each other and are
+measured at the same time. The method follows NVIDIA's cluster validation (screen, bisect, confirm with a
+known-good partner) and the generalised binary splitting of F. K. Hwang, "A method for detecting all defective
+members in a population by group testing", 1972.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ seldom costs as much.
 REPEATS = 1
 """Number of repetitions that confirm a slow group, because single network measurements vary."""
 _PARTNERS = 2
-"""Number of good partners beside which a host must be slow.
+"""Number of good partners with which a host must be slow.
 
-Beside a single partner, the link between both may be slow and not the host.
+With a single partner, the link between both may be slow and not the host.
 """
 
 
@@ -42,17 +42,17 @@ class SearchResult(Record, kw_only=True):
     """The result of the search."""
 
     bad_hosts: Group = ()
-    """Hosts that are slow beside every good partner."""
+    """Hosts that are slow with every good partner."""
     bad_links: tuple[Link, ...] = ()
-    """Links that are slow between two hosts that are fast with others."""
+    """Slow links between two hosts that are both fast with other hosts."""
     unresolved: tuple[Group, ...] = ()
     """Slow groups in which no host and no link could be identified."""
     reference: float = 0.0
-    """Rate that defines slow: the best pair of the search, or the expected rate."""
+    """Rate relative to which groups are slow: the best pair of the search, or the expected rate."""
     runs: int = 0
     """Number of measurements of a group."""
     rounds: int = 0
-    """Number of rounds; disjoint groups run at once."""
+    """Number of rounds; disjoint groups run in the same round."""
 
 
 class Search:
@@ -84,7 +84,7 @@ class Search:
         """The result; None while groups remain to be measured."""
 
     def next_groups(self) -> tuple[Group, ...]:
-        """Return disjoint groups to be measured at once; none when the search is over."""
+        """Return disjoint groups to be measured at the same time; none when the search is over."""
         # The whole search runs again over the known rates, so that a higher reference corrects every
         # earlier step.
         self._wanted, self._links, self._unresolved = [], [], []
@@ -136,7 +136,7 @@ class Search:
     def _search(self) -> list[str] | None:
         """Return the slow hosts; None if groups must be measured first.
 
-        Each step continues in all branches, to request as many groups as possible at once.
+        Each step continues in all branches, so that as many groups as possible are requested together.
         """
         groups = _screening(self._hosts)
         verdicts = [self._slow(group) for group in groups if len(group) > 1]
@@ -199,7 +199,7 @@ class Search:
         return None if pending else (bad, clean)
 
     def _confirm(self, host: str, partners: list[str]) -> tuple[list[str], list[Group]] | None:
-        """Measure one suspect beside good partners; neighbouring suspects get different partners."""
+        """Measure one suspect with good partners; neighbouring suspects get different partners."""
         first = self._order[host]
         for number in range(min(_PARTNERS, len(partners))):
             slow = self._slow((host, partners[(first + number) % len(partners)]))
@@ -281,7 +281,7 @@ class Search:
 def _screening(hosts: Group) -> list[Group]:
     """Return groups of about equal size: the square root of the number of hosts, at least two.
 
-    One of three hosts remains alone.
+    With three hosts, one group has a single host.
     """
     if len(hosts) <= 3:
         return [hosts[:2], *((host,) for host in hosts[2:])]

@@ -1,9 +1,9 @@
 """Measure copies between host and GPU: `memory_bandwidth_bytes_per_s` by direction, page lock and NUMA node.
 
-Each copy is measured alone and while the other GPUs copy too. Each byte crosses the bus once; the bytes of
-`both` simultaneous directions add up. `near` memory is on the GPU's own NUMA node, far memory on the node
-with the largest distance according to the firmware. If the facts do not contain the GPU's node, every node is
-measured, and the fastest node is taken for the near node.
+Each copy is measured alone and while the other GPUs copy too. Each byte crosses the bus once; for `both`
+simultaneous directions the bytes are added. `near` memory is on the GPU's own NUMA node, far memory on the
+node with the largest distance according to the firmware. If the facts do not contain the GPU's node, every
+node is measured, and the fastest node is assumed to be the near node.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
 def _memory(places: Mapping[str, Places], nodes: Iterable[int], suite: str) -> list[Case]:
     """Return the places of host memory: near and far if every GPU's node is known, else every node.
 
-    Without known nodes the only place is empty, and the kernel chooses.
+    If no nodes are known, the only place is empty, and the kernel chooses the node.
     """
     if not places:
         return [{"numa_node": number} for number in nodes] or [{}]
@@ -78,7 +78,7 @@ def _cases(context: BenchContext, memory: list[Case]) -> Iterator[Case]:
     for concurrent in (False, True) if several else (False,):
         for pinned in (True, False) if full else (True,):
             for place in memory:
-                # Pageable copies block the CPU, so one thread never runs two of them at the same time.
+                # Pageable copies block the CPU, so one thread cannot run two copies at the same time.
                 both = pinned and (full or concurrent or not several)
                 for direction in ("host_to_device", "device_to_host", *(("both",) if both else ())):
                     yield {

@@ -13,7 +13,7 @@ from probes.bench.numa_nodes import most_threads, node_distances, node_indices, 
 from probes.facts import MachineFacts
 
 _ARRAYS = {"copy": 2, "triad": 3}
-"""Arrays that one pass reads or writes (www.cs.virginia.edu/stream/ref.html, counting)."""
+"""Number of arrays that one pass reads or writes (www.cs.virginia.edu/stream/ref.html, counting)."""
 _CASE_S = {"quick": 1.2, "full": 1.5}
 _PLACE_S = 0.5
 """Seconds for the first touch of a node's memory."""

@@ -62,16 +62,16 @@ _ENVIRONMENT: dict[Layer, dict[str, str]] = {
 _TITLES: dict[Layer, str] = {
     "all": "all-reduce over all layers",
     "nvlink": "all-reduce over NVLink alone",
-    "host-memory": "all-reduce through the host's memory alone",
+    "host-memory": "all-reduce only through the host's memory",
     "nic": "all-reduce over the NICs alone",
 }
 _SIZES = (64 * MIB, GIB)
-"""Large messages only, because the bandwidth of a layer matters here and not its latency."""
+"""Only large messages, because these measure the bandwidth of a layer instead of the latency."""
 _BUDGET_S = 4.0
 
 
 def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
-    """Return one request for each layer of this machine; none for a single GPU."""
+    """Return one request for each layer that this machine has; none for a single GPU."""
     if context.device != "cuda" or context.ranks_per_node < 2:
         return ()
     missing = layers_left_out(context.facts)
@@ -97,7 +97,7 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
 
 
 def layers_left_out(facts: MachineFacts) -> dict[Layer, str]:
-    """Return the layers that this machine lacks, or that its facts do not show, each with the reason."""
+    """Return the layers that this machine lacks or whose presence is unknown, each with the reason."""
     missing: dict[Layer, str] = {}
     kinds = [
         link.kind for link in items_of(facts.links) if link.a.startswith("GPU") and link.b.startswith("GPU")
@@ -107,7 +107,7 @@ def layers_left_out(facts: MachineFacts) -> dict[Layer, str]:
     elif all(kind == "NVLINK" for kind in kinds):
         missing["host-memory"] = "all GPUs are joined by NVLink"
     elif "NVLINK" in kinds:
-        missing["nvlink"] = "some GPUs have no NVLink to each other, and a ring over all passes them"
+        missing["nvlink"] = "some GPUs have no NVLink to each other, and a ring over all GPUs includes them"
     else:
         missing["nvlink"] = "no NVLink joins the GPUs"
     if not known(facts.nics):

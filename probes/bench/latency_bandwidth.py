@@ -1,4 +1,4 @@
-"""Fit the time of a collective by its size: t(bytes) = latency + bytes / bandwidth.
+"""Fit the time of a collective as a function of its size: t(bytes) = latency + bytes / bandwidth.
 
 The model is Hockney's (R. W. Hockney, "The communication challenge for MPP", Parallel Computing 20, 1994),
 known as alpha-beta. Libraries use different protocols for different sizes (NCCL's LL, LL128 and Simple;
@@ -20,12 +20,12 @@ from probes.facts.measurements import Measurement, Parameter
 _FEWEST_POINTS = 3
 """Smallest number of sizes for a line: two points always lie on a line, so they do not test the model."""
 _GAIN = 0.5
-"""Largest residual of two lines, relative to that of one line, at which two lines are preferred."""
+"""Two lines are preferred if their residual is at most this part of the residual of one line."""
 _GOOD_ENOUGH = 0.03
-"""Residual up to which one line is enough, because repeated runs differ by as much."""
+"""One line is enough if its residual is at most this, because repeated runs differ by as much."""
 
 Point = tuple[float, float]
-"""Bytes and seconds."""
+"""A measured point: bytes and seconds."""
 
 
 class Line(Record, kw_only=True):
@@ -87,7 +87,7 @@ def _time_s(lines: Sequence[Line], size_bytes: float) -> float:
 def fit(points: Iterable[Point]) -> Fit | None:
     """Return the model of (bytes, seconds) points; None with fewer than three sizes.
 
-    Impossible points are ignored. Several points of one size count as their median.
+    Impossible points are ignored. Of several points with one size, the median is used.
     """
     by_size: dict[float, list[float]] = {}
     for size_bytes, duration_s in points:
@@ -144,7 +144,7 @@ def _line(curve: Sequence[Point]) -> Line:
     If the free optimum has a negative constant, this constant is 0 in the optimum, because the sum of squares
     is convex.
     """
-    scale = curve[-1][0]  # sizes relative to the largest keep the sums near each other in magnitude
+    scale = curve[-1][0]  # with sizes relative to the largest, all sums have similar magnitudes
     rows = [(1 / duration_s, size_bytes / scale / duration_s) for size_bytes, duration_s in curve]
     uu, vv = sum(u * u for u, _ in rows), sum(v * v for _, v in rows)
     uv, u1, v1 = sum(u * v for u, v in rows), sum(u for u, _ in rows), sum(v for _, v in rows)

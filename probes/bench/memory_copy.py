@@ -1,8 +1,8 @@
 """Measure bandwidth within the device's memory: `memory_bandwidth_bytes_per_s` of copy and triad.
 
-Bytes that are read and bytes that are written both count, as in STREAM: two arrays for a copy (a = b) and
-three for a triad (a = b + s c) (McCalpin, STREAM, 'Counting Bytes and FLOPS'). A CPU that reads a line before
-overwriting it moves more bytes.
+Both the bytes that are read and the bytes that are written are counted, as in STREAM: two arrays for a copy
+(a = b) and three for a triad (a = b + s c) (McCalpin, STREAM, 'Counting Bytes and FLOPS'). A CPU that reads a
+line before overwriting it moves more bytes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _BYTES = {
 """Size of an array, larger than all caches; nvbandwidth copies 512 MiB."""
 _ARRAYS = {"copy": 2, "triad": 3}
 _HELD = 5
-"""Arrays in memory at a time, including the arrays for the check of the result."""
+"""Number of arrays in memory at a time, including the arrays for the check of the result."""
 _BUDGET_S = {("cuda", "quick"): 2.0, ("cuda", "full"): 6.0, ("cpu", "quick"): 5.0, ("cpu", "full"): 10.0}
 
 

@@ -10,9 +10,9 @@ from probes.bench.answers import case_answers, failure_of, with_conditions
 from probes.bench.bench_requests import BenchContext, BenchRequest, Case, LinesByRank, Outcome
 
 _PATTERNS = ("walking_ones", "walking_zeros", "address", "random_and_inverse", "moving_inversions")
-"""Patterns of memtest86 that passes over the whole memory can test."""
+"""Patterns of memtest86 that can be tested by passes over the whole memory."""
 _MOST_BYTES = {"cuda": 0, "cpu": 256 * MIB}
-"""Largest number of bytes per rank; with 0 only the memory that must stay free is a limit.
+"""Maximum number of bytes per rank; 0: only the memory that must stay free is a limit.
 
 Only a part of the host's memory is tested, because other programs use it too.
 """

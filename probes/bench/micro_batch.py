@@ -1,8 +1,8 @@
-"""Measure the largest micro-batch that fits, and the fastest, on one rank alone.
+"""Measure the largest micro-batch that fits, and the fastest micro-batch, on one rank alone.
 
 Every tried micro-batch has `step_time_s`, its rate, `peak_memory_bytes` and more. The whole sweep gives
-`largest_micro_batch`, `fastest_micro_batch`, and the fitted line
-`peak memory = fixed + per sample x micro-batch` with its residual.
+`largest_micro_batch`, `fastest_micro_batch`, and the fitted line `peak memory = fixed + per sample x
+micro-batch` with its residual.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _BUDGET_S = {"quick": 25.0, "full": 80.0}
 _TRIAL_S = 2.0
 """Seconds for the steps of one micro-batch."""
 _AS_FAST = 0.98
-"""Share of the best rate from which a rate is equally fast, because smaller differences are noise.
+"""A rate of at least this share of the best rate is equally fast, because smaller differences are noise.
 
 Among equally fast micro-batches the smallest wins, because it leaves most memory free.
 """
@@ -36,7 +36,7 @@ _RATES = ("tokens_per_s", "images_per_s", "samples_per_s")
 
 
 def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
-    """Return a request for the user's own step if it takes a micro-batch, else for the reference model."""
+    """Return a request for the user's own step if it has a micro-batch, else for the reference model."""
     model = context.model
     reference: Case = {
         "strategy": "ddp",
@@ -63,7 +63,7 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
 
 
 class MemoryLine(Record, kw_only=True):
-    """The fitted line of peak memory over micro-batch."""
+    """The fitted line of peak memory as a function of the micro-batch."""
 
     fixed_bytes: float
     per_sample_bytes: float
@@ -72,7 +72,7 @@ class MemoryLine(Record, kw_only=True):
 
 
 def fit_memory(peak_bytes: Mapping[int, float]) -> MemoryLine | None:
-    """Return the least squares fit of relative errors, so that all micro-batches count equally.
+    """Return the least squares fit of relative errors, so that all micro-batches have equal weight.
 
     None for fewer than two sizes. If the peak of the smallest micro-batch comes from the optimizer and not
     from the activations, the residual is large.
@@ -161,7 +161,7 @@ def _measurements(
             ("memory_per_sample_bytes", "byte", line_fit.per_sample_bytes),
             ("memory_fit_residual", "1", line_fit.residual),
         ]
-    # 0 if no micro-batch failed: the time limit, and not the memory, ended the sweep.
+    # 0 if no micro-batch failed: the time limit ended the sweep, not the memory.
     return (
         *measurements,
         *(

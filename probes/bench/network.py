@@ -1,7 +1,7 @@
 """Measure TCP between hosts: `tcp_bandwidth_bytes_per_s` per direction, by one stream and by several.
 
 One core or the TCP window limits one stream; several streams show the rate of the link. Disjoint pairs run at
-once. Rank 0 writes the samples of all ranks: seconds per byte in windows of a fifth of a second.
+the same time. Rank 0 writes the samples of all ranks: seconds per byte in windows of a fifth of a second.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Eight streams are more than gloo, or NCCL over sockets, opens to a host, and eno
 _SECONDS = {"quick": 1.0, "full": 2.0}
 """Seconds of sending, for each direction of each pair."""
 _MOST_ROUNDS = {"quick": 7, "full": 15}
-"""Largest number of partners of a host, which limits the time on large clusters."""
+"""Maximum number of partners of a host. It limits the time on large clusters."""
 _OVERHEAD_S = 0.2
 
 

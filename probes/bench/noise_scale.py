@@ -1,10 +1,11 @@
 """Measure the gradient noise scale (McCandlish 2018, arXiv 1812.06162): `noise_scale_sequences`.
 
-The simple noise scale is tr(Sigma) / |G|^2, with the covariance Sigma of one sequence's gradient and the true
-gradient G. Above about this batch size, more sequences per step bring less (section 2.2). The noise scale
-grows while the loss falls: it is near zero at the start, and after a few steps it is a lower bound (Merrill
-2025, arXiv 2505.23971). The result includes the ends of a 90 % interval. The reference transformer uses
-synthetic sequences, so that its number only demonstrates the method; the user's own step gives a real number.
+The simple noise scale is tr(Sigma) / |G|^2, where Sigma is the covariance of one sequence's gradient and G
+the true gradient. Above about this batch size, each further sequence per step helps less (section 2.2). The
+noise scale grows while the loss falls: it is near zero at the start, and after a few steps it is a lower
+bound (Merrill 2025, arXiv 2505.23971). The result includes the ends of a 90 % interval. The reference
+transformer uses synthetic sequences, so its number only demonstrates the method. The user's own step gives a
+meaningful number.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from probes.bench.bench_requests import BenchContext, BenchRequest, Case, LinesB
 _BUDGET_S = {"quick": 25.0, "full": 50.0}
 _MICRO_BATCH = 1
 _ACCUMULATION = 8
-"""Small batches per large batch and rank; the estimates need batches of very different size."""
+"""Number of small batches per large batch and rank; the estimates need batches of very different size."""
 _SETTLED = 0.5
 """Share of the last steps that are evaluated, because the noise scale is near zero in the first steps."""
 _RESAMPLES = 1000
@@ -69,7 +70,7 @@ class NoiseScale(Record, kw_only=True):
 def estimate(
     small: Sequence[float], large: Sequence[float], *, small_batch: float, large_batch: float
 ) -> tuple[list[float], list[float]]:
-    """Return per step the unbiased estimates of |G|^2 and tr(Sigma) from gradients of two batch sizes.
+    """Return for each step the unbiased estimates of |G|^2 and tr(Sigma) from gradients of two batch sizes.
 
     `small` and `large` are squared norms. Appendix A.1: E|G_B|^2 = |G|^2 + tr(Sigma) / B, solved for both
     unknowns.

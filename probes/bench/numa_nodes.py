@@ -8,7 +8,7 @@ from probes.parsers.host.cpulist import parse_cpu_list
 
 
 def numa_cpus(facts: MachineFacts) -> dict[str, tuple[int, ...]]:
-    """Return the CPUs of each node that has CPUs; empty if unknown, when the host counts as one node."""
+    """Return the CPUs of each node that has CPUs; empty if unknown; the host is then treated as one node."""
     cpus_by_node = {
         str(node.index): items_of(parse_cpu_list(value_or(node.cpus, "")))
         for node in items_of(facts.numa_nodes)
@@ -36,5 +36,7 @@ def node_distances(facts: MachineFacts) -> dict[int, dict[int, int]]:
 
 
 def most_threads(facts: MachineFacts) -> int:
-    """Return the largest number of threads: that of the CPUs which the container lets this process use."""
+    """Return the maximum number of threads, which is the number of CPUs that this process may use in its
+    container.
+    """
     return max(1, value_or(facts.cpu.allowed_cpus, value_or(facts.cpu.logical_cpus, 1)))

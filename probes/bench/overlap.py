@@ -25,7 +25,8 @@ _PARTS = ("computation", "communication", "both")
 
 
 def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
-    """Return one request with one sequence per rank, whose communication is hardest to hide.
+    """Return one request with one sequence per rank, because the communication of small batches is hardest to
+    hide.
 
     A single rank has no request.
     """
@@ -74,7 +75,7 @@ def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> Outcome:
     # The three parts have the same number and order of samples.
     rows = tuple(zip(*durations_s, strict=False))
     computation_s, communication_s, _ = durations_s
-    # The middle half of the computations must differ by less than a communication takes.
+    # The middle half of the computations must differ by less than the time of a communication.
     spread_s = quantile(computation_s, 0.75) - quantile(computation_s, 0.25)
     is_measurable = spread_s < quantile(communication_s, 0.5)
     figures = {"overlap_fraction": overlap_fraction, "exposed_communication_fraction": exposed_fraction}
@@ -92,10 +93,12 @@ def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> Outcome:
 
 
 def overlap_fraction(computation_s: float, communication_s: float, both_s: float) -> float:
-    """Return the hidden share of the shorter part: 1 if it is hidden, 0 if both run in turn."""
+    """Return the hidden share of the shorter part: 1 if it is fully hidden, 0 if both run one after the
+    other.
+    """
     return (computation_s + communication_s - both_s) / min(computation_s, communication_s)
 
 
 def exposed_fraction(computation_s: float, communication_s: float, both_s: float) -> float:
-    """Return the share of the communication that the step waits for; noise below 0 counts as 0."""
+    """Return the share of the communication that the step waits for; noise below 0 becomes 0."""
     return max(0.0, both_s - computation_s) / communication_s

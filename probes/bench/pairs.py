@@ -13,12 +13,13 @@ from probes.bench.bench_requests import BenchContext, BenchRequest, Case, LinesB
 from probes.bench.tournament import rounds
 
 _BYTES = {"cuda": 256 * MIB, "cpu": 16 * MIB}
-"""Size that saturates a link between two ranks: some tens of MiB suffice for peer copies."""
+"""Size that saturates a link between two ranks: some tens of MiB are enough for peer copies."""
 _BUDGET_S = {"cuda": 30.0, "cpu": 15.0}
 _MOST_ALONE = 28
-"""Number of pairs of eight ranks.
+"""Number of pairs among eight ranks.
 
-More ranks run disjoint pairs only, because the number of pairs grows with the square of the number of ranks.
+With more ranks only disjoint pairs are measured, because the number of pairs grows with the square of the
+number of ranks.
 """
 
 
@@ -52,7 +53,7 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
 
 
 def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> Outcome:
-    """Return the rate of each pair. A sample lasts as long as the slower of the two ranks."""
+    """Return the rate of each pair. A sample has the duration of the slower of the two ranks."""
     measurements = []
     answers: dict[int, list[CaseAnswer]] = {
         rank: list(case_answers(request, {rank: lines})) for rank, lines in lines_by_rank.items()

@@ -1,7 +1,8 @@
-"""Measure copies between each two GPUs: `peer_bandwidth_bytes_per_s`, one way and both ways at once.
+"""Measure copies between each two GPUs: `peer_bandwidth_bytes_per_s`, in one direction, and in both
+directions at the same time.
 
-The bytes of both ways add up. `peer_access` states whether the driver lets the sender reach the receiver's
-memory; otherwise copies pass through the host.
+The bytes of both directions are added. `peer_access` states whether the driver allows the sender to access
+the receiver's memory; otherwise copies pass through the host.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
 
 
 def _names(context: BenchContext) -> list[str]:
-    """Return all GPUs of the facts; the worker detects which of them the interpreter may use."""
+    """Return all GPUs in the facts; the worker detects which GPUs the interpreter may use."""
     indices = [gpu.index for gpu in context.gpus] or range(context.ranks_per_node)
     return [f"GPU{index}" for index in indices]
 

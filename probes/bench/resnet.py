@@ -23,7 +23,7 @@ class Resnet(Record, kw_only=True):
     depths: tuple[int, ...]
     """Blocks per stage."""
     width: int
-    """Channels after the first convolution, and in the narrow part of the first stage."""
+    """Number of channels after the first convolution, and in the narrow part of the first stage."""
     classes: int
 
     @property
@@ -99,8 +99,8 @@ def forward_flops(network: Resnet, image_size: int) -> int:
 def training_flops(network: Resnet, image_size: int) -> int:
     """Return the operations of one image, forward and backward.
 
-    Each layer counts three times: for its output, for the gradient of its weights and for the gradient of its
-    input. The first layer's input is the image, which needs no gradient.
+    Each layer is counted three times: for its output, for the gradient of its weights and for the gradient of
+    its input. The first layer's input is the image, which needs no gradient.
     """
     stem = next(convolutions(network, image_size))
     return 3 * forward_flops(network, image_size) - stem.flops

@@ -1,4 +1,4 @@
-"""Measure reads at the place of the data: `read_bandwidth_bytes_per_s`, `read_rate_per_s`.
+"""Measure reads in the folder that contains the data: `read_bandwidth_bytes_per_s`, `read_rate_per_s`.
 
 The full suite adds `write_bandwidth_bytes_per_s`. Sequential blocks of 1 MiB represent files of records,
 random blocks of 128 KiB images; random blocks of 4 KiB in the full suite show the operations per second of
@@ -35,7 +35,9 @@ _BUDGET_S = {"quick": 7.0, "full": 30.0}
 
 
 def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
-    """Return one request whose cases run in turn, because they would compete for the file system."""
+    """Return one request whose cases run one after the other, because simultaneous cases would compete for
+    the file system.
+    """
     path = str(PurePosixPath(context.settings.folder or ".") / context.settings.data_path)
     cases = (_IN_ORDER, _AT_RANDOM) if context.suite == "quick" else (_IN_ORDER, _AT_RANDOM, _SMALL, _WRITE)
     return (
@@ -59,7 +61,7 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
 
 def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> Outcome:
     """Return the bandwidth of every case, and the requests per second of random cases."""
-    # The worker reports file system, device and size of the file at its end.
+    # At its end the worker reports file system, device and file size.
     lines = lines_by_rank.get(0, ())
     at_end = next((line.conditions for line in lines if isinstance(line, DoneLine)), {})
     measurements: list[Measurement] = []

@@ -1,9 +1,9 @@
 """Measure whether the rate stays constant: `gemm_flops_per_s` per second of a product, `sustained_fraction`.
 
-The samples are the rate of each second in order. The series beside them are the GPU's sensor values
-(`sm_clock_hz`, `temperature_c`, `power_w`), if the training interpreter can read them. `sustained_fraction`
-is the median of the last quarter of the seconds over that of the first. If it is clearly below 1, the GPU
-slows down as its temperature rises.
+The samples are the rate of each second in order. Further series are the GPU's sensor values (`sm_clock_hz`,
+`temperature_c`, `power_w`), if the training interpreter can read them. `sustained_fraction` is the median of
+the last quarter of the seconds divided by that of the first. If it is clearly below 1, the GPU slows down as
+its temperature rises.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
 def _dtype(context: BenchContext) -> str:
     """Return fp32 for CPUs, which all compute it at full rate, and a type of the tensor cores for GPUs.
 
-    The tensor cores take most power.
+    The tensor cores use most power.
     """
     if context.device == "cpu":
         return "fp32"
@@ -42,7 +42,7 @@ def _dtype(context: BenchContext) -> str:
 
 
 def sustained_fraction(rates: tuple[float, ...]) -> float | None:
-    """Return the median of the last quarter over the median of the first; None for fewer than four rates."""
+    """Return the median of the last quarter divided by that of the first; None for fewer than four rates."""
     quarter = len(rates) // _QUARTERS
     if not quarter:
         return None

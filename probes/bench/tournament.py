@@ -4,10 +4,11 @@ from __future__ import annotations
 
 
 def rounds(players: int) -> tuple[tuple[tuple[int, int], ...], ...]:
-    """Return all pairs of 0 ... `players` - 1 in the fewest rounds in which each player has one partner.
+    """Return all pairs of 0 to `players` - 1 in as few rounds as possible, where each player has one partner
+    per round.
 
-    This is the circle method: one player stays, and the others move by one place after each round. With an
-    odd number one player rests in each round.
+    This is the circle method: one player stays, and the others move by one place after each round. If the
+    number is odd, one player rests in each round.
     """
     places = list(range(players + players % 2))
     all_rounds = []

@@ -1,4 +1,4 @@
-"""Recognise accelerators of other makers than NVIDIA: rows of `probes/data/accelerators.toml`."""
+"""Recognise accelerators of vendors other than NVIDIA: rows of `probes/data/accelerators.toml`."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class AcceleratorRow(Cited, kw_only=True):
     vendor: str = ""
     """PCI vendor id, four hex digits; empty if only device files show the family."""
     classes: tuple[str, ...] = ()
-    """PCI classes of the family, four hex digits each; empty if any class counts."""
+    """PCI classes of the family, four hex digits each; empty if the class does not matter."""
     devices: tuple[str, ...] = ()
-    """Beginnings of the PCI device ids of the family; empty if any id counts."""
+    """First characters of the family's PCI device ids; empty if the id does not matter."""
     nodes: tuple[str, ...] = ()
     """Regular expressions for the names of its device files in /dev."""
 
@@ -31,7 +31,7 @@ def _rows() -> tuple[AcceleratorRow, ...]:
 
 
 def accelerator_title(class_code: str | Unknown, device_id: str | Unknown) -> str | None:
-    """Return the family of a PCI device; None if the device is no known accelerator of another maker.
+    """Return the family of a PCI device; None if the device is not a known accelerator of another vendor.
 
     `device_id` is `1002:74a1`, or `1002:` if only the vendor is known.
     """

@@ -4,8 +4,8 @@ A row of `probes/data/limit_checks/*.toml` names one or more facts of the machin
 and the rules for these facts. The first broken rule becomes the finding. `probes/checks/limit_checks.py`
 evaluates the rows.
 
-A row of `probes/data/log_checks.toml` names kinds of events and the rules for them. The first fitting rule of
-an event determines the finding; an event without a fitting rule is only mentioned.
+A row of `probes/data/log_checks.toml` names kinds of events and the rules for them. The first rule whose
+conditions an event meets determines the finding. An event that matches no rule is only mentioned.
 `probes/checks/log_checks.py` evaluates the rows. `probes/judging/check_table.py` orders all rows.
 """
 
@@ -82,18 +82,18 @@ class LimitCheck(StrictRecord, kw_only=True):
     each: Each | None = None
     """The devices that are judged one by one; None for the machine as a whole."""
     alone: str = ""
-    """Summary of the SKIP if there is only one device, so that there is nothing to compare it with."""
+    """Summary of the SKIP if there is only one device, which cannot be compared with any other."""
     given: Given | None = None
-    """Part that the check needs; for a machine without the part there is one SKIP."""
+    """Part of the machine that the check needs; without this part, the result is one SKIP."""
     fact: str
     what: str
-    """Completes "... could not be read"."""
+    """Text that completes "... could not be read"."""
     good: str
     why: str
     """Why it matters for training."""
     source: str
     unit: str = ""
-    """`bytes`, `fraction`, `s`, `W`, or words that follow the number."""
+    """Unit of the fact: `bytes`, `fraction`, `s`, `W`, or words that follow the number."""
     words: tuple[str, str] = ("off", "on")
     """Words for a switch that is off, and for one that is on."""
     seen: str = "{value}"
@@ -108,7 +108,9 @@ class LimitCheck(StrictRecord, kw_only=True):
     A kind applies only if all facts listed in `known` are known.
     """
     absent: str = ""
-    """Summary of the SKIP if the file or tool with the fact does not exist; without it, this is UNKNOWN."""
+    """Summary of the SKIP if the file or tool with the fact does not exist; if this summary is empty, the
+    result is UNKNOWN.
+    """
     essential: bool = False
     """True if every machine must have the fact; if it is missing, the result is UNKNOWN instead of SKIP."""
     unsupported: tuple[str, ...] = ()
@@ -116,7 +118,10 @@ class LimitCheck(StrictRecord, kw_only=True):
     known: tuple[str, ...] = ()
     """Further facts that must be known; otherwise the check becomes UNKNOWN."""
     only_known: str = ""
-    """Summary of the SKIP if no device has a known fact. It also limits the check to devices with one."""
+    """Summary of the SKIP if no device has a known fact.
+
+    It also limits the check to devices with a known fact.
+    """
     rules: tuple[LimitRule, ...]
 
 
@@ -147,12 +152,12 @@ def sysctl_names() -> tuple[str, ...]:
 
 
 class LogRule(StrictRecord, kw_only=True):
-    """Conditions on an event, and the finding for the event. A condition that is left out is met."""
+    """Conditions on an event, and the finding for the event. A condition that is left out is always true."""
 
     kinds: tuple[str, ...] = ()
     fatal: bool | None = None
     contains: tuple[str, ...] = ()
-    """Words of which the message must contain at least one."""
+    """Words; the message must contain at least one of them."""
     often: bool = False
     """True if the event must occur more often than the limit of the check."""
     status: Literal["WARN", "FAIL"] = "WARN"
@@ -171,9 +176,9 @@ class LogCheck(StrictRecord, kw_only=True):
     """The kind of log that must have been read (`probes/catalogue/text_kinds.py`)."""
     kinds: tuple[str, ...]
     settled: bool = False
-    """True if events that a later boot or recovery has settled count too."""
+    """True if events are included that a later boot or recovery has resolved."""
     without: str = ""
-    """Leave out events whose message has these words."""
+    """Events whose message contains one of these words are left out."""
     subject: Literal["host", "device", "training device"] = "host"
     """Subject of a finding: the machine, the event's device, or that device if training uses it."""
     limit: str = ""

@@ -1,4 +1,4 @@
-"""Take apart the names of GPUs that people write: `A100-SXM-80GB`, `RTX 3090`, `MI250X (GCD)`.
+"""Parse the names of GPUs that people write: `A100-SXM-80GB`, `RTX 3090`, `MI250X (GCD)`.
 
 A name contains a model, a form (SXM, PCIe), memory and power. Rows of the catalogue with the same model are
 candidates; the other parts of the name, and separately stated memory, select one of the candidates.
@@ -60,7 +60,7 @@ def parts_of(name: str) -> NameParts:
 
 
 def with_unit(name: str) -> str:
-    """Return the name with a unit after a bare number at the end: `A100-80` becomes `A100 80GB`."""
+    """Return the name with a unit added to a bare number at the end: `A100-80` becomes `A100 80GB`."""
     return _BARE_MEMORY.sub(r" \1GB", name)
 
 

@@ -26,12 +26,12 @@ class GpuModel(StrictRecord, kw_only=True):
     id: str
     title: str
     checked: bool
-    """True if a recording has confirmed the row.
+    """True if a recording of real hardware has confirmed the row.
 
     Predictions and plans also use other rows; checks compare machines with confirmed rows only.
     """
     driver_name: str = ""
-    """The full name that today's driver reports."""
+    """The full name that current drivers report."""
     names: tuple[str, ...] = ()
     """Other names that drivers report: regular expressions for the full name, in any case."""
     plain_names: tuple[str, ...] = ()
@@ -78,7 +78,9 @@ class GpuModel(StrictRecord, kw_only=True):
     pcie_generation: int
     pcie_width: int = 16
     host_link_bytes_per_s: float = 0.0
-    """One direction of a link to the host's processor other than PCIe (NVLink-C2C); 0 without such a link."""
+    """Bandwidth in one direction of a link to the host's processor other than PCIe (NVLink-C2C); 0 without
+    such a link.
+    """
     power_limit_w: float | None = None
     multiprocessors: int | None = None
     """Streaming multiprocessors or compute units.
@@ -89,18 +91,18 @@ class GpuModel(StrictRecord, kw_only=True):
     design: str = ""
     """Id of the usual machine with this GPU (`recipes/data/designs.toml`)."""
     source: str
-    """Documents that were read.
+    """Documents from which the row was written.
 
     "(quoted)" marks a document that was only read as a quotation in a public repository, "(not re-read)" a
     document that was not available when the row was written.
     """
     date: str
-    """The month of the reading."""
+    """The month in which the documents were read."""
     notes: str = ""
 
 
 class MachineModel(StrictRecord, kw_only=True):
-    """A machine for which plans can be made without access to such a machine."""
+    """A machine that can be planned for without access to it."""
 
     id: str
     title: str
@@ -109,7 +111,7 @@ class MachineModel(StrictRecord, kw_only=True):
     gpu_count: int
     nvswitch: bool = False
     nvlink_count: int = 0
-    """NVLinks between two GPUs of the node; with `nvswitch`, all of a GPU's links."""
+    """Number of NVLinks between two GPUs of the node; with `nvswitch`, the number of all links of a GPU."""
     gpus_per_switch: int = 0
     """Number of GPUs below one PCIe switch, with their NICs; 0 if each device is on a root port of the host.
     """
@@ -123,7 +125,7 @@ class MachineModel(StrictRecord, kw_only=True):
     nic_rate_gbps: float = 0.0
     nic_link_layer: str = "InfiniBand"
     nic_type: str = ""
-    """Part number that the driver reports (MT4129 is a ConnectX-7), else the driver's name."""
+    """Part number of the NIC that the driver reports (MT4129 is a ConnectX-7), else the driver's name."""
     nic_pcie_generation: int | None = None
     nic_pcie_width: int = 16
     ethernet_rate_gbps: float | None = None
@@ -135,7 +137,7 @@ class MachineModel(StrictRecord, kw_only=True):
     virtual: bool = False
     """True for a virtual machine."""
     dmi: dict[str, str] = {}
-    """Files of /sys/class/dmi/id that identify the maker or the cloud, with their content."""
+    """Files of /sys/class/dmi/id that identify the vendor or the cloud, with their content."""
     sockets: int
     cores_per_socket: int
     threads_per_core: int = 2

@@ -22,15 +22,17 @@ Use = Literal["system", "debugging", "forcing", "dead"]
 
 _INTEGER = pattern(r"\s*([+-]?)(0[xX][0-9a-fA-F]+|[0-9]+)")
 _LEVELS = ("LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "PXN", "P2C", "PHB", "SYS")
-"""Distances by which NCCL names a level (NVIDIA/nccl, src/graph/topo.cc, read 2026-06)."""
+"""Names of the distances that NCCL uses as levels (NVIDIA/nccl, src/graph/topo.cc, read 2026-06)."""
 _NUMBERED_LEVELS = ("LOC", "PIX", "PXB", "PHB", "SYS")
-"""Distances of the digits 0 to 4; larger digits count as 4.
+"""Distances that the digits 0 to 4 mean; larger digits mean the same as 4.
 
 Source: NVIDIA/nccl, src/graph/paths.cc, ncclGetLevel, read 2026-11.
 """
 _LONGEST_INTEGER = 19
 _FLAGS = frozenset({"1", "y", "yes", "t", "true", "0", "n", "no", "f", "false"})
-"""Words that PyTorch accepts as a switch in any case (c10d/Utils.hpp, getCvarBool, read 2026-06)."""
+"""Words that PyTorch accepts for a switch, in upper or lower case (c10d/Utils.hpp, getCvarBool, read
+2026-06).
+"""
 
 
 class VariableSource(StrictRecord, kw_only=True):
@@ -110,9 +112,9 @@ def read_integer(text: str) -> Integer:
 
 
 def misread(row: Variable, text: str) -> str | None:
-    """Return how NCCL, PyTorch or CUDA misreads `text`; None if the text is read as meant.
+    """Return how NCCL, PyTorch or CUDA misreads `text`; None if it reads what the text means.
 
-    The words complete "NCCL reads it as ...".
+    The returned words complete "NCCL reads it as ...".
     """
     if not text:
         return None
@@ -164,7 +166,9 @@ def _misread_number(row: Variable, text: str) -> str | None:
 
 
 def numbered_level(text: str) -> str | None:
-    """Return the distance that NCCL uses for a level in digits, by an old numbering; None for words."""
+    """Return the distance that NCCL uses for a level that is given in digits, by an old numbering; None for
+    words.
+    """
     if not text.isascii() or not text.isdecimal():
         return None
     return _NUMBERED_LEVELS[min(read_integer(text).value, len(_NUMBERED_LEVELS) - 1)]
@@ -176,7 +180,7 @@ def _misread_level(text: str) -> str | None:
     numbered = numbered_level(text)
     if numbered is not None:
         return f"{numbered}, by an old numbering"
-    return f"nothing and ignores it without a word; it knows {', '.join(_LEVELS)} in capitals"
+    return f"nothing, and ignores it without a message; it knows {', '.join(_LEVELS)} in capitals"
 
 
 def _misread_words(row: Variable, text: str) -> str | None:

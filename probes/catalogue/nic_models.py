@@ -12,7 +12,7 @@ from probes.catalogue.thresholds import Cited
 from probes.facts import MachineFacts, Nic
 
 _ENOUGH = 0.75
-"""Share of a layout's places that must hold an RDMA device, because some NICs may be missing."""
+"""Share of a layout's addresses that must have an RDMA device; the rest may be missing."""
 
 
 class Card(Cited, kw_only=True):
@@ -25,7 +25,7 @@ class Card(Cited, kw_only=True):
     lane: str = ""
     """The fastest speed of one lane: `HDR`."""
     dpu: bool = False
-    """True for a BlueField: a computer of its own, mostly for storage and management."""
+    """True for a BlueField, which is a separate computer, mostly for storage and management."""
     virtual: bool = False
 
 
@@ -45,7 +45,7 @@ class Layout(Cited, kw_only=True):
     rate_gbps: float
     rails: tuple[Place, ...]
     interfaces: tuple[str, ...] = ()
-    """Names of the front-end ports, which follow from their PCI addresses too."""
+    """Names of the front-end ports, which also depend on their PCI addresses."""
     interface_rate_gbps: float | None = None
 
 
@@ -71,7 +71,7 @@ class NicModels(StrictRecord, kw_only=True):
         return None
 
     def front_end(self, facts: MachineFacts) -> Layout | None:
-        """Return the machine whose front-end interfaces all exist here."""
+        """Return the machine type whose front-end interfaces all exist on this machine."""
         if not known(facts.interfaces):
             return None
         names = {interface.name for interface in facts.interfaces}

@@ -1,7 +1,8 @@
 """The kinds of text that a person can give, each recognised by its contents.
 
-A new kind is a parser module and a row here. The title completes "It reads ..." and names the origin of the
-text. The module has a parser and `recognise(text: str) -> bool`, which is quick on any text and never raises.
+A new kind needs a parser module and a row here. The title completes "It reads ..." and names the program that
+wrote the text. The module has a parser and `recognise(text: str) -> bool`, which is quick on any text and
+never raises.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ class KindRow(Record, kw_only=True):
 
     id: str
     title: str
-    """Completes "It reads ...": what wrote the text."""
+    """Text that completes "It reads ...": the program that wrote the text."""
     parser: str
-    """Module below `probes.parsers`, with the name of its function if that is not `recognise`."""
+    """Module below `probes.parsers`, with the name of the recognising function if it is not `recognise`."""
 
     def recognise(self, text: str) -> bool:
         """Return whether the text is of this kind."""

@@ -1,6 +1,6 @@
 """The limits that checks compare facts with.
 
-Each is a data row with its source and date; none is a literal in code.
+Each limit is a data row with its source and date; no limit is a literal in code.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ class Xid(StrictRecord, kw_only=True, rename={"kind": "class"}):
     kind: XidClass
     severity: Literal["fail", "warn", "none"]
     action: str
-    """First action for a careful operator."""
+    """Recommended first action of an operator."""
 
 
 class SwitchRows(StrictRecord, kw_only=True):
@@ -30,9 +30,9 @@ class SwitchRows(StrictRecord, kw_only=True):
     source: str
     date: str
     nonfatal: str
-    """Numbers and ranges (`11002-11003`) with blanks between them."""
+    """Numbers and ranges (`11002-11003`), separated by blanks."""
     parts: dict[str, str]
-    """The part of the switch by the thousands of the number."""
+    """The part of the switch, by the thousands digits of the number."""
 
 
 class XidRows(StrictRecord, kw_only=True):

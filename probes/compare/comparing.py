@@ -1,6 +1,6 @@
 """Compare measurements with published references, equal devices and earlier runs. Pure.
 
-Checks turn the comparisons into findings, and the report shows them.
+Checks turn the comparisons into findings, and the report shows the comparisons.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Literal
 
 from probes.base.record import Record
 from probes.base.statistics import Change, compare, outliers
+from probes.catalogue.thresholds import Thresholds
 from probes.compare.measurement_judgement import Comparison
 from probes.compare.reference_values import Reference, reference_of, status_of
 from probes.facts.measurements import Baseline, Measurement, Parameter
@@ -24,7 +25,7 @@ _SECONDARY = frozenset({"algorithm_bandwidth_bytes_per_s", "peak_reserved_bytes"
 _ENDS = frozenset({"numa_node", "memory_node"})
 
 _CREDIBLE = (1e-30, 1e30)
-"""No clock and no counter gives a median outside this range, and its share of another may be no number."""
+"""Medians outside this range cannot be real, and dividing by them may not give a finite number."""
 
 Worse = Literal["low", "high"]
 
@@ -39,7 +40,7 @@ def worse(measured: Measurement) -> Worse | None:
 def share_of(measured: float, compared: float, side: Worse) -> float:
     """Return 1.0 for an equal value and less for a worse value, for rates and for times.
 
-    Both are positive.
+    `measured` and `compared` must be positive.
     """
     return measured / compared if side == "low" else compared / measured
 
@@ -49,6 +50,11 @@ def is_sound(measured: Measurement) -> bool:
     return bool(measured.samples) and _CREDIBLE[0] < measured.median < _CREDIBLE[1]
 
 
+def is_uncertain(measured: Measurement, limits: Thresholds) -> bool:
+    """Return whether the samples scatter too much for a judgement."""
+    return measured.spread > limits.uncertain_spread_fraction.value
+
+
 class Beside(Record, kw_only=True):
     """A measurement with the published value that it is compared to."""
 
@@ -56,7 +62,9 @@ class Beside(Record, kw_only=True):
     reference: Reference
     status: Status
     uses_fallback: bool = False
-    """True if judged by the slower algorithm, which the hardware may also use."""
+    """True if the reference of the slower algorithm decided the status, because the hardware may also use
+    that algorithm.
+    """
 
     @property
     def compared(self) -> Reference:
@@ -82,11 +90,17 @@ def beside_references(evidence: Evidence) -> Iterator[Beside]:
 
 def _beside(evidence: Evidence, measured: Measurement, reference: Reference) -> Beside:
     limits = evidence.thresholds
-    status = status_of(measured.median / reference.value, limits)
+    value = measured.median
+    if is_uncertain(measured, limits):
+        # Only a part whose fast samples are too slow as well is certain to be slow.
+        value, slowest = measured.quantile(0.95), reference.fallback or reference
+        if status_of(value / slowest.value, limits) is Status.PASS:
+            return Beside(measured=measured, reference=reference, status=Status.UNKNOWN)
+    status = status_of(value / reference.value, limits)
     if status is Status.PASS:
         return Beside(measured=measured, reference=reference, status=status)
     if reference.fallback is not None:
-        status = status_of(measured.median / reference.fallback.value, limits)
+        status = status_of(value / reference.fallback.value, limits)
         # A ring at full speed is healthy, but slower than the machine can be.
         status = Status.WARN if status is Status.PASS else status
         return Beside(measured=measured, reference=reference, status=status, uses_fallback=True)
@@ -100,7 +114,9 @@ class Peers(Record, kw_only=True):
     usual: float
     """Median of the medians."""
     slow: tuple[str, ...]
-    """Subjects that are worse than their equals, worst first."""
+    """Subjects that are worse than their equals, the worst first."""
+    uncertain: frozenset[str] = frozenset()
+    """Subjects whose samples scatter too much for a judgement."""
     side: Worse
 
     def share(self, measured: Measurement) -> float:
@@ -116,7 +132,7 @@ def beside_peers(evidence: Evidence) -> Iterator[Peers]:
             key = (
                 measured.bench_id,
                 measured.metric,
-                _kind(measured.subject),
+                kind_of(measured.subject),
                 measured.conditions.get("device_name", ""),
                 _peer_key(measured.parameters),
             )
@@ -126,21 +142,25 @@ def beside_peers(evidence: Evidence) -> Iterator[Peers]:
         if len(members) < 2 or side is None:
             continue
         values = {subject: member.median for subject, member in members.items()}
-        least = evidence.thresholds.peer_difference_fraction.value
+        limits = evidence.thresholds
+        least = limits.peer_difference_fraction.value
+        uncertain = frozenset(name for name, member in members.items() if is_uncertain(member, limits))
+        apart = outliers(values, worse=side, least_difference=least)
         ordered = sorted(values.values())
         middle = len(ordered) // 2
         yield Peers(
             members=tuple(members.values()),
             usual=(ordered[middle] + ordered[~middle]) / 2,
-            slow=tuple(outlier.name for outlier in outliers(values, worse=side, least_difference=least)),
+            slow=tuple(outlier.name for outlier in apart if outlier.name not in uncertain),
+            uncertain=uncertain,
             side=side,
         )
 
 
-def _kind(subject: str) -> str:
+def kind_of(subject: str) -> str:
     """Return the common name of equal subjects: `GPU#`, `GPU#-GPU#`, `CPU rank #`.
 
-    A leading number counts, as in `8 ranks`, and is kept.
+    A leading number that is a count, as in `8 ranks`, is kept.
     """
     return re.sub(r"(?<=\D)\d+", "#", subject)
 
@@ -170,10 +190,10 @@ class Earlier(Record, kw_only=True):
 
 
 def beside_baselines(evidence: Evidence) -> Iterator[Earlier]:
-    """Yield every measurement with its equal (all parameters) in the pinned run and in the previous run.
-
-    If both are the same run, it counts once, as the pinned run. No measurement fails while others use the
-    machine.
+    """Yield every measurement with the measurement of the same parameters in the pinned run and in the
+    previous run. If both are the same run, the measurement is compared only with the pinned run. A
+    measurement never gets FAIL while other processes use the machine, and is not judged if its samples scatter
+    too much.
     """
     kept: dict[str, dict[object, tuple[Measurement, Baseline]]] = {}
     for baseline in sorted(
@@ -207,8 +227,12 @@ def _earlier(
     share = share_of(measured.median, before.median, side)
     limits, status = evidence.thresholds, Status.PASS
     is_slower = share < 1 - limits.earlier_difference_fraction.value
-    if is_slower and change is not None and change.is_significant:
-        was_busy = any(run.conditions.get("host_busy") is True for run in (before, measured))
+    if any(is_uncertain(run, limits) for run in (before, measured)):
+        status = Status.UNKNOWN
+    elif is_slower and (change is None or not change.is_significant):
+        status = Status.UNKNOWN  # slower, perhaps by chance
+    elif is_slower:
+        was_busy = any(run.was_disturbed for run in (before, measured))
         fails = share < limits.measured_fail_fraction.value and not was_busy
         status = Status.FAIL if fails else Status.WARN
     return Earlier(
@@ -231,7 +255,8 @@ def comparisons(evidence: Evidence) -> Iterator[Comparison]:
             continue
         for member in peers.members:
             status = Status.WARN if member.subject in peers.slow else Status.PASS
-            source = f"median of {others + 1}, itself among them"
+            source = f"median of all {others + 1}, including this one"
+            status = Status.UNKNOWN if member.subject in peers.uncertain else status
             yield _comparison(member, "peers", peers.usual, peers.share(member), status, source)
     earlier_runs = list(beside_baselines(evidence))
     judged = {id(case) for case in judged_cases(earlier_runs)}
@@ -239,7 +264,7 @@ def comparisons(evidence: Evidence) -> Iterator[Comparison]:
         measured, before, kind = earlier.measured, earlier.before, earlier.baseline.kind
         low, high = earlier.interval or (None, None)
         source = f"run of {earlier.baseline.measured.started}"
-        # Some of many cases are slow by chance, so only judged cases can fail.
+        # Among many cases a few are slow by chance, so only the cases that `judged_cases` yields can fail.
         status = (
             Status.WARN if earlier.status is Status.FAIL and id(earlier) not in judged else earlier.status
         )
@@ -273,10 +298,12 @@ def _comparison(  # noqa: PLR0917 - the fields of a comparison in their order
 
 
 def judged_cases(earlier: Iterable[Earlier]) -> Iterator[Earlier]:
-    """Yield the largest case of every sweep (bandwidth), and the smallest of collective times (latency).
+    """Yield the largest case of every bandwidth sweep, and the smallest case of every sweep of collective
+    times.
 
-    Judging all cases would report one that is slow by chance, and the best case differs from run to run. A
-    sweep that was stopped after one case has the same result for its time and its bandwidth.
+    Judging all cases would report one that is slow by chance, and the best case differs from run to run. If a
+    sweep was stopped after one case, time and bandwidth of this case have the same result, so only the time
+    is yielded.
     """
     sweeps: dict[object, list[Earlier]] = {}
     for case in earlier:
@@ -291,7 +318,7 @@ def judged_cases(earlier: Iterable[Earlier]) -> Iterator[Earlier]:
         sweeps.setdefault(key, []).append(case)
     timed: set[object] = set()
     for sweep in sorted(sweeps.values(), key=lambda sweep: sweep[0].measured.metric != "collective_time_s"):
-        ordered = sorted(sweep, key=lambda entry: _size(entry.measured))
+        ordered = sorted(sweep, key=lambda entry: size_of(entry.measured.parameters, SWEPT))
         is_time = ordered[0].measured.metric == "collective_time_s"
         judged = ordered[0 if is_time else -1]
         measured = judged.measured
@@ -302,15 +329,16 @@ def judged_cases(earlier: Iterable[Earlier]) -> Iterator[Earlier]:
             yield judged
 
 
-def _size(measured: Measurement) -> float:
-    sizes = (measured.parameters.get(name) for name in SWEPT)
+def size_of(parameters: dict[str, Parameter], names: frozenset[str]) -> float:
+    """Return the product of the named parameters that are numbers."""
+    sizes = (parameters.get(name) for name in names)
     return math.prod(float(size) for size in sizes if isinstance(size, (int, float)))
 
 
 def _sweep_key(parameters: dict[str, Parameter]) -> object:
     """Return the parameters that identify a sweep.
 
-    If a GPU's NUMA node is unknown, host copies try all nodes, and the fastest belongs to the GPU.
+    If a GPU's NUMA node is unknown, host copies try all nodes, and the fastest node is the GPU's.
     """
     tries_nodes = "direction" in parameters and "near" not in parameters
     return _key(parameters, lambda name: name not in SWEPT and not (tries_nodes and name == "numa_node"))
@@ -319,7 +347,7 @@ def _sweep_key(parameters: dict[str, Parameter]) -> object:
 def _peer_key(parameters: dict[str, Parameter]) -> object:
     """Return the parameters that must be equal for subjects to be compared.
 
-    Between two NUMA nodes the node numbers only repeat the subject.
+    For copies between two NUMA nodes, the subject already contains the node numbers, so they are left out.
     """
     repeated = _ENDS if parameters.keys() >= _ENDS else frozenset[str]()
     return _key(parameters, lambda name: name not in repeated)

@@ -22,11 +22,11 @@ _PROBLEMS = (Status.FAIL, Status.WARN)
 
 
 class Difference(Record, kw_only=True):
-    """A difference that is the same on all `subjects`."""
+    """A difference that is the same for all `subjects`."""
 
     change: Change
     subjects: tuple[str, ...]
-    """`GPU3`, `mlx5_2`, `host` ..."""
+    """Parts of the machine: `GPU3`, `mlx5_2`, `host` and others."""
     field: str = ""
     """Path in the facts; empty if a whole subject was added or removed."""
     before: str = ""
@@ -35,7 +35,7 @@ class Difference(Record, kw_only=True):
 
 
 class FindingChange(Record, kw_only=True):
-    """A problem on one side only, or a problem that became better or worse."""
+    """A problem that exists on one side only, or that became better or worse."""
 
     check_id: str
     subject: str
@@ -61,7 +61,7 @@ class Comparison(Record, kw_only=True):
     schema_version: int = SCHEMA_VERSION
     machines: tuple[str, ...]
     is_one_machine: bool
-    """True for moments of one machine, whose serial numbers and addresses should stay the same too."""
+    """True if both sides are one machine, whose serial numbers and addresses should not change either."""
     differences: tuple[Difference, ...] = ()
     findings: tuple[FindingChange, ...] = ()
     odd: tuple[Deviation, ...] = ()
@@ -72,7 +72,7 @@ class Comparison(Record, kw_only=True):
 
 
 def is_one_machine(all_facts: Sequence[MachineFacts]) -> bool:
-    """Return whether all have the same host name, or the same GPUs.
+    """Return whether all facts have the same host name, or the same GPUs.
 
     If a host name is unknown, one common GPU is enough.
     """
@@ -88,10 +88,9 @@ def is_one_machine(all_facts: Sequence[MachineFacts]) -> bool:
 def compare(
     before_facts: MachineFacts, after_facts: MachineFacts, *, everything: bool = False
 ) -> tuple[Difference, ...]:
-    """Return the differences from `before_facts` to `after_facts`, hardware first, knowledge last.
-
-    Volatile values are left out unless `everything`. Identities are left out for different machines unless
-    `everything`.
+    """Return the differences from `before_facts` to `after_facts`, hardware first, values that became known
+    or unknown last. Volatile values are left out unless `everything`. For different machines, serial numbers
+    and addresses are left out unless `everything`.
     """
     by = _identity([before_facts, after_facts])
     skip = _skip(everything=everything, same=is_one_machine([before_facts, after_facts]))
@@ -135,7 +134,7 @@ def odd_ones(
 ) -> tuple[Deviation, ...]:
     """Return the machines of three or more whose value differs from the majority's value.
 
-    A machine that does not know a value is not listed; a machine without a subject that most machines have is
+    A machine whose value is unknown is not listed; a machine without a subject that most machines have is
     listed.
     """
     by = _identity([facts for _, facts in machines])
@@ -190,7 +189,10 @@ def _class(subject: str) -> str:
 
 
 def _identity(all_facts: Sequence[MachineFacts]) -> str:
-    """Return what matches GPUs: an address identifies a slot, an index only the driver's order."""
+    """Return the key by which GPUs are matched.
+
+    An address identifies a slot; an index is only the driver's order.
+    """
     sets = [{gpu_key(gpu, "bus") for gpu in items_of(facts.gpus)} for facts in all_facts]
     is_matching = bool(sets and set.intersection(*sets)) or not any(sets)
     return "bus" if is_matching and not any(None in keys for keys in sets) else "index"
@@ -211,7 +213,10 @@ def _label(subject: str, labels: dict[str, str]) -> str:
 
 
 def _value_in_words(rows: dict[Key, Leaf], key: Key) -> str | None:
-    """Return a value in words; None if unknown, or if the subject is missing and this is not its own row."""
+    """Return a value as text.
+
+    None if it is unknown, or if the subject is missing and this is not the subject's own row.
+    """
     value = rows.get(key)
     if value is None:
         return "not there" if not key.field and not _unread(rows, key.subject) else None
@@ -244,9 +249,9 @@ def _change(before: dict[Key, Leaf], after: dict[Key, Leaf], key: Key) -> Change
 
 
 def _one_sided(before: dict[Key, Leaf], after: dict[Key, Leaf], key: Key) -> Change | None:
-    """Return the change of a row on one side only.
+    """Return the change of a row that exists on one side only.
 
-    A missing subject is reported once; a subject that the other side could not look for is no difference.
+    A missing subject is reported once. A subject that the other side could not detect is no difference.
     """
     rows = after if key in before else before
     if key.field and key.subject != HOST and Key(key.subject, "") not in rows:
@@ -263,7 +268,10 @@ def _one_sided(before: dict[Key, Leaf], after: dict[Key, Leaf], key: Key) -> Cha
 
 
 def _texts(was: Leaf | None, now: Leaf | None, change: Change) -> tuple[str, str, bool]:
-    """Return both values in words, and True for sets, of which only the distinct elements are listed."""
+    """Return both values as text, and whether they are sets.
+
+    Of sets only the elements that differ are listed.
+    """
     if change in ("gone", "appeared"):
         return "", "", False
     if isinstance(was, tuple) and isinstance(now, tuple):
@@ -314,7 +322,7 @@ def _sentence(shared: _SharedDifference, subjects: list[str]) -> str:
 
 
 def _names(subjects: list[str]) -> str:
-    """Return folded names; many pairs are counted and their members listed."""
+    """Return folded names. For many pairs, return their number and their members."""
     if len(subjects) > _MOST_PAIRS and all(
         name.startswith("GPU") and name.count(" ") == 1 for name in subjects
     ):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from probes.base.record import EvidenceRef, Reason, Unknown
 from probes.base.units import gib, percent, quantity
 from probes.compare.comparing import SWEPT, Beside, beside_references
@@ -14,10 +16,10 @@ from probes.judging.findings import Evidence, Finding, Findings, Judge, Remedy, 
 from probes.judging.reporting import HOST, Check, fold_names, given
 
 WRONG = "wrong_result"
-"""Kind of a failure in which the hardware computed or transferred wrong values."""
+"""Kind of failure for wrong values that the hardware computed or transferred."""
 _REASONS = {"timeout": Reason.TIMEOUT, "no_interpreter": Reason.TOOL_MISSING}
 _LEFT_OUT = frozenset({"unsupported", "stopped"})
-"""Kinds of failures without meaning for the machine: not supported, or stopped by the user."""
+"""Kinds of failures that show no fault of the machine: not supported, or stopped by the user."""
 _MOST_SHOWN = 4
 
 
@@ -33,9 +35,8 @@ def of(evidence: Evidence, bench_ids: Collection[str], *metrics: str) -> tuple[M
 def on_measured(
     judge: Judge, failed: Collection[str], bench_ids: Collection[str], *metrics: str, absent: str
 ) -> Callable[[Callable[[tuple[Measurement, ...], Evidence], Findings]], Check]:
-    """Give a check the measurements of some benchmarks, after the failures of `failed`.
-
-    Without any measurement, the check is skipped as `absent`.
+    """Decorator that calls a check with the measurements of some benchmarks, after the findings about
+    failures of the benchmarks `failed`. Without any measurement, the check is a SKIP with the text `absent`.
     """
 
     def measured_of(
@@ -76,7 +77,7 @@ def refs_of(measured: Iterable[Measurement]) -> tuple[EvidenceRef, ...]:
 
 
 def failures(judge: Judge, evidence: Evidence, bench_ids: Collection[str]) -> Iterator[Finding]:
-    """Yield UNKNOWN for each benchmark without a result, or SKIP if the machine is not the reason."""
+    """Yield UNKNOWN for each benchmark without a result, or SKIP if the machine is not the cause."""
     for failure in evidence.bench_failures:
         if failure.bench_id in bench_ids and failure.kind != WRONG:
             yield failed_benchmark(judge, failure)
@@ -95,7 +96,7 @@ Parts = dict[str, list[Beside]]
 
 
 def by_subject(short: Iterable[Beside]) -> Parts:
-    """Return the short measurements of each subject as its own part."""
+    """Return one part for each subject, with the subject's measurements that fall short."""
     parts: Parts = {}
     for beside in short:
         parts.setdefault(beside.measured.subject, []).append(beside)
@@ -103,7 +104,7 @@ def by_subject(short: Iterable[Beside]) -> Parts:
 
 
 class Aspect(NamedTuple):
-    """The benchmarks, words, causes and parts of a check against references."""
+    """Benchmarks, texts, causes and parts of a check against references."""
 
     judge: Judge
     bench_ids: tuple[str, ...]
@@ -111,7 +112,7 @@ class Aspect(NamedTuple):
     """Metric of the benchmarks that is compared."""
 
     what: str
-    """Words that complete `no ... was measured`."""
+    """Text that completes `no ... was measured`."""
     good: str
     slow: str
     remedy: Remedy
@@ -123,7 +124,8 @@ class Aspect(NamedTuple):
 
 
 def judge_references(aspect: Aspect, evidence: Evidence) -> Iterator[Finding]:
-    """Compare measurements with references: a finding per short part, and one for all good parts.
+    """Compare measurements with references: one finding for each part that falls short, and one for all good
+    parts.
 
     Measurements without a reference are listed in a SKIP. If the GPUs that were measured could not be read,
     the reference is unknown and the finding is UNKNOWN.
@@ -143,9 +145,15 @@ def judge_references(aspect: Aspect, evidence: Evidence) -> Iterator[Finding]:
         yield judge.undetermined(HOST, gpus, what="the GPUs that were measured")
         return
     compared = [beside for beside in beside_references(evidence) if beside.measured in measured]
-    short = [beside for beside in compared if beside.status is not Status.PASS]
+    short = [beside for beside in compared if beside.status in (Status.FAIL, Status.WARN)]
     slow = {beside.measured.subject for beside in short}
-    well = [beside for beside in compared if beside.measured.subject not in slow]
+    unclear = [
+        beside.measured
+        for beside in compared
+        if beside.status is Status.UNKNOWN and beside.measured.subject not in slow
+    ]
+    left_out = {*slow, *(row.subject for row in unclear)}
+    well = [beside for beside in compared if beside.measured.subject not in left_out]
     for part, besides in aspect.parts(short, well).items():
         yield falls_short(aspect, evidence, part, besides)
     if well:
@@ -155,6 +163,8 @@ def judge_references(aspect: Aspect, evidence: Evidence) -> Iterator[Finding]:
             observed=observed([beside.measured for beside in well]),
             evidence=refs_of(beside.measured for beside in well),
         )
+    if unclear:
+        yield too_uncertain(judge, unclear)
     judged = {(beside.measured.bench_id, beside.measured.subject) for beside in compared}
     unjudged = [row for row in measured if (row.bench_id, row.subject) not in judged]
     if unjudged:
@@ -163,6 +173,18 @@ def judge_references(aspect: Aspect, evidence: Evidence) -> Iterator[Finding]:
             f"there is no reference for this hardware: {observed(unjudged)}",
             evidence=refs_of(unjudged),
         )
+
+
+def too_uncertain(judge: Judge, measured: Sequence[Measurement]) -> Finding:
+    """Return UNKNOWN for measurements whose samples scatter too much for a judgement."""
+    widest = max(measured, key=lambda row: row.spread)
+    scatter = Unknown(Reason.UNCERTAIN, f"samples scatter by ±{percent(round(widest.spread, 2))}")
+    names = fold_names(sorted({row.subject for row in measured}))
+    benches = ", ".join(dict.fromkeys(row.bench_id for row in measured))
+    finding = judge.undetermined(names, scatter, what=f"the speed in {benches}", evidence=refs_of(measured))
+    return msgspec.structs.replace(
+        finding, summary=f"{benches} cannot be judged: the samples scatter too much"
+    )
 
 
 def falls_short(aspect: Aspect, evidence: Evidence, part: str, short: Sequence[Beside]) -> Finding:
@@ -193,7 +215,9 @@ def limit_ref(evidence: Evidence, *, fails: bool) -> EvidenceRef:
 
 
 def observed(measured: Iterable[Measurement]) -> str:
-    """Return the best of each family of cases over all parts: `bf16 701 to 735 TFLOP/s; fp32 51 TFLOP/s`."""
+    """Return the range of best results over all parts, for each family of cases: `bf16 701 to 735 TFLOP/s;
+    fp32 51 TFLOP/s`.
+    """
     families: dict[tuple[str, str], dict[str, float]] = {}
     units: dict[str, str] = {}
     for row in measured:

@@ -9,11 +9,13 @@ from probes.facts.measurements import Parameter
 from probes.judging.findings import Finding, Status
 
 ComparedTo = Literal["reference", "peers", "previous", "pinned"]
-"""Published reference, equal devices of this machine, previous run, or run pinned by the user."""
+"""What a measurement is compared with: a published reference, equal devices of this machine, the previous
+run, or a run pinned by the user.
+"""
 
 
 class Comparison(Record, kw_only=True):
-    """A measurement compared with a value."""
+    """The comparison of a measurement with a value."""
 
     bench_id: str
     subject: str
@@ -25,13 +27,13 @@ class Comparison(Record, kw_only=True):
     share: float
     """Share of the compared value: 1.0 is equal, less is worse.
 
-    Measured over compared for rates, compared over measured for times and memory.
+    For rates it is measured over compared value, for times and memory compared over measured value.
     """
     share_low: float | None = None
     share_high: float | None = None
     """Ends of the 95 % confidence interval of `share`, if both sides have samples."""
     status: Status
-    """Status; PASS if nothing is wrong, never UNKNOWN."""
+    """Status; PASS if nothing is wrong, UNKNOWN if the samples scatter too much to judge."""
     source: str
     """Origin of `value`: a catalogue row with its source, `7 other GPUs`, `run of 2026-11-20T21:14:03Z`."""
 

@@ -1,7 +1,7 @@
 """Published results of healthy hardware: rows of `bench_references.toml` and `tool_references.toml`.
 
-A row applies only to the hardware on which it was measured. Hardware without a row is compared with equal
-devices and with earlier runs.
+A row applies only to the hardware on which its result was measured. Hardware without a row is compared with
+equal devices and with earlier runs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Algorithm = Literal["ring", "NVLS", ""]
 
 
 class GemmShapes(Cited, kw_only=True):
-    """The smallest size of each dimension from which a product is compared with a reference."""
+    """A matrix product is compared with a reference only if each of its dimensions is at least this large."""
 
     least_dimension: int
 
@@ -29,9 +29,9 @@ class GpuReference(Cited, kw_only=True):
     """A row that applies to some GPU models."""
 
     gpus: tuple[str, ...]
-    """Ids in the catalogue."""
+    """Catalogue ids of the GPUs."""
     firm: bool = True
-    """False if more than the GPUs determines the result: a lower value then causes a warning at most."""
+    """False if the result depends on more than the GPUs: a lower value then causes a warning at most."""
 
 
 class GemmReference(GpuReference, kw_only=True):
@@ -84,7 +84,7 @@ class AcrossNodesReference(Cited, kw_only=True):
 
 
 class NicOnlyReference(Cited, kw_only=True):
-    """All-reduce within one machine over its NICs alone."""
+    """All-reduce within one machine over only the NICs."""
 
     fraction: float
     """Share of the line rate of a port."""
@@ -104,17 +104,17 @@ class BenchReferences(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     nic_only: NicOnlyReference
 
     def gemm_rate(self, gpu: str, dtype: str) -> GemmReference | None:
-        """Return the row of a GPU id and a dtype."""
+        """Return the row for a GPU id and a dtype."""
         return next((row for row in self.gemm if gpu in row.gpus and dtype in row.dtypes), None)
 
     def memory_rate(self, gpu: str) -> MemoryReference | None:
-        """Return the row of a GPU id."""
+        """Return the row for a GPU id."""
         return next((row for row in self.memory if gpu in row.gpus), None)
 
     def attention_rate(
         self, gpu: str, phase: str, head_dimension: int, sequence: int
     ) -> AttentionReference | None:
-        """Return the row of a GPU id for a pass, head dimension and sequence length."""
+        """Return the row for a GPU id, a pass, a head dimension and a sequence length."""
         return next(
             (
                 row
@@ -131,8 +131,8 @@ class BenchReferences(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     ) -> dict[Algorithm, CollectiveReference]:
         """Return the applicable rows by algorithm.
 
-        For each the row of the largest messages not above this size. An empty `nccl_version` is unknown and
-        counts as new enough.
+        For each algorithm, the row with the largest message size that is not above `size` applies. An empty
+        `nccl_version` means an unknown version, which is assumed to be new enough.
         """
         best: dict[Algorithm, CollectiveReference] = {}
         for row in self.collective:
@@ -150,7 +150,7 @@ class BenchReferences(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         return best
 
     def across(self, collective: str, message_bytes: int) -> AcrossNodesReference | None:
-        """Return the row of a collective across machines."""
+        """Return the row for a collective across machines."""
         return next(
             (row for row in self.across_nodes if row.collective == collective and message_bytes >= row.bytes),
             None,
@@ -164,12 +164,14 @@ def load_bench_references() -> BenchReferences:
 
 
 class Collapse(Cited, kw_only=True):
-    """Shares of the best rate of smaller messages below which a larger message fails or is reported."""
+    """A larger message fails, or causes a warning, if its rate is below these shares of the best rate of
+    smaller messages.
+    """
 
     fail_fraction: float
     warn_fraction: float
     smallest_bytes: int
-    """Smallest message for which a rate is a bandwidth rather than a latency."""
+    """Smallest message whose rate depends on bandwidth rather than latency."""
 
 
 class Saturating(Cited, kw_only=True):
@@ -221,15 +223,15 @@ class ToolReferences(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     switches: tuple[SwitchReference, ...]
 
     def host_rate(self, generation: int) -> HostReference | None:
-        """Return the row of a PCIe generation."""
+        """Return the row for a PCIe generation."""
         return next((row for row in self.host if row.pcie_generation == generation), None)
 
     def nvlink_rate(self, model: GpuModel) -> NvlinkReference | None:
-        """Return the row of a GPU's architecture."""
+        """Return the row for a GPU architecture."""
         return next((row for row in self.nvlink if row.architecture == model.architecture), None)
 
     def board(self, model: GpuModel, gpu_count: int) -> SwitchReference | None:
-        """Return the row of a board with `gpu_count` GPUs of a model."""
+        """Return the row for a board with `gpu_count` GPUs of a model."""
         return next(
             (row for row in self.switches if model.id in row.gpus and row.gpu_count == gpu_count), None
         )

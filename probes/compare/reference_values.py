@@ -23,9 +23,9 @@ from probes.judging.findings import Evidence, Status
 from probes.judging.rails import training_ports
 
 _BOARD = 5
-"""GPUs from which a machine with NVLink has switches, so that each pair has all links."""
+"""A machine with NVLink and at least this many GPUs has switches, so that each pair can use all links."""
 _WHOLE_BOARD = 8
-"""Ranks that the ring's reference applies to.
+"""Smallest number of ranks to which the reference for a ring applies.
 
 With fewer GPUs a mesh has fewer links, and switches use other algorithms.
 """
@@ -37,7 +37,7 @@ class Expected(Record, kw_only=True):
     rate: float
     """Bytes per second, one direction."""
     words: str
-    """Link in words: `PCIe 5 x16`, `18 NVLinks`."""
+    """Link as text: `PCIe 5 x16`, `18 NVLinks`."""
     ref: EvidenceRef
 
 
@@ -49,7 +49,10 @@ def status_of(share: float, limits: Thresholds) -> Status:
 
 
 def model_of(gpu: Gpu | None, catalogue: Catalogue) -> GpuModel | None:
-    """Return the checked row by the driver's name, else by the PCI id."""
+    """Return the catalogue row of the GPU by the driver's name, else by the PCI id.
+
+    None if the row is not verified.
+    """
     if gpu is None:
         return None
     model = catalogue.gpu(gpu.name) if known(gpu.name) else None
@@ -59,15 +62,15 @@ def model_of(gpu: Gpu | None, catalogue: Catalogue) -> GpuModel | None:
 
 
 def only_model(evidence: Evidence) -> GpuModel | None:
-    """Return the model of all GPUs; None if unknown or mixed."""
+    """Return the model of all GPUs; None if it is unknown or differs between GPUs."""
     models = [model_of(gpu, evidence.catalogue) for gpu in items_of(evidence.facts.gpus)]
     return models[0] if models and all(model == models[0] for model in models) else None
 
 
 def host_copy_rate(gpu: Gpu | None, model: GpuModel | None) -> Expected | None:
-    """Return the rate of the PCIe link that the GPU can have in this slot.
+    """Return the rate of the best PCIe link that the GPU can have in this slot.
 
-    The link of the catalogue counts if the facts do not state it.
+    If the facts do not state the link, that of the catalogue is used.
     """
     if gpu is None:
         return None
@@ -106,7 +109,7 @@ def peer_copy_rate(facts: MachineFacts, a: str, b: str, models: Sequence[GpuMode
 def ring_rate(evidence: Evidence, ranks: int | None, nodes: int | None) -> Expected | None:
     """Return the bus bandwidth of a ring over all GPUs of this machine for messages that saturate the links.
 
-    None across machines, with fewer GPUs than a whole board, and if the GPUs or their links are unknown.
+    None for several machines, for fewer GPUs than a whole board, and if the GPUs or their links are unknown.
     """
     gpus, model = evidence.facts.gpus, only_model(evidence)
     if isinstance(gpus, Unknown) or model is None or model.nvlink_bridge:
@@ -134,11 +137,13 @@ class Reference(Record, kw_only=True):
     firm: bool = True
     """False if a lower value causes a warning at most."""
     fallback: Reference | None = None
-    """Reference of a slower algorithm that is no fault, such as a ring although the switch could reduce."""
+    """Reference of a slower algorithm whose use is not a fault, such as a ring on a machine whose switch
+    could do the reduction.
+    """
 
 
 def gpu_named(evidence: Evidence, name: str) -> Gpu | None:
-    """Return the GPU of the facts with a name such as `GPU3`."""
+    """Return the GPU in the facts that has a name such as `GPU3`."""
     return next((gpu for gpu in items_of(evidence.facts.gpus) if f"GPU{gpu.index}" == name), None)
 
 
@@ -148,13 +153,17 @@ def gpus_in(subject: str) -> tuple[str, ...]:
 
 
 def reference_of(evidence: Evidence, measured: Measurement) -> Reference | None:
-    """Return the reference for this hardware, these parameters and this size; None if none is published."""
+    """Return the reference for this hardware, these parameters and this size; None if no reference is
+    published.
+    """
     rule = _RULES.get(measured.metric)
     return rule(evidence, measured) if rule is not None else None
 
 
 def _model(evidence: Evidence, measured: Measurement) -> GpuModel | None:
-    """Return the model of the one GPU that was measured; None for a MIG slice, which reaches only a part."""
+    """Return the model of the one GPU that was measured; None for a MIG slice, which reaches only a part of
+    the GPU's rate.
+    """
     names = gpus_in(measured.subject)
     gpu = gpu_named(evidence, names[0]) if len(names) == 1 else None
     return None if gpu is None or gpu.mig_enabled is True else model_of(gpu, evidence.catalogue)
@@ -209,7 +218,7 @@ def _memory(evidence: Evidence, measured: Measurement) -> Reference | None:
 def _host_copy(evidence: Evidence, measured: Measurement) -> Reference | None:
     """Return the reference of page-locked copies on the GPU's own NUMA node, one GPU at a time.
 
-    Other copies are slower by nature and have no reference.
+    Other copies are always slower and have no reference.
     """
     parameters = measured.parameters
     if (
@@ -251,7 +260,7 @@ def _collective(evidence: Evidence, measured: Measurement) -> Reference | None:
 
 
 def _nic_only(evidence: Evidence, measured: Measurement) -> Reference | None:
-    """Return the reference of an all-reduce over NICs alone, if each GPU has its own port."""
+    """Return the reference for an all-reduce over only NICs, if each GPU has its own port."""
     row, rates = load_bench_references().nic_only, _port_rates(evidence)
     size, ranks = measured.parameters.get("bytes"), measured.parameters.get("world_size")
     if (
@@ -271,7 +280,7 @@ def _nic_only(evidence: Evidence, measured: Measurement) -> Reference | None:
 
 
 def _port_rates(evidence: Evidence) -> list[float]:
-    """Return the rates of the training ports in Gb/s; empty if one of them is unknown."""
+    """Return the rates of the training ports in Gb/s; empty if the rate of one port is unknown."""
     ports = items_of(training_ports(evidence.facts))
     rates = only_known(port.rate_gbps for port in ports)
     return rates if len(rates) == len(ports) else []

@@ -1,7 +1,7 @@
-"""Causes in a machine's facts for a slow measurement. Pure.
+"""Search a machine's facts for the cause of a slow measurement.
 
-A cause is a fact of the machine, or a measurement of a part of it. Without a cause, the finding lists what to
-inspect.
+Pure. A cause is a fact about the machine, or a measurement of a part of the machine. Without a cause, the
+finding lists what to inspect.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from probes.judging.reporting import SMI_LINK, fold_names, smi_name
 from probes.reading.pci.paths import REDIRECTS, tree_of
 
 _FEW_PAIRS = 4
-"""Most slow pairs that a pair can explain; more slow pairs point to the fabric."""
+"""Maximum number of slow pairs that are blamed on the pairs themselves; more point to the fabric."""
 _COMPUTING = ("gemm", "attention", "sustained")
 """Benchmarks in which healthy GPUs of one model have equal clocks."""
 
@@ -57,7 +57,7 @@ def _compute_causes(evidence: Evidence, gpu: Gpu) -> Iterator[Cause]:
     for row in reversed(evidence.thresholds.throttle_reasons):
         if row.name in active:
             yield Cause(
-                words=f"its clocks are held down: {row.meaning}",
+                words=f"its clocks are reduced: {row.meaning}",
                 remedy=Remedy(
                     text=row.remedy, command=f"nvidia-smi -i {name} -q -d PERFORMANCE,TEMPERATURE,POWER"
                 ),
@@ -115,7 +115,7 @@ def _clock_causes(evidence: Evidence, gpu: Gpu) -> Iterator[Cause]:
                 words=f"its SM clock was {mine / 1e6:.0f} MHz under load, "
                 f"that of the others {usual / 1e6:.0f} MHz{f' ({reasons})' if reasons else ''}",
                 remedy=Remedy(
-                    text="See what holds its clock down: power limit, power supply, heat, or clocks that "
+                    text="See what reduces its clock: power limit, power supply, heat, or clocks that "
                     "somebody set.",
                     command=f"nvidia-smi -i {smi_name(gpu)} -q -d CLOCK,POWER,PERFORMANCE,TEMPERATURE",
                 ),
@@ -157,9 +157,8 @@ def narrow_link(gpu: Gpu) -> tuple[int, int] | None:
 
 
 def of_peer_copy(evidence: Evidence, subjects: Iterable[str]) -> Cause | None:
-    """Return why copies between GPUs are slow.
-
-    NVLinks down, ACS, refused peer access, or a translating IOMMU.
+    """Return why copies between GPUs are slow: NVLinks down, ACS, refused peer access, or a translating
+    IOMMU.
     """
     names, facts = tuple(subjects), evidence.facts
     gpus = [gpu for name in names if (gpu := gpu_named(evidence, name)) is not None]
@@ -183,7 +182,9 @@ def of_collective(evidence: Evidence) -> Cause | None:
 
 
 def _of_slow_pairs(evidence: Evidence) -> Cause | None:
-    """Return a few pairs whose copies fail their reference while others do not; every ring passes them."""
+    """Return the cause if copies of only a few pairs fail their reference: every ring includes these slow
+    pairs.
+    """
     copies = [copy for copy in beside_references(evidence) if copy.measured.bench_id == "peer-copy"]
     slow = {copy.measured.subject: copy for copy in copies if copy.status is Status.FAIL}
     if not slow or len(slow) > _FEW_PAIRS or len(slow) == len({copy.measured.subject for copy in copies}):
@@ -233,7 +234,7 @@ def _of_access(facts: MachineFacts, names: tuple[str, ...]) -> Cause | None:
             return Cause(
                 words=f"the driver refuses peer access ({access.status})",
                 remedy=Remedy(
-                    text="See what the driver says about peer access.", command="nvidia-smi topo -p2p r"
+                    text="Look for the driver's messages about peer access.", command="nvidia-smi topo -p2p r"
                 ),
             )
     return None
@@ -289,7 +290,7 @@ def _of_variables(facts: MachineFacts) -> Cause | None:
     for variable in items_of(facts.environment):
         if variable.is_effective and variable.value in _FORBIDDING.get(variable.name, ()):
             return Cause(
-                words=f"{variable.name}={variable.value} forbids NCCL a fast way",
+                words=f"{variable.name}={variable.value} disables a fast path of NCCL",
                 remedy=Remedy(
                     text=f"Unset {variable.name}, which {variable.origin} sets.",
                     command=f"unset {variable.name}",
@@ -299,7 +300,7 @@ def _of_variables(facts: MachineFacts) -> Cause | None:
 
 
 def forbids_nvls(facts: MachineFacts) -> str:
-    """Return the variable that prevents NCCL from reducing in the switch; empty if none does."""
+    """Return the variable that prevents NCCL from reducing in the switch; empty if no variable does."""
     for variable in items_of(facts.environment):
         if not variable.is_effective:
             continue

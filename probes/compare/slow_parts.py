@@ -1,9 +1,8 @@
-"""Detect the slow part: a layer between ranks, the device, host or pair behind slow pairs, large messages.
-
-Layers are judged from an all-reduce over each layer alone and over all together. `nvlink` is NVLink alone,
-`host-memory` the host's memory (for GPUs without NVLink), `nic` the NICs alone, `all` the transports that
-NCCL chooses. Each has a bus bandwidth and its own reference: a layer is slow only in comparison with its
-reference.
+"""Detect the slow part: a layer between ranks; the device, host or pair that explains slow pairs; or large
+messages. Layers are judged by an all-reduce over each layer alone and one over all layers. `nvlink` is only
+NVLink, `host-memory` only the host's memory (for GPUs without NVLink), `nic` only the NICs, `all` the
+transports that NCCL chooses. Each has a bus bandwidth and its own reference: a layer is slow only in
+comparison with its reference.
 """
 
 from __future__ import annotations
@@ -24,10 +23,10 @@ FAMILIES: dict[Layer, tuple[str, ...]] = {
     "host-memory": ("SHM",),
     "nic": ("NET",),
 }
-"""NCCL's transports in each layer, by the first part of their names in its log."""
+"""NCCL's transports in each layer, by the first part of their names in NCCL's log."""
 _ON_THE_CPU = "NET/Socket"
 Pair = frozenset[str]
-"""Two names, in either order."""
+"""A pair of names, in either order."""
 
 _ENDS = re.compile(r"(.+?)\s*(?:->|<->|→|↔|-)\s*(GPU\d+|rank \d+)")
 _ARROW = re.compile(r" - |\s*<?->\s*|\s*[→↔]\s*")
@@ -39,7 +38,7 @@ class LayerVerdict(Record, kw_only=True):
 
     slow: tuple[Layer, ...] = ()
     shares: dict[str, float] = {}
-    """Measured over reference, for the layers that have both."""
+    """Measured rate divided by reference, for the layers that have both."""
     because: str = ""
     """Explanation in one sentence."""
 
@@ -49,9 +48,9 @@ def slow_layer(
 ) -> LayerVerdict:
     """Return the layers whose share of their reference is below `limit`; bandwidths are in bytes/s.
 
-    If a single layer is slow, a slow `all` follows from it and is not named. If every single layer is fast
-    and `all` is slow, the fault is in their combination: NCCL's choice of algorithm, its channels, or a
-    setting. A layer without a reference is not judged.
+    If a single layer is slow, it also explains a slow `all`, which is then not returned. If every single
+    layer is fast and `all` is slow, the fault is in their combination: NCCL's choice of algorithm, its
+    channels, or a setting. A layer without a reference is not judged.
     """
     both = [layer for layer in LAYERS if measured.get(layer, 0.0) > 0 and references.get(layer, 0.0) > 0]
     shares: dict[str, float] = {layer: measured[layer] / references[layer] for layer in both}
@@ -77,7 +76,7 @@ def slow_layer(
 
 
 def not_isolated(layer: Layer, transports: tuple[str, ...]) -> str:
-    """Return the transports that NCCL used outside the selected layer; empty if it used none.
+    """Return the transports that NCCL used outside the selected layer; empty if there are none.
 
     NCCL may ignore a setting without a message.
     """
@@ -100,8 +99,8 @@ def pair_of(subject: str) -> Pair | None:
 def blamed(slow: Collection[Pair], measured: Collection[Pair]) -> tuple[str | Pair, ...]:
     """Return the members whose pairs are all slow, and the slow pairs that no member explains.
 
-    A member needs two pairs or more: a single slow pair does not show which end is bad. If all members have
-    only slow pairs, no member is the cause.
+    A member needs two pairs or more: a single slow pair does not show which end is bad. If the pairs of all
+    members are slow, no member is the cause.
     """
     pairs_of = {name: [pair for pair in measured if name in pair] for name in frozenset().union(*measured)}
     members = sorted(
@@ -130,8 +129,8 @@ def slow_parts(rates: Mapping[Pair, float], *, least_difference: float) -> tuple
     """Return the slow members, then the slow pairs, among pairs that should be equal.
 
     A member is represented by its best pair: a good member has a fast pair with another good member, a bad
-    member has none, even if it slows most pairs, like one member of three. Of two members neither can be
-    named.
+    member has none. This is true even if a bad member slows down most pairs, as one member of three does.
+    With only two members, the slow one cannot be identified.
     """
     best: dict[str, float] = {}
     for pair, rate in rates.items():
@@ -155,12 +154,12 @@ def words_of_part(part: str | Pair) -> str:
 
 
 class Collapse(NamedTuple, Generic[Point]):
-    """The largest drop of a curve."""
+    """The largest drop in a curve."""
 
     peak: Point
     low: Point
     share: float
-    """Rate of the low point over the peak before it."""
+    """Rate at the low point divided by the highest rate before this point."""
 
     @property
     def fails(self) -> bool:
@@ -170,7 +169,7 @@ class Collapse(NamedTuple, Generic[Point]):
 def collapse_of(points: Sequence[tuple[float, float, Point]]) -> Collapse[Point] | None:
     """Return the larger message whose rate drops furthest below that of a smaller message.
 
-    None without a drop. Points are bytes, rate, and the caller's own identification of the point.
+    None if there is no drop. Points are bytes, rate, and the caller's own identification of the point.
     """
     rule = load_references().collapse
     best: tuple[float, Point] | None = None

@@ -115,7 +115,7 @@ class MachineFacts(Record, kw_only=True):
     hostname: str | Unknown = NOT_RECORDED
     naming: Naming = Naming()
     source: str = ""
-    """Title of the source: live, a recording, a catalogue machine."""
+    """Title of the source, such as a live machine, a recording or a catalogue machine."""
     dmi: Dmi = Dmi()
     gpus: tuple[Gpu, ...] | Unknown = NOT_RECORDED
     pci_gpus: tuple[str, ...] | Unknown = NOT_RECORDED
@@ -123,11 +123,11 @@ class MachineFacts(Record, kw_only=True):
     attached_gpus: int | Unknown = NOT_RECORDED
     """Number of GPUs that the driver reports as attached.
 
-    It exceeds the length of `gpus` if an output was cut off or a GPU is lost.
+    The number exceeds the length of `gpus` if an output was cut off or a GPU is lost.
     """
     pci_devices: tuple[PciDevice, ...] | Unknown = NOT_RECORDED
     accelerators: tuple[Accelerator, ...] | Unknown = NOT_RECORDED
-    """Accelerators of other makers than NVIDIA."""
+    """Accelerators of vendors other than NVIDIA."""
     nics: tuple[Nic, ...] | Unknown = NOT_RECORDED
     links: tuple[Link, ...] | Unknown = NOT_RECORDED
     peer_access: tuple[PeerAccess, ...] | Unknown = NOT_RECORDED
@@ -151,7 +151,7 @@ class MachineFacts(Record, kw_only=True):
     events: tuple[LogEvent, ...] | Unknown = NOT_RECORDED
     """Events of the kernel log and other logs; empty if a log was read and contains none."""
     logs: tuple[str, ...] | Unknown = NOT_RECORDED
-    """Kinds of log that `events` come from: `kernel-log`, `nccl-log` (`probes/catalogue/text_kinds.py`)."""
+    """Kinds of log from which `events` come: `kernel-log`, `nccl-log` (`probes/catalogue/text_kinds.py`)."""
     diagnoses: tuple[Diagnosis, ...] | Unknown = NOT_RECORDED
     tool_results: tuple[ToolResult, ...] | Unknown = NOT_RECORDED
     profile: Profile = Profile()
@@ -166,7 +166,7 @@ class MachineFacts(Record, kw_only=True):
 
 
 def value_of(facts: MachineFacts, name: str) -> str | None:
-    """Return the effective value of a variable; None if not set, or if the environment is unknown."""
+    """Return the effective value of a variable; None if it is not set, or if the environment is unknown."""
     rows = items_of(facts.environment)
     return next((row.value for row in rows if row.name == name and row.is_effective), None)
 

@@ -1,4 +1,7 @@
-"""Descriptions that a person gives: the expected machine, and the cluster around it. Not observations."""
+"""Descriptions that a person gives: the expected machine, and the cluster around it.
+
+They are not observations.
+"""
 
 from __future__ import annotations
 
@@ -10,19 +13,19 @@ class ExpectedDevice(Record, kw_only=True):
 
     bus_id: str
     kind: str
-    """Kind in the words of the profile: `gpu`, `ib`, `net`, `nvme`, `pci`."""
+    """Kind, as the profile names it: `gpu`, `ib`, `net`, `nvme`, `pci`."""
     name: str = ""
     """Path of the device: `/dev/nvidia0`, `/sys/class/net/ib0`."""
     slot: str = ""
     generations: tuple[int, ...] = ()
-    """PCIe generations that its link may have; empty if the profile states none."""
+    """PCIe generations that the device's link may have; empty if the profile states none."""
     width: int | None = None
     is_critical: bool = False
     """True if the profile marks the device as critical for the topology."""
 
 
 class ExpectedPort(Record, kw_only=True):
-    """A network port that should be there."""
+    """A network port that should exist."""
 
     name: str
     """The RDMA device (`mlx5_0`), or the interface if there is no RDMA device."""

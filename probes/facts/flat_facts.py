@@ -1,4 +1,4 @@
-"""Turn facts into a flat table with a value in words per subject and field, to compare several machines."""
+"""Turn facts into a flat table with one text per subject and field, to compare several machines."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from probes.facts import Count, Gpu, Interface, LogEvent, MachineFacts, Nic, NvL
 
 HOST = "host"
 Leaf = str | tuple[str, ...] | Unknown
-"""A value in words, a set of words, or the reason why there is none."""
+"""A value as text, a set of texts, or the reason why there is no value."""
 
 
 class Key(NamedTuple):
     """The subject and field of a row."""
 
     subject: str
-    """`GPU3`, `mlx5_2`, `host` ..."""
+    """Part of the machine: `GPU3`, `mlx5_2`, `host` and others."""
     field: str
     """Path in the JSON below the subject; empty for the row that states that the subject exists."""
 
@@ -36,7 +36,7 @@ VOLATILE = frozenset({
     "replay_errors", "recovery_errors", "count", "first_time", "last_time", "line", "message",
     "tool_results", "contradictions", "unread", "failed_queries", "last_line", "first_line",
 })  # fmt: skip
-"""Fields that change from moment to moment, and growing counters; findings report relevant changes."""
+"""Fields that change all the time, and growing counters; findings report relevant changes."""
 
 IDENTITY = frozenset({
     "hostname", "uuid", "serial", "node_guid", "port_guid", "gids", "lid", "addresses", "cluster_uuid",
@@ -131,7 +131,7 @@ _UNITS: dict[str, Callable[[float], str]] = {
 def flat(facts: MachineFacts, *, by: str = "bus", skip: frozenset[str] = frozenset()) -> dict[Key, Leaf]:
     """Return the table of a machine without the fields in `skip`.
 
-    `by` selects what identifies a GPU: `bus` (PCI address) or `index`.
+    `by` selects the property that identifies a GPU: `bus` (PCI address) or `index`.
     """
     # All GPUs share one driver. The version per GPU is used only if the version of the machine is unknown.
     known_driver = not isinstance(facts.software.driver_version, Unknown)
@@ -148,7 +148,7 @@ def flat(facts: MachineFacts, *, by: str = "bus", skip: frozenset[str] = frozens
 
 
 def words_of(field: str) -> str:
-    """Return the field in words: `power limit` for `power_limit_w`; empty if the value needs no label."""
+    """Return the label of a field: `power limit` for `power_limit_w`; empty if the value needs no label."""
     last = field.rpartition(".")[2]
     if field in _WORDS or last in _WORDS:
         return _WORDS[field] if field in _WORDS else _WORDS[last]
@@ -164,7 +164,7 @@ def _capital(word: str) -> str:
 
 
 def _is_among(field: str, names: frozenset[str]) -> bool:
-    """Return whether a field, by its last name or its last two, is among `names`."""
+    """Return whether the last name of a field's path, or the last two, are among `names`."""
     parts = field.split(".")
     return parts[-1] in names or ".".join(parts[-2:]) in names
 

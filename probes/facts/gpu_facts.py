@@ -10,17 +10,17 @@ UNNUMBERED = -1
 
 
 class PcieLink(Record, kw_only=True):
-    """The trained and the possible PCIe link of a device."""
+    """The trained PCIe link of a device, and the link that is possible."""
 
     generation: int | Unknown = NOT_RECORDED
-    """Current generation; checks judge the generation only under load, because an idle GPU lowers it."""
+    """Current generation. Checks judge the generation only under load, because an idle GPU lowers it."""
     generation_max: int | Unknown = NOT_RECORDED
     width: int | Unknown = NOT_RECORDED
     width_max: int | Unknown = NOT_RECORDED
 
 
 class NvLink(Record, kw_only=True):
-    """An NVLink port of a GPU. Error counters run since the driver was loaded."""
+    """An NVLink port of a GPU. Error counters begin when the driver is loaded."""
 
     index: int
     """Port number.
@@ -29,11 +29,12 @@ class NvLink(Record, kw_only=True):
     """
     active: bool | Unknown
     bandwidth_bytes_per_s: float | Unknown = NOT_RECORDED
-    """Bandwidth of one direction."""
+    """Bandwidth in one direction."""
     remote: str | Unknown = NOT_RECORDED
-    """`switch`, or the PCI bus id of the GPU at the other end."""
+    """The other end: `switch`, or the PCI bus id of a GPU."""
     disabled: bool | Unknown = NOT_RECORDED
-    """True if the link was disabled on purpose (`X` in dcgmi); a link that is down for other reasons is not.
+    """True if the link was disabled on purpose (`X` in dcgmi); False for a link that is down for other
+    reasons.
     """
     replay_errors: int | Unknown = NOT_RECORDED
     recovery_errors: int | Unknown = NOT_RECORDED
@@ -47,9 +48,9 @@ class GpuProcess(Record, kw_only=True):
     name: str | Unknown = NOT_RECORDED
     memory_bytes: int | Unknown = NOT_RECORDED
     sm_percent: int | Unknown = NOT_RECORDED
-    """Share of time with a running kernel, from `nvidia-smi pmon`."""
+    """Share of the time with a running kernel, from `nvidia-smi pmon`."""
     memory_percent: int | Unknown = NOT_RECORDED
-    """Share of time with memory traffic, from `nvidia-smi pmon`."""
+    """Share of the time with memory traffic, from `nvidia-smi pmon`."""
 
 
 class MigDevice(Record, kw_only=True):
@@ -65,11 +66,11 @@ class Fabric(Record, kw_only=True):
     """A GPU's view of the NVLink fabric behind its switches."""
 
     status: str | Unknown = NOT_RECORDED
-    """`success`, or the error in the words of the driver."""
+    """Result of the registration: `success`, or the driver's error text."""
     clique_id: int | Unknown = NOT_RECORDED
     cluster_uuid: str | Unknown = NOT_RECORDED
     health: tuple[str, ...] | Unknown = NOT_RECORDED
-    """Raised flags of the health mask; empty if all are clear.
+    """Raised flags of the health mask; empty if no flag is raised.
 
     The flags are `degraded_bandwidth`, `route_recovery`, `route_unhealthy`, `access_timeout` and
     `incorrect_configuration`.
@@ -93,7 +94,7 @@ class GpuMemoryHealth(Record, kw_only=True):
     remapped_rows_corrected: int | Unknown = NOT_RECORDED
     remapped_rows_uncorrected: int | Unknown = NOT_RECORDED
     remap_banks: tuple[Count, ...] | Unknown = NOT_RECORDED
-    """Banks by spare rows left: `max`, `high`, `partial`, `low`, `none`."""
+    """Number of memory banks by the spare rows that remain: `max`, `high`, `partial`, `low`, `none`."""
     retired_pages_single_bit: int | Unknown = NOT_RECORDED
     retired_pages_double_bit: int | Unknown = NOT_RECORDED
     retired_pages_pending: bool | Unknown = NOT_RECORDED
@@ -104,7 +105,7 @@ class GpuMemoryHealth(Record, kw_only=True):
 
     @property
     def retired_pages(self) -> int:
-        """Number of retired pages; a count that is unknown adds 0."""
+        """Number of retired pages; an unknown count is added as 0."""
         return value_or(self.retired_pages_single_bit, 0) + value_or(self.retired_pages_double_bit, 0)
 
 
@@ -112,9 +113,12 @@ class GpuLimits(Record, kw_only=True):
     """Limits that may reduce the clocks of a GPU, and the current values."""
 
     temperature_margin_c: int | Unknown = NOT_RECORDED
-    """T.Limit: degrees until the clocks are reduced; Hopper and newer."""
+    """T.Limit, on Hopper and newer: degrees that remain until the clocks are reduced."""
     temperature_slowdown_c: int | Unknown = NOT_RECORDED
-    """Temperature at which clocks are reduced; on GPUs with a margin, the margin at that point (-2)."""
+    """Temperature at which clocks are reduced.
+
+    On GPUs that report T.Limit, the value of T.Limit at this point (-2).
+    """
     temperature_shutdown_c: int | Unknown = NOT_RECORDED
     temperature_max_operating_c: int | Unknown = NOT_RECORDED
     memory_temperature_c: int | Unknown = NOT_RECORDED
@@ -133,7 +137,7 @@ class GpuLimits(Record, kw_only=True):
     Unknown (error) if the sensor fails, unknown (not supported) on boards cooled by the server.
     """
     violations_us: tuple[Count, ...] | Unknown = NOT_RECORDED
-    """Time that clocks were reduced since the driver was loaded, by NVML's reason in lower case."""
+    """Time during which clocks were reduced since the driver was loaded, by NVML's reason in lower case."""
 
 
 class Gpu(Record, kw_only=True):
@@ -158,7 +162,7 @@ class Gpu(Record, kw_only=True):
     pcie: PcieLink = PcieLink()
     pcie_replays: int | Unknown = NOT_RECORDED
     numa_node: int | Unknown | None = NOT_RECORDED
-    """NUMA node; None if the platform states none (-1 in sysfs)."""
+    """NUMA node; None if the platform states no node (-1 in sysfs)."""
     cpu_affinity: str | Unknown = NOT_RECORDED
     """CPU list in the kernel's notation: `0-51,104-155`."""
     nvlinks: tuple[NvLink, ...] | Unknown = NOT_RECORDED
@@ -166,9 +170,7 @@ class Gpu(Record, kw_only=True):
     """Fabric state: `completed`, `in progress`, `not started` or `not supported`."""
     fabric: Fabric = Fabric()
     recovery_action: str | Unknown = NOT_RECORDED
-    """Action that the driver requests.
-
-    `none`, `gpu reset`, `node reboot`, `drain p2p`, `drain and reset` ...
+    """Action that the driver requests: `none`, `gpu reset`, `node reboot`, `drain p2p`, `drain and reset` ...
     """
     virtualization: str | Unknown = NOT_RECORDED
     """Virtualization mode: `none`, `pass-through`, `vgpu` ..."""

@@ -44,7 +44,9 @@ class NumaNode(Record, kw_only=True):
     memory_bytes: int | Unknown = NOT_RECORDED
     memory_free_bytes: int | Unknown = NOT_RECORDED
     distances: tuple[int, ...] | Unknown = NOT_RECORDED
-    """Distance to each node in the order of the nodes, as stated by the firmware; 10 to the node itself."""
+    """Distance to each node in the order of the nodes, as the firmware states it; the distance to the node
+    itself is 10.
+    """
     is_gpu_memory: bool | Unknown = NOT_RECORDED
     """True for memory of a GPU that the kernel shows as a NUMA node."""
 
@@ -55,7 +57,7 @@ class Memory(Record, kw_only=True):
     total_bytes: int | Unknown = NOT_RECORDED
     available_bytes: int | Unknown = NOT_RECORDED
     limit_bytes: int | Unknown | None = NOT_RECORDED
-    """Limit of the cgroup; None if there is none."""
+    """Limit of the cgroup; None if there is no limit."""
     swap_total_bytes: int | Unknown = NOT_RECORDED
     hugepages_total: int | Unknown = NOT_RECORDED
     hugepage_bytes: int | Unknown = NOT_RECORDED
@@ -76,7 +78,7 @@ Limit = int | Literal["unlimited"] | Unknown
 
 
 class Limits(Record, kw_only=True):
-    """Soft limits of the process that rigtune runs in, and its shared memory."""
+    """Soft limits of rigtune's own process, and its shared memory."""
 
     memlock_bytes: Limit = NOT_RECORDED
     nofile: Limit = NOT_RECORDED
@@ -125,7 +127,7 @@ class Sysctl(Record, kw_only=True):
     """A setting of the kernel that is a whole number."""
 
     name: str
-    """`net.core.somaxconn`."""
+    """Name of the setting, for example `net.core.somaxconn`."""
     value: int | Unknown = NOT_RECORDED
 
 
@@ -141,7 +143,7 @@ class Kernel(Record, kw_only=True):
     clocksource: str | Unknown = NOT_RECORDED
     uptime_s: float | Unknown = NOT_RECORDED
     free_blocks_1mib: int | Unknown = NOT_RECORDED
-    """Free blocks of 1 MiB and more in the zone Normal (orders 8 and up with pages of 4 KiB)."""
+    """Number of free blocks of 1 MiB and more in the zone Normal (orders 8 and up with pages of 4 KiB)."""
     memory_errors_corrected: int | Unknown = NOT_RECORDED
     memory_errors_uncorrected: int | Unknown = NOT_RECORDED
     """Errors of the memory controllers (EDAC) since boot."""
@@ -149,7 +151,7 @@ class Kernel(Record, kw_only=True):
     blocked_processes: tuple[str, ...] | Unknown = NOT_RECORDED
     """Names of processes in uninterruptible sleep that belong to the GPU driver or to training."""
     load_average: float | Unknown = NOT_RECORDED
-    """Average over one minute."""
+    """Load average over one minute."""
     local_port_first: int | Unknown = NOT_RECORDED
     local_port_last: int | Unknown = NOT_RECORDED
     somaxconn: int | Unknown = NOT_RECORDED
@@ -167,7 +169,7 @@ class Kernel(Record, kw_only=True):
 
     @property
     def memory_errors_corrected_per_day(self) -> float | Unknown:
-        """Corrected errors of the memory controllers per day since boot; in the first day, the total."""
+        """Corrected errors of memory controllers per day since boot; on the first day, their total number."""
         days = max(1.0, value_or(self.uptime_s, 0.0) / _DAY_S)
         return map_known(self.memory_errors_corrected, lambda errors: errors / days)
 
@@ -182,10 +184,10 @@ class Clock(Record, kw_only=True):
 
 
 class Naming(Record, kw_only=True):
-    """The addresses behind the host's own name."""
+    """The addresses that belong to the host's own name."""
 
     addresses: tuple[str, ...] | Unknown = NOT_RECORDED
-    """Addresses to which this machine resolves the name; loopback addresses break rendezvous."""
+    """Addresses to which this machine resolves the name. With a loopback address, rendezvous fails."""
     evidence: tuple[EvidenceRef, ...] = ()
 
 

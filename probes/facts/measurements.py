@@ -1,10 +1,11 @@
 """Measurements: samples, and the conditions under which they were taken.
 
-Statistics are computed from these.
+Statistics are computed from the samples.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal
 
 from probes.base.record import Record
@@ -16,7 +17,7 @@ Parameter = str | int | float | bool
 BUSY_SHARE = 0.1
 """Share of all CPUs that other processes may use.
 
-A larger share slows a benchmark as much as a problem that gives a warning (below 90 % of the reference).
+A larger share slows a benchmark as much as a problem that causes a warning (below 90 % of the reference).
 """
 
 
@@ -28,9 +29,8 @@ class Measurement(Record, kw_only=True):
     subject: str
     """The measured device or group: `GPU0`, `CPU`, `2 ranks`."""
     metric: str
-    """Quantity and unit.
-
-    `gemm_flops_per_s`, `bus_bandwidth_bytes_per_s`, `step_time_s`, `peak_memory_bytes` ...
+    """Quantity and unit: `gemm_flops_per_s`, `bus_bandwidth_bytes_per_s`, `step_time_s`, `peak_memory_bytes`
+    ...
     """
     unit: str
     """Unit: `flop/s`, `byte/s`, `s`, `byte`."""
@@ -51,13 +51,24 @@ class Measurement(Record, kw_only=True):
         """Return a quantile by linear interpolation between order statistics; `fraction` is from 0 to 1."""
         return quantile(self.samples, fraction)
 
+    @property
+    def was_disturbed(self) -> bool:
+        """Whether others used the machine during the measurement."""
+        return self.conditions.get("host_busy") is True
+
+    @property
+    def spread(self) -> float:
+        """Half of the range from the 5th to the 95th percentile over the median; 0 if the median is 0."""
+        median = self.median
+        return (self.quantile(0.95) - self.quantile(0.05)) / 2 / abs(median) if median else 0.0
+
     def matches(self, **parameters: Parameter) -> bool:
         """Return whether every given parameter has the given value."""
         return all(self.parameters.get(name) == value for name, value in parameters.items())
 
 
 class BenchFailure(Record, kw_only=True):
-    """A benchmark that gave no result, kept as data."""
+    """A benchmark without a result, recorded as data."""
 
     bench_id: str
     subject: str
@@ -81,10 +92,18 @@ class MeasurementSet(Record, kw_only=True):
     started: str = ""
     """UTC time, ISO 8601."""
     interpreter: str = ""
+    hindrance: str = ""
+    """Reason why this machine cannot train with the interpreter: no torch, or GPUs that torch cannot use."""
     machine: str = ""
     """Identity of the machine, which is the key of stored baselines."""
     measurements: tuple[Measurement, ...] = ()
     failures: tuple[BenchFailure, ...] = ()
+
+
+def others_share(measured: Iterable[Measurement]) -> float:
+    """Return the largest share of the CPUs that other programs took during a measurement."""
+    shares = (measurement.conditions.get("others_cpu_share") for measurement in measured)
+    return max((float(share) for share in shares if isinstance(share, (int, float))), default=0.0)
 
 
 class Baseline(Record, kw_only=True):

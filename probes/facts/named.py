@@ -1,4 +1,4 @@
-"""Named values, used instead of dicts: JSON Schema and msgspec allow no dict in a union with Unknown."""
+"""Named values instead of dicts, because msgspec and JSON Schema allow no dict in a union with Unknown."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Count(Record, kw_only=True):
 
 
 class State(Record, kw_only=True):
-    """The name of a unit, setting or device, and its state in the words of the tool."""
+    """The name of a unit, setting or device, and its state as the tool names it."""
 
     name: str
     value: str
@@ -30,7 +30,7 @@ def states(values: dict[str, str]) -> tuple[State, ...]:
 
 
 def count_of(values: Iterable[Count], name: str) -> int | None:
-    """Return the counter of that name; None if it was not read."""
+    """Return the counter with that name; None if it was not read."""
     return next((count.value for count in values if count.name == name), None)
 
 

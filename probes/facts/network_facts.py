@@ -40,7 +40,7 @@ class Nic(Record, kw_only=True):
     board_id: str | Unknown = NOT_RECORDED
     """The vendor's parameter set (PSID), the same for all cards of one kind."""
     node_guid: str | Unknown = NOT_RECORDED
-    """Lower case hex digits in groups of four: `946d:ae03:0012:3456`."""
+    """GUID in lower case hex digits in groups of four: `946d:ae03:0012:3456`."""
     port_guid: str | Unknown = NOT_RECORDED
     lid: int | Unknown = NOT_RECORDED
     sm_lid: int | Unknown = NOT_RECORDED
@@ -54,12 +54,12 @@ class Nic(Record, kw_only=True):
     counters: tuple[Count, ...] | Unknown = NOT_RECORDED
     """Port and hardware counters by their sysfs names: `symbol_error`, `link_downed` ..."""
     traffic_class: int | Unknown = NOT_RECORDED
-    """RoCE traffic class that the device forces; 0 if it forces none."""
+    """RoCE traffic class that the device forces; 0 if the device forces no class."""
     pre_fec_bit_error_rate: float | Unknown = NOT_RECORDED
     bit_error_rate: float | Unknown = NOT_RECORDED
     """Bit error rate after error correction."""
     fec: str | Unknown = NOT_RECORDED
-    """Error correction in the words of the tool: `RS-FEC - (544,514) + PLR`."""
+    """Error correction as the tool names it: `RS-FEC - (544,514) + PLR`."""
     advice: str | Unknown | None = NOT_RECORDED
     """Advice of the card's own diagnosis (mlxlink); None if there is no issue."""
     pci_bus_id: str | Unknown = NOT_RECORDED
@@ -69,7 +69,7 @@ class Nic(Record, kw_only=True):
     netdev_up: bool | Unknown | None = NOT_RECORDED
     """True if the network interface is up; None if there is no interface."""
     has_verbs_device: bool | Unknown = NOT_RECORDED
-    """True if /dev/infiniband/uverbs* of the device exists here."""
+    """True if the device file /dev/infiniband/uverbs* exists for this process."""
     is_virtual_function: bool | Unknown = NOT_RECORDED
     evidence: tuple[EvidenceRef, ...] = ()
 
@@ -88,7 +88,7 @@ class Interface(Record, kw_only=True):
     bond: str | Unknown | None = NOT_RECORDED
     """The bond that the interface belongs to; None outside of a bond."""
     bond_members: tuple[str, ...] | Unknown | None = NOT_RECORDED
-    """Members of the bond; None if the interface is no bond."""
+    """Members of the bond; None if the interface is not a bond."""
     carrier_changes: int | Unknown = NOT_RECORDED
     """Link changes since boot, up and down."""
     duplex: str | Unknown = NOT_RECORDED
@@ -119,7 +119,7 @@ class FabricPort(Record, kw_only=True):
     width: int | Unknown = NOT_RECORDED
     speed: str | Unknown = NOT_RECORDED
     could_be: str | None = None
-    """Width or speed that both ends support and do not use, in the words of the tool."""
+    """Width or speed that both ends support but do not use, as the tool prints it."""
     guid: str | Unknown = NOT_RECORDED
     """GUID of the node."""
     evidence: tuple[EvidenceRef, ...] = ()
@@ -133,6 +133,6 @@ class FabricSwitch(Record, kw_only=True):
     firmware_version: str | Unknown = NOT_RECORDED
     temperature_c: int | Unknown = NOT_RECORDED
     power_supplies: tuple[State, ...] | Unknown = NOT_RECORDED
-    """Status by number: `OK`, `ERROR` ..."""
+    """Status of each power supply, in the order of their numbers: `OK`, `ERROR` or similar."""
     fans: tuple[State, ...] | Unknown = NOT_RECORDED
     evidence: tuple[EvidenceRef, ...] = ()

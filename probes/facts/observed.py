@@ -66,7 +66,7 @@ class LogEvent(Record, kw_only=True):
     """Number of the first line, from 1."""
     last_line: int = 0
     settled: bool = False
-    """True if a later line settles the event.
+    """True if a later line shows that the problem is over.
 
     Such a line reports a boot, a new load of the driver, a GPU that needs no recovery, or a file server that
     answers again.
@@ -85,7 +85,7 @@ class Diagnosis(Record, kw_only=True):
     tool: str
     test: str
     subject: str
-    """`GPU3`, or `host`."""
+    """Tested device: `GPU3`, or `host`."""
     result: Literal["PASS", "WARN", "FAIL", "SKIP", "UNKNOWN"]
     message: str = ""
     error_code: int | None = None
@@ -97,9 +97,9 @@ class ToolResult(Record, kw_only=True):
 
     tool: str
     test: str
-    """The tool's own name of the test: `host_to_device_memcpy_ce`, `all_reduce`, `ib_write_bw`."""
+    """The tool's own name for the test: `host_to_device_memcpy_ce`, `all_reduce`, `ib_write_bw`."""
     subject: str
-    """`GPU0`, `GPU0-GPU1`, `mlx5_0` or `host`."""
+    """Measured device or pair: `GPU0`, `GPU0-GPU1`, `mlx5_0` or `host`."""
     metric: Literal["bandwidth", "bus_bandwidth", "latency", "status"]
     value: float | Unknown
     unit: Literal["B/s", "s", ""] = "B/s"
@@ -107,11 +107,11 @@ class ToolResult(Record, kw_only=True):
     wrong_values: int | None = None
     """Number of results that the tool's own check rejected."""
     ranks: int | None = None
-    """GPUs that took part in a collective; None if the tool does not report them."""
+    """Number of GPUs that took part in a collective; None if the tool does not report them."""
     nodes: int | None = None
-    """Machines that took part."""
+    """Number of machines that took part."""
     message: str = ""
-    """Warning or error of the tool, if any."""
+    """Warning or error that the tool printed, if any."""
     evidence: tuple[EvidenceRef, ...] = ()
 
 
@@ -127,7 +127,7 @@ class Contradiction(Record, kw_only=True):
 
     subject: str
     field: str
-    """`memory_bytes`, `pcie.width` ..."""
+    """Name of the field: `memory_bytes`, `pcie.width` and others."""
     readings: tuple[Reading, ...]
 
 

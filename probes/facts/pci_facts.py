@@ -8,7 +8,7 @@ from probes.base.record import NOT_RECORDED, EvidenceRef, Record, Unknown
 from probes.facts.gpu_facts import PcieLink
 
 PciKind = Literal["gpu", "accelerator", "nvswitch", "rdma", "ethernet", "nvme", "bridge", "other"]
-"""Use of a device; an accelerator is no GPU, for example a Gaudi."""
+"""Role of a device. An accelerator is a device for training that is not a GPU, for example a Gaudi."""
 
 
 class PciDevice(Record, kw_only=True):
@@ -20,7 +20,7 @@ class PciDevice(Record, kw_only=True):
     device_id: str | Unknown = NOT_RECORDED
     """Vendor and device: `10de:2330`."""
     class_code: str | Unknown = NOT_RECORDED
-    """Four hex digits: `0302`."""
+    """PCI class as four hex digits: `0302`."""
     name: str | Unknown = NOT_RECORDED
     driver: str | Unknown | None = NOT_RECORDED
     """The kernel driver; None if none is bound."""
@@ -29,12 +29,12 @@ class PciDevice(Record, kw_only=True):
     numa_node: int | Unknown | None = NOT_RECORDED
     pcie: PcieLink = PcieLink()
     downgraded: tuple[str, ...] | Unknown = NOT_RECORDED
-    """Properties that lspci marks as below the device's capability: `speed`, `width`."""
+    """Link properties that lspci marks as lower than the device supports: `speed`, `width`."""
     max_payload_bytes: int | Unknown = NOT_RECORDED
     max_payload_supported_bytes: int | Unknown = NOT_RECORDED
     max_read_request_bytes: int | Unknown = NOT_RECORDED
     acs: tuple[str, ...] | Unknown | None = NOT_RECORDED
-    """Active controls of Access Control Services; None if the device has no such capability.
+    """Active controls of Access Control Services; None if the device does not support ACS.
 
     Controls are `source_validation`, `request_redirect`, `completion_redirect`, `upstream_forwarding` and
     others. Redirects send peer-to-peer traffic through the host.
@@ -43,19 +43,21 @@ class PciDevice(Record, kw_only=True):
     aer_nonfatal: int | Unknown = NOT_RECORDED
     aer_fatal: int | Unknown = NOT_RECORDED
     responds: bool | Unknown = NOT_RECORDED
-    """False if the configuration reads as all ones (`rev ff`, vendor ffff): the device fell off the bus."""
+    """False if the configuration reads as all ones (lspci: `rev ff`): the device does not answer on the bus
+    any more.
+    """
     link_lost: str = ""
     """Words that show a lost link: `Width x0` of a device with lanes, or `SDES+` (surprise down)."""
     iommu_group_type: str | Unknown | None = NOT_RECORDED
-    """Type of the group: `identity`, `DMA`, `DMA-FQ`; None without an IOMMU."""
+    """Type of the IOMMU group: `identity`, `DMA`, `DMA-FQ`; None without an IOMMU."""
     slot: str | Unknown = NOT_RECORDED
-    """Name of the slot in the machine's own words, from dmidecode."""
+    """Name of the slot as the machine's firmware calls it, from dmidecode."""
     is_virtual_function: bool | Unknown = NOT_RECORDED
     evidence: tuple[EvidenceRef, ...] = ()
 
 
 class Accelerator(Record, kw_only=True):
-    """An accelerator of another maker than NVIDIA, which rigtune recognises and does not judge."""
+    """An accelerator of a vendor other than NVIDIA. rigtune recognises it but does not judge it."""
 
     name: str
     """Model (`AMD Instinct MI300X`), or the family if the model is unknown."""
@@ -67,7 +69,7 @@ class Accelerator(Record, kw_only=True):
 
 
 LinkKind = Literal["NVLINK", "PIX", "PXB", "PHB", "NODE", "SYS"]
-"""NVLINK, or the PCIe distance.
+"""Kind of a connection: NVLINK, or the PCIe distance.
 
 Distances are one switch (PIX), several switches (PXB), host bridge (PHB), one NUMA node (NODE) and across
 NUMA nodes (SYS).
@@ -87,7 +89,7 @@ class Link(Record, kw_only=True):
 
 
 class PeerAccess(Record, kw_only=True):
-    """The driver's answer whether a GPU may access the memory of another GPU."""
+    """The driver's statement whether a GPU may access the memory of another GPU."""
 
     a: str
     b: str

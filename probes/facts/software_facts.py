@@ -16,7 +16,9 @@ class Library(Record, kw_only=True):
 
 
 class Software(Record, kw_only=True):
-    """Versions of installed software; None means "looked for and not installed"."""
+    """Versions of installed software; None means that rigtune looked for the software and it is not
+    installed.
+    """
 
     operating_system: str | Unknown = NOT_RECORDED
     kernel: str | Unknown = NOT_RECORDED
@@ -26,7 +28,7 @@ class Software(Record, kw_only=True):
     """The newest CUDA that the driver supports: `12.8`."""
     cuda_toolkit_version: str | Unknown | None = NOT_RECORDED
     nccl_version: str | Unknown | None = NOT_RECORDED
-    """NCCL installed for the whole system; torch usually brings its own."""
+    """NCCL that is installed for the whole system; torch usually contains its own NCCL."""
     mpi_version: str | Unknown | None = NOT_RECORDED
     slurm_version: str | Unknown | None = NOT_RECORDED
     fabric_manager: str | Unknown | None = NOT_RECORDED
@@ -57,7 +59,7 @@ class Software(Record, kw_only=True):
 
 
 class TrainingPython(Record, kw_only=True):
-    """The interpreter of the training, read from its files without a start."""
+    """The interpreter for training. Its properties are read from files, without starting it."""
 
     path: str | Unknown | None = NOT_RECORDED
     """Path of the interpreter; None if no candidate has torch."""
@@ -68,11 +70,11 @@ class TrainingPython(Record, kw_only=True):
     torch_cuda_version: str | Unknown | None = NOT_RECORDED
     """CUDA version that torch was built for; None for a build without CUDA."""
     nccl_version: str | Unknown | None = NOT_RECORDED
-    """The NCCL that torch brings."""
+    """The NCCL that is part of torch."""
     refused: tuple[str, ...] | Unknown = NOT_RECORDED
     """Interpreters before `path` that rigtune did not start because others can write them.
 
-    Each entry contains the reason and the remedy.
+    Each entry contains the reason and the fix.
     """
     evidence: tuple[EvidenceRef, ...] = ()
 
@@ -92,7 +94,7 @@ class Container(Record, kw_only=True):
     nvidia_devices: tuple[str, ...] | Unknown = NOT_RECORDED
     """Names in /dev that begin with nvidia."""
     annotations: tuple[State, ...] | Unknown = NOT_RECORDED
-    """Signs of a proxy that intercepts traffic (Istio, Linkerd)."""
+    """Evidence of a proxy that intercepts traffic (Istio, Linkerd)."""
     evidence: tuple[EvidenceRef, ...] = ()
 
 
@@ -126,5 +128,5 @@ class EnvironmentVariable(Record, kw_only=True):
     origin: str
     """Origin: `environment`, or the configuration file: `/etc/nccl.conf`."""
     is_effective: bool = True
-    """False if another origin of higher rank sets the variable too."""
+    """False if an origin with higher priority sets the variable too."""
     evidence: tuple[EvidenceRef, ...] = ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -303,6 +304,21 @@ def fold_names(names: Iterable[str]) -> str:
             first = (stem, number)
         last = (stem, number)
     return ", ".join(parts)
+
+
+_RUN = re.compile(r"(.*?)([0-9]{1,4})-([0-9]{1,4})")
+
+
+def unfolded(names: str) -> list[str]:
+    """Return the single names in what `fold_names` wrote: `GPU0-2, GPU5` has four."""
+    singles: list[str] = []
+    for name in names.split(", "):
+        run = _RUN.fullmatch(name)
+        if run is None or not int(run[2]) < int(run[3]):
+            singles.append(name)
+        else:
+            singles += [f"{run[1]}{number}" for number in range(int(run[2]), int(run[3]) + 1)]
+    return singles
 
 
 def _split(name: str) -> tuple[str, int]:

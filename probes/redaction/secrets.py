@@ -5,20 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from probes.base.rows import read_rows
 from probes.redaction.placeholders import Book, Span
 
 _B = r"(?<![A-Za-z0-9])"
 _TOKENS = re.compile(
-    rf"{_B}(?:hf_[A-Za-z0-9]{{16,}}|gh[pousr]_[A-Za-z0-9]{{16,}}|github_pat_\w{{20,}}|glpat-[\w-]{{16,}}|"
-    rf"(?:AKIA|ASIA|AROA|AIDA)"
-    r"[A-Z0-9]{12,}|sk-[A-Za-z0-9_-]{16,}|xox[abeprs]-[\w-]{10,}|nvapi-[\w-]{16,}|AIza[\w-]{30,}|"
-    r"npm_[A-Za-z0-9]{20,}|"
-    r"pypi-[\w-]{20,}|dckr_pat_[\w-]{16,}|dop_v1_\w{20,}|r8_\w{20,}|ya29\.[\w-]{16,}|"
-    r"SG\.[\w-]{12,}\.[\w-]{12,}|"
-    r"eyJ[\w-]{8,}\.[\w-]{4,}\.[\w-]{4,}|wandb_v1_\w{16,})",
-    re.IGNORECASE,
+    rf"{_B}(?:{'|'.join(row['form'] for row in read_rows('token_formats')['tokens'])})", re.IGNORECASE
 )
-"""Token prefixes that the issuers document, so that scanners can detect them."""
+"""Forms of tokens that their issuers document."""
 _BEARER = re.compile(
     r"\b(?:Bearer|Basic)[ \t]+(?=[A-Za-z+/._~-]{0,4096}[0-9=])([A-Za-z0-9+/=._~-]{8,4096})|"
     r"\bAuthorization[\\\"']{0,3}[ \t]{0,4}[:=][ \t]{0,4}[\\\"']{0,3}(?:Bearer|Basic|"
@@ -31,6 +25,18 @@ _URL_USER = re.compile(
 _WEBHOOK = re.compile(r"hooks\.slack\.com/services/([A-Za-z0-9/_-]{8,})", re.IGNORECASE)
 _CRYPT = re.compile(r"\$(?:1|2[abxy]|5|6|7|y|gy)\$[A-Za-z0-9./$=,]{8,}")
 _NETRC = re.compile(r"\blogin[ \t]+(\S{1,256})\s+password[ \t]+(\S{1,256})")
+_SPOKEN = re.compile(
+    r"\b(?:password|passwd|passphrase)[ \t]+(?:is[ \t]+)?[\"']?([^\s\"',;:()]{4,128})", re.IGNORECASE
+)
+_SENTENCE_WORDS = (
+    "accept", "aging", "agent", "and", "attempt", "auth", "base", "can", "chang", "check", "could",
+    "database", "does", "enter", "expire", "fail", "field", "file", "for", "from", "given", "has", "hash",
+    "hint", "inco", "invalid", "length", "less", "login", "lookup", "manag", "mis", "must", "need",
+    "only", "polic", "prompt", "protect", "quality", "reject", "require", "reset", "rotat", "rounds",
+    "set", "should", "stor", "that", "the", "this", "used", "using", "verif", "was", "were", "will",
+    "with", "wrong", "your",
+)  # fmt: skip
+"""Beginnings of words that continue a sentence about a password and are no password."""
 _SSH_KEY = re.compile(r"(?<![A-Za-z0-9+/])(AAAA[0-9A-Za-z+/]{24,}={0,2})")
 _FINGERPRINT = re.compile(r"\bSHA256:([A-Za-z0-9+/]{43})")
 _PRODUCT_KEY = re.compile(r"(?<![A-Za-z0-9-])[A-Z0-9]{5}(?:-[A-Z0-9]{5}){3,5}(?![A-Za-z0-9-])")
@@ -48,7 +54,7 @@ _NAME_AND_VALUE = re.compile(
 """A variable in the specification of a Kubernetes pod, also in quotes inside another document."""
 _PREFIXES = (
     r"hf_|gh[pousr]_|github_pat_|glpat-|AKIA|ASIA|sk-(?:proj|ant|svcacct)-|xox[abeprs]-|nvapi-|AIza|npm_|"
-    r"dckr_pat_|dop_v1_|r8_|"
+    r"dckr_pat_|dop_v1_|r8_|[sr]k_(?:live|test)_|whsec_|hvs\.|gsk_|xai-|tskey-|pplx-|glsa_|"
     r"wandb_v1_|eyJ"
 )
 _CUT = re.compile(
@@ -76,7 +82,7 @@ _SECRET_WORDS = frozenset({
 _KEY_OF = frozenset({
     "api", "access", "private", "secret", "account", "encryption", "signing", "license", "licence",
     "auth", "ssh", "wandb", "client", "shared", "master", "product", "activation", "host", "storage",
-    "session", "munge",
+    "session", "munge", "luks", "disk", "volume", "unlock",
 })  # fmt: skip
 """Words before a final `key` that make the setting a secret."""
 _DESCRIBING_WORDS = frozenset({
@@ -118,6 +124,9 @@ def secret_spans(text: str, book: Book) -> Iterator[Span]:
             for group in groups:
                 if match[group]:
                     yield Span(*match.span(group), "secret", secret_placeholder(match[group], book))
+    for match in _SPOKEN.finditer(text):
+        if not match[1].lower().startswith(_SENTENCE_WORDS):
+            yield Span(*match.span(1), "secret", secret_placeholder(match[1], book))
     for match in _ASSIGNMENT.finditer(text):
         group = match.lastindex or 4
         if names_secret(match[1], match[group]):

@@ -82,15 +82,18 @@ NOT_INPUTS = frozenset(
         *("peak_mem_unit", "nccl_version", "derived", "notes"),
     )
 )
-"""Further columns of tables of runs, which hold measurements and are not read.
+"""Further columns that tables of runs have. These columns contain measurements and are not read.
 
-Columns whose names begin with `source_` or `raw_` name the source of a value, and are not read either.
+Columns whose names begin with `source_` or `raw_` name the source of a value. They are not read either.
 """
 _NUMBERS = frozenset(field.name for field in msgspec.structs.fields(Case) if field.type == float | None)
 _OFF_AT_ZERO = frozenset(
     {"dp", "fsdp", "tp", "pp", "cp", "ep", "vp", "n_experts", "moe_topk", "image_size", "vocab"}
 )
-"""Counts for which 0 means "none". Some frameworks write -1 for a count that follows from the others."""
+"""Counts for which 0 means "none".
+
+Some frameworks write -1 for a count that they derive from the other counts.
+"""
 _FLAGS = frozenset({"sequence_parallel", "compile", "flash_attention"})
 _TEXTS = frozenset(field.name for field in msgspec.structs.fields(Case) if field.type is str)
 _LARGEST = 10**15
@@ -109,7 +112,7 @@ _MOST = {
 
 
 class CaseError(Exception):
-    """The row cannot be read; the message names the column, its value and what it should be."""
+    """The row cannot be read; the message names the column, its value and the values that are allowed."""
 
 
 def case_of_row(row: Mapping[str, str | None]) -> Case:
@@ -138,9 +141,10 @@ _FLAG_WORDS = {
 
 
 def _flag(column: str, cell: str) -> bool:
-    """Return a flag; words other than yes and no name what is used.
+    """Return a flag.
 
-    Such words are the kernel of flash attention and the mode of compilation.
+    A word other than yes or no names an attention kernel or a compilation mode, and means yes unless it names
+    an unfused kernel.
     """
     known = _FLAG_WORDS.get(cell.lower())
     if known is None:

@@ -1,6 +1,6 @@
 """The layout of a case's model over its GPUs.
 
-Blank cells follow from the other cells and from a choice.
+Values for blank cells are derived from the other cells and from a choice.
 """
 
 from __future__ import annotations
@@ -29,14 +29,15 @@ from recipes.job.workload import TransformerModel, VisionModel
 from recipes.predict.stacks import Stack
 
 _SHARING_RANKS = 8
-"""Data-parallel ranks of a case that shares states over an unstated number of ranks."""
+"""Number of data-parallel ranks that is assumed if a case shards states and states no number of ranks."""
 _MICRO_BATCHES_PER_STAGE = 4
-"""Micro-batches per stage with which a pipeline hardly waits (GPipe, arXiv 1811.06965, section 2.3)."""
+"""Micro-batches per stage from which a pipeline is hardly ever idle (GPipe, arXiv 1811.06965, section 2.3).
+"""
 _PARTS = 2
-"""Parts of a stage of an interleaved schedule by default (torchtitan)."""
+"""Default number of parts into which an interleaved schedule divides a stage (torchtitan)."""
 _SELECTED = 0.5
-"""Part of the layers that a selection of whole layers recomputes by default (torchtitan: selective_ac_option
-2).
+"""Part of the layers that are recomputed by default if whole layers are selected (torchtitan:
+selective_ac_option 2).
 """
 _STAGES: tuple[Sharding, ...] = ("none", "zero1", "zero2", "zero3")
 
@@ -46,7 +47,7 @@ class Layout(Record, kw_only=True):
 
     candidate: Candidate
     notes: tuple[str, ...] = ()
-    """Assumptions, in words."""
+    """Assumptions, as text."""
 
 
 def gpus_of(case: Case) -> int:
@@ -67,7 +68,7 @@ def gpus_of(case: Case) -> int:
 
 
 def recompute_words(candidate: Candidate) -> str:
-    """Return recomputation in words: `none`, `full`, `full of 25 % of the layers`."""
+    """Return a description of the recomputation: `none`, `full`, `full of 25 % of the layers`."""
     part = (
         f" of {candidate.recomputed_share:.0%} of the layers".replace("%", " %")
         if candidate.recomputed_share < 1.0
@@ -92,7 +93,7 @@ def layout_of(
 ) -> Layout:
     """Return the layout of a case.
 
-    `micro_batch` is for a case that states none. A node has `per_node` GPUs, the model `layers` layers.
+    `micro_batch` is used if the case states none. A node has `per_node` GPUs, the model `layers` layers.
     Raises CaseError if the degrees contradict the number of GPUs or each other.
     """
     tensor, pipeline, context = case.tp or 1, case.pp or 1, case.cp or 1
@@ -116,7 +117,7 @@ def layout_of(
     if fully and sharing.hybrid and case.fsdp is None and case.gpus_per_node is None and replicas > 1:
         notes.append(
             f"fsdp {shards}, the data-parallel GPUs of a node: "
-            "fsdp or gpus_per_node says how many share one copy"
+            "state fsdp or gpus_per_node if another number of GPUs shares one copy"
         )
     offload = sharing.offload or steps_on_host(case.optimizer)
     if (
@@ -127,12 +128,13 @@ def layout_of(
     ):
         offload = stack.offloads_alone
         where = (
-            "states live in the host's memory, as in the stack's own examples"
+            "states are assumed in the host's memory, as in the stack's own examples"
             if offload
             else "states stay there"
         )
         notes.append(
-            f"sharding {sharding} on one GPU: {where}; `{sharding} offload` says that the host holds them"
+            f"sharding {sharding} on one GPU: {where}; "
+            f"write `{sharding} offload` if they are in the host's memory"
         )
     if fully and replicas % shards:
         raise CaseError(f"fsdp is {shards}, which does not divide {replicas} data-parallel GPUs")
@@ -190,7 +192,7 @@ def layout_of(
 def _recomputation(
     case: Case, stack: Stack, choice: Choice, notes: list[str]
 ) -> tuple[ActivationCheckpointing, Recomputed]:
-    """Return the stated recomputation; `notes` grow by assumptions about a stack's selection."""
+    """Return the stated recomputation, and append assumptions about a stack's selection to `notes`."""
     words = case.activation_checkpointing
     if not words:
         return choice.checkpointing or stack.checkpointing, Recomputed(choice.recomputed)
@@ -205,7 +207,7 @@ def _recomputation(
 
 
 def _schedule(case: Case) -> Schedule:
-    """Return the stated schedule; 1F1B is interleaved if stages have several parts.
+    """Return the stated schedule; 1F1B becomes interleaved if stages have several parts.
 
     Without a pipeline a stated schedule has no effect.
     """
@@ -216,10 +218,10 @@ def _schedule(case: Case) -> Schedule:
 
 
 def _shards(case: Case, sharing: Sharing, replicas: int, context: int, node: float) -> int:
-    """Return the data-parallel GPUs that share one copy of the parameters.
+    """Return the number of data-parallel GPUs that share one copy of the parameters.
 
-    A node has the part `node` of all GPUs. Some frameworks include the GPUs of context parallelism in the
-    number (torchtitan: dp_shard_cp), others do not (dp_shard).
+    `node` is the number of GPUs of a node divided by the number of all GPUs. Some frameworks include the GPUs
+    of context parallelism in the number (torchtitan: dp_shard_cp), others do not (dp_shard).
     """
     if case.fsdp is not None:
         if case.fsdp > replicas * context:
@@ -264,8 +266,8 @@ def _batch(case: Case, choice: Choice, replicas: int, assumed: int) -> tuple[int
 def _accumulated(case: Case, choice: Choice, micro: int) -> int:
     """Return the micro-batches of a step whose batch is not stated.
 
-    They are enough for the pipeline, and as many sequences as there are GPUs if the layout is a choice, so
-    that all choices that are tried take the same batch.
+    There are enough micro-batches to fill the pipeline. If several layouts are tried, the batch has as many
+    sequences as there are GPUs, so that all layouts train the same batch.
     """
     stages = 1 if choice.splits_layers else case.pp or 1
     same = -(-(case.tp or 1) * stages * (case.cp or 1) // micro) if choice.is_tried else 1
@@ -275,11 +277,11 @@ def _accumulated(case: Case, choice: Choice, micro: int) -> int:
 def with_expert_axis(
     case: Case, stack: Stack, model: TransformerModel | VisionModel, gpus: int
 ) -> tuple[Case, tuple[str, ...]]:
-    """Return the case with `fsdp` and `ep` as other software counts them, and assumptions in words.
+    """Return the case with `fsdp` and `ep` as other software counts them, and assumptions as text.
 
-    In MaxText experts are on an axis of their own, over which all other parameters are shared as well
-    (configs/base.yml, logical_axis_rules: embed on fsdp and expert). A mixture of experts whose `fsdp` leaves
-    GPUs over has its experts there.
+    In MaxText, experts have a mesh axis of their own, and all other parameters are sharded over this axis too
+    (configs/base.yml, logical_axis_rules: embed on fsdp and expert). If a mixture of experts leaves GPUs over
+    after `fsdp`, its experts are spread over these GPUs.
     """
     if (
         not stack.experts_beside

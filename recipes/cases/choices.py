@@ -1,7 +1,7 @@
-"""Choices that a case leaves open in its layout, in the order in which people choose.
+"""Choices that a case leaves open in its layout, in the order in which people usually try them.
 
-`recipes/cases/resolved.py` uses the first choice that fits, or the fastest of several choices that people
-try.
+`recipes/cases/resolved.py` uses the first choice that fits. If people usually measure several choices, it
+uses the fastest one.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from recipes.job.workload import TransformerModel
 from recipes.predict.stacks import Stack
 
 _LONG_SEQUENCE = 8192
-"""Tokens of a sequence from which people split it before they split its matrices further."""
+"""Sequence length in tokens from which people split the sequence before they split matrices further."""
 _SPREAD_SEQUENCE = 32768
-"""Tokens of a sequence from which people spread it over GPUs that could each have one (Llama 3, arXiv
-2407.21783, section 3.3.2).
+"""Sequence length in tokens from which people spread one sequence over several GPUs, although each GPU could
+train a sequence of its own (Llama 3, arXiv 2407.21783, section 3.3.2).
 """
 _WIDEST_CONTEXT = 16
 _WIDEST_TENSOR = 8
 _EXPERT_RANKS = (4, 8, 16, 32, 64)
-"""Over how many ranks people spread experts (DeepSeek-V3, arXiv 2412.19437: 64; Qwen3 and Mixtral in NeMo's
-recipes: 4 to 32).
+"""Numbers of ranks over which people spread experts (DeepSeek-V3, arXiv 2412.19437: 64; Qwen3 and Mixtral in
+NeMo's recipes: 4 to 32).
 """
 _DEEPEST_PIPELINE = 64
 _RECOMPUTED = (0.25, 0.5, 0.75, 1.0)
-"""Parts of the layers that people recompute; they take the smallest part that is enough."""
+"""Parts of the layers that people recompute. They choose the smallest part that makes the run fit."""
 
 
 class Choice(Record, kw_only=True):
@@ -46,7 +46,7 @@ class Choice(Record, kw_only=True):
     ep: int | None = None
     sharding: Sharding | None = None
     is_tried: bool = False
-    """Whether people try several such choices and keep the fastest."""
+    """Whether people try several choices of this kind and keep the fastest."""
     splits_layers: bool = False
     checkpointing: ActivationCheckpointing | None = None
     recomputed: float = 1.0
@@ -64,11 +64,12 @@ class Choice(Record, kw_only=True):
 def choices_of(
     case: Case, stack: Stack, gpus: int, *, model: TransformerModel | None, domain: int
 ) -> tuple[Choice, ...]:
-    """Return the open choices of the row, most usual first; one empty choice if nothing is open.
+    """Return the open choices of the row, most usual first; one choice without values if nothing is open.
 
-    `model` is None for image models, which nobody recomputes and of which only the batch is divided. `domain`
-    is the number of GPUs that fast links join. If the row does not state recomputation, layers are recomputed
-    if the run would not fit otherwise, and only as many as necessary if the stack lets people choose.
+    `model` is None for image models: nobody recomputes their layers, and only their batch is divided.
+    `domain` is the number of GPUs that fast links join. If the row does not state recomputation, layers are
+    recomputed if the run would not fit otherwise, and only as many as necessary if the stack lets people
+    choose.
     """
     layouts = _layouts(case, stack, gpus, model, domain)
     if case.activation_checkpointing or stack.checkpointing == "full" or model is None:
@@ -105,7 +106,7 @@ def _layouts(
         return tuple(_growing(case, stack, gpus, model, domain))
     if not stated and not stack.shards_optimizer and not stack.shards_parameters:
         return (Choice(), Choice(sharding="zero2"), Choice(sharding="zero3"))
-    # Ranks that share tokens may still share weights in any way.
+    # Ranks that divide the tokens of a sequence may still share weights in any way.
     is_open = not stated and case.tp is None and case.pp is None
     return (Choice(), Choice(sharding="zero3")) if is_open else (Choice(),)
 
@@ -117,10 +118,10 @@ def _is_open(case: Case) -> bool:
 
 
 def _spare_ranks(case: Case, gpus: int) -> int:
-    """Return the factor by which GPUs outnumber the sequences of a micro-batch: so many share one model.
+    """Return the number of GPUs per sequence of a micro-batch, which is the number that share one model.
 
-    If a row names its sharding, its accumulation may be wrong rather than its layout, and only the batch
-    counts.
+    If a row names its sharding, its accumulation may be wrong rather than its layout. In this case only the
+    batch is used.
     """
     is_open = case.dp is None and case.fsdp is None and None in (case.tp, case.cp, case.pp)
     if case.global_batch is None or not is_open:
@@ -155,7 +156,7 @@ def _spread(case: Case, stack: Stack, ranks: int) -> Iterator[Choice]:
 def _growing(
     case: Case, stack: Stack, gpus: int, model: TransformerModel | None, domain: int
 ) -> Iterator[Choice]:
-    """Yield data parallelism, then more sharing, as people do until a model fits."""
+    """Yield data parallelism first, then more sharding. People try in this order until a model fits."""
     if stack.shards_optimizer and stack.spare_ranks == "tensor":
         yield from [Choice()] if model is None else _divided(case, gpus, model, domain)
         return
@@ -171,10 +172,9 @@ def _growing(
 
 
 def _divided(case: Case, gpus: int, model: TransformerModel, domain: int) -> Iterator[Choice]:
-    """Yield data parallelism, which suffices for a dense model that fits, then layouts that divide it.
-
-    They are tensor parallelism within the domain of fast links, context parallelism of long sequences,
-    pipelines, and experts that are whole on their ranks.
+    """Yield data parallelism, which is enough for a dense model that fits, then layouts that divide the
+    model. These layouts are tensor parallelism within the domain of fast links, context parallelism of long
+    sequences, pipelines, and experts that are not split over ranks.
     """
     yield Choice(is_tried=model.is_moe)
     depths = range(1, min(gpus, _DEEPEST_PIPELINE, model.layers) + 1)
@@ -203,7 +203,8 @@ def _context_ranks(case: Case, gpus: int) -> tuple[int, ...]:
 def _expert_ranks(case: Case, model: TransformerModel, ranks: int) -> tuple[int, ...]:
     """Return over how many of `ranks` GPUs experts may be spread.
 
-    The number is the stated one, the usual one, or the largest part of few.
+    These are the stated number, or the usual numbers that divide both ranks and experts, or else their
+    greatest common divisor.
     """
     if not model.is_moe or case.ep is not None:
         return (case.ep or 1,)
@@ -214,9 +215,9 @@ def _expert_ranks(case: Case, model: TransformerModel, ranks: int) -> tuple[int,
 def micro_batches_of(case: Case, stack: Stack, gpus: int, enough: int) -> tuple[int, ...]:
     """Return the micro-batches to try, in order, for a case that does not state one.
 
-    More than `enough` do not speed it up. The framework's default is first; one for a pipeline, which needs
-    many; else the largest power of two that fits, or the largest divisor of a GPU's share of the batch if no
-    power of two comes near it.
+    A size above `enough` is not faster. The framework's default comes first. A pipeline gets micro-batches of
+    one sequence, because it needs many of them. Otherwise the sizes are powers of two, the largest first. If
+    only small powers of two divide a GPU's share of the batch, all divisors of the share are tried.
     """
     replicas = max(1, gpus // ((case.tp or 1) * (case.pp or 1) * (case.cp or 1)))
     share = None if case.global_batch is None else max(1, case.global_batch // replicas)

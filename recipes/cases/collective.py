@@ -35,7 +35,7 @@ _NAMES: dict[str, Collective] = {
     "p2p": "sendrecv",
 }
 _GPU_WORDS = (
-    # GPUs by the name of a platform or of a cloud's machine
+    # GPU name by the name of a platform or of a cloud instance
     (re.compile(r"\bGB300\b", re.IGNORECASE), "GB300"),
     (re.compile(r"\bGB200\b|\bp6e-gb200", re.IGNORECASE), "GB200"),
     (re.compile(r"\bB300\b|\bp6-b300", re.IGNORECASE), "B300-SXM"),
@@ -52,15 +52,15 @@ _GPU_WORDS = (
 
 
 class CollectivePrediction(Record, kw_only=True):
-    """The answer to one row. Figures are None if the row is refused."""
+    """The prediction for one row. Figures are None if the row is refused."""
 
     case_id: str
     status: Literal["predicted", "refused"]
     reason: str = ""
-    """Reason of a refusal, or what was assumed."""
+    """Reason for a refusal, or the assumptions."""
     time_us: float | None = None
     time_us_low: float | None = None
-    """Eight of ten measured times lie between low and high."""
+    """Eight of ten measured times are between `low` and `high`."""
     time_us_high: float | None = None
     busbw_gbps: float | None = None
     """1e9 bytes per second, by the convention of nccl-tests."""
@@ -113,7 +113,9 @@ def _gpu(gpu: str, platform: str) -> tuple[str, str]:
         return gpu, ""
     named = next((name for pattern, name in _GPU_WORDS if pattern.search(platform)), "")
     if not named:
-        raise CaseError("gpu is blank and platform does not tell it: give the GPU's name, as `H100-SXM-80GB`")
+        raise CaseError(
+            "gpu is blank and platform does not determine the GPU: give the GPU's name, as `H100-SXM-80GB`"
+        )
     return named, f"gpu taken from platform: {named}"
 
 
@@ -130,7 +132,7 @@ def _cluster(gpu: str, gpus: int, nodes: int | None, intra: str, inter: str) -> 
         interconnect_intra=intra,
         interconnect_inter=inter,
     )
-    if gpu_named(gpu, None, load_catalogue()) is None:  # tables of runs have columns with rates instead
+    if gpu_named(gpu, None, load_catalogue()) is None:  # only tables of runs have columns with a GPU's rates
         raise CaseError(f"gpu {gpu[:60]!r} is not in the catalogue: give one of `rigtune list gpus`")
     return cluster_of_case(case, gpus, load_catalogue())
 

@@ -13,7 +13,7 @@ _BESIDE = 2
 
 
 def require_divisible(model: TransformerModel, candidate: Candidate) -> None:
-    """Raise CaseError that names the degree which the model's sizes do not allow."""
+    """Raise a CaseError that names a degree that the model's sizes do not allow."""
     degrees = candidate.degrees
     layers = model.layers + model.encoder_layers
     if degrees.pp > layers:
@@ -54,8 +54,8 @@ def require_divisible(model: TransformerModel, candidate: Candidate) -> None:
 def require_whole_parts(candidate: Candidate, sequence_length: int, *, cuts_twice: bool) -> None:
     """Raise CaseError if context parallelism does not cut a sequence into equal parts.
 
-    With `cuts_twice` there are two parts for each rank (Megatron-LM, training/utils.py,
-    get_batch_on_this_cp_rank; torch's context_parallel).
+    With `cuts_twice` each rank has two parts (Megatron-LM, training/utils.py, get_batch_on_this_cp_rank;
+    torch's context_parallel).
     """
     context = candidate.degrees.cp
     parts = context * (2 if cuts_twice else 1)
@@ -68,14 +68,17 @@ def require_whole_parts(candidate: Candidate, sequence_length: int, *, cuts_twic
 
 
 def deals_evenly(model: TransformerModel, parts: int) -> bool:
-    """Return whether `parts` of a pipeline have equally many layers, embedding and head counted."""
+    """Return whether all `parts` of a pipeline can have the same number of layers.
+
+    Embedding and head may count as one layer each.
+    """
     return -(model.layers + model.encoder_layers) % parts <= _BESIDE + model.prediction_layers
 
 
 def uneven_parts(model: TransformerModel, candidate: Candidate) -> tuple[str, ...]:
     """Return a note on an interleaved pipeline whose parts differ in layers.
 
-    A run like this needs a layout of its own.
+    A real run needs an explicit layout in this case.
     """
     degrees = candidate.degrees
     if degrees.vp == 1 or deals_evenly(model, degrees.pp * degrees.vp):
@@ -87,7 +90,9 @@ def uneven_parts(model: TransformerModel, candidate: Candidate) -> tuple[str, ..
 
 
 def require_whole(model: VisionModel, candidate: Candidate) -> None:
-    """Raise CaseError if a model known only by its counts is to be divided: only its batch can be."""
+    """Raise CaseError if a layout divides a model of which only counts are known: only the batch can be
+    divided.
+    """
     for name in ("tp", "pp", "cp", "ep", "vp"):
         size = getattr(candidate.degrees, name)
         if size > 1:

@@ -1,4 +1,4 @@
-"""The model of a case: a preset by its name, or a model by stated or usual sizes."""
+"""The model of a case: a preset that the case names, or a model with stated or usual sizes."""
 
 from __future__ import annotations
 
@@ -38,24 +38,26 @@ class KnownModel(NamedTuple):
 
     model: TransformerModel | VisionModel
     assumed: tuple[str, ...]
-    """Defaults that were assumed, in words."""
+    """Defaults that were assumed, as text."""
 
 
 OwnModels = Mapping[str, VisionModel | TransformerModel]
-"""The user's own modules, counted, and models from the user's files, by their names in cases."""
+"""The counts of the user's own modules, and models from the user's files, by their names in cases."""
 
 
 def model_of(case: Case, own_models: OwnModels | None = None) -> KnownModel:
     """Return the model of a case.
 
-    Raises CaseError that names what is missing if neither a preset nor the sizes describe a model, or what
-    contradicts itself.
+    Raises CaseError if neither a preset nor the sizes describe a model, or if values contradict each other.
+    The message names the missing or contradictory columns.
     """
     own = own_models.get(case.model) if own_models else None
     if isinstance(own, TransformerModel):
         known = _sized(own, _stated(case))
         count = f"{parameter_count(own) / 1e9:.4g} billion parameters"
-        return known._replace(assumed=(f"model {case.model[-60:]} is read: {count}", *known.assumed))
+        return known._replace(
+            assumed=(f"model {case.model[-60:]} was read from your file: {count}", *known.assumed)
+        )
     if own is not None:
         size = (
             f"{own.parameters / 1e6:.4g} million parameters, "
@@ -64,24 +66,27 @@ def model_of(case: Case, own_models: OwnModels | None = None) -> KnownModel:
         return KnownModel(own, (f"model {own.source}: {size}",))
     if names_own_module(case.model):
         raise CaseError(
-            f"model {case.model[-60:]!r} is code, which no table runs by itself: "
-            "count it with --own-module, as FILE.py:FUNCTION"
+            f"model {case.model[-60:]!r} is code, and rigtune runs no code only because a table names it: "
+            "also give --own-module FILE.py:FUNCTION"
         )
     if names_model_file(case.model):
-        raise CaseError(
-            f"model {case.model[-60:]!r} is a file, which no table reads by itself: name it with --model-file"
-        )
+        raise CaseError(f"model {case.model[-60:]!r} is a file: also give --model-file")
     return model_of_stated(_stated(case))
 
 
 def _stated(case: Case) -> Case:
-    """Return the case with nothing but the columns that describe its model, as a key of kept results."""
+    """Return the case with only the columns that describe its model; this is the key under which results are
+    cached.
+    """
     return Case(case_id="", **{name: getattr(case, name) for name in _MODEL_COLUMNS})
 
 
 @functools.lru_cache(maxsize=4096)
 def model_of_stated(stated: Case) -> KnownModel:
-    """Return the model of the statements. Results are kept: thousands of cases share a few models."""
+    """Return the model that the stated columns describe.
+
+    Results are cached, because thousands of cases share a few models.
+    """
     if stated.n_heads and stated.n_kv_heads and stated.n_heads % stated.n_kv_heads:
         raise CaseError(f"n_kv_heads is {stated.n_kv_heads}, which does not divide n_heads {stated.n_heads}")
     if stated.n_experts and stated.moe_topk and stated.moe_topk > stated.n_experts:
@@ -94,7 +99,7 @@ def model_of_stated(stated: Case) -> KnownModel:
         if vision is not None:
             return KnownModel(vision, ())
     if stated.family == "cnn":
-        raise CaseError(f"model {stated.model[:60]!r} is no image model that rigtune knows")
+        raise CaseError(f"model {stated.model[:60]!r} is not an image model that rigtune knows")
     known = _from_sizes(stated)
     if preset is None:
         return known
@@ -104,7 +109,7 @@ def model_of_stated(stated: Case) -> KnownModel:
 
 
 def _sized(model: TransformerModel, stated: Case) -> KnownModel:
-    """Return `model` in the sizes of the row. Raises CaseError if they contradict the model."""
+    """Return `model` with the sizes that the row states. Raises CaseError if they contradict the model."""
     if (
         stated.n_kv_heads
         and not model.key_value_latent
@@ -123,19 +128,22 @@ def _sized(model: TransformerModel, stated: Case) -> KnownModel:
 
 
 def _other_count(model: TransformerModel, stated: Case) -> tuple[str, ...]:
-    """Return a note if the row's sizes give another number of parameters, in total and for one token."""
+    """Return a note if `params_b` equals neither the total nor the active number of parameters that the sizes
+    give.
+    """
     if stated.params_b is None or stated.n_layers is None or stated.hidden is None:
         return ()
     counts = (parameter_count(model), active_parameter_count(model))
     if any(abs(math.log(stated.params_b * 1e9 / count)) < _OTHER_SIZE for count in counts):
         return ()
     return (
-        f"params_b {stated.params_b:g} does not follow from the sizes, which count: {counts[0] / 1e9:.3g}",
+        f"params_b {stated.params_b:g} does not match the sizes, "
+        f"which give {counts[0] / 1e9:.3g} billion parameters",
     )
 
 
 def _is_of_another_size(preset: TransformerModel, stated: Case) -> bool:
-    """Return whether the row's number of parameters shows that its name means a family.
+    """Return whether the row's number of parameters shows that its name is that of a model family.
 
     The preset is then another member of the family.
     """
@@ -149,7 +157,10 @@ _OTHER_SIZE = math.log(1.4)
 
 
 def _with_sizes(preset: TransformerModel, stated: Case) -> TransformerModel:
-    """Return the preset's kind of layers in the sizes of the row: a proxy has fewer layers or experts."""
+    """Return layers of the preset's kind with the sizes of the row.
+
+    A proxy model has fewer layers or experts.
+    """
     changes = {
         **_layers(preset, stated.n_layers),
         **_heads_of(preset, stated),
@@ -159,10 +170,11 @@ def _with_sizes(preset: TransformerModel, stated: Case) -> TransformerModel:
     if stated.vocab is not None:
         changes["vocab"] = stated.vocab
     if preset.learned_positions and preset.kind == "decoder" and stated.seq_len:
-        changes["learned_positions"] = stated.seq_len  # frameworks make the table as long as the sequences
+        # Frameworks make the position table as long as the sequences.
+        changes["learned_positions"] = stated.seq_len
     changed = {name: value for name, value in changes.items() if getattr(preset, name) != value}
     model = msgspec.structs.replace(preset, **changed) if changed else preset
-    # A whole number of billions is a name rather than a count.
+    # A whole number of billions is the model's name rather than an exact count.
     if stated.params_b is None or stated.params_b == round(stated.params_b):
         return model
     return _nearest(
@@ -173,9 +185,10 @@ def _with_sizes(preset: TransformerModel, stated: Case) -> TransformerModel:
 
 
 def _heads_of(preset: TransformerModel, stated: Case) -> dict[str, object]:
-    """Return width and heads in the sizes of the row.
+    """Return width and heads with the sizes of the row.
 
-    Heads that make up the width together continue to do so; groups of queries keep their size.
+    If the preset's heads times the head size equal the width, this stays true. The number of query heads per
+    key-value head stays the same.
     """
     hidden, heads = stated.hidden or preset.hidden, stated.n_heads or preset.heads
     changes: dict[str, object] = {"hidden": hidden, "heads": heads}
@@ -199,7 +212,7 @@ def _experts(preset: TransformerModel, stated: Case) -> dict[str, object]:
 
 
 def _layers(preset: TransformerModel, layers: int | None) -> dict[str, object]:
-    """Return the counts of each kind of layer in their proportions.
+    """Return the number of layers of each kind, in the proportions of the preset.
 
     A few dense layers at the start of a mixture of experts stay.
     """
@@ -228,7 +241,7 @@ def _layers(preset: TransformerModel, layers: int | None) -> dict[str, object]:
 
 
 def _widths(preset: TransformerModel, stated: Case) -> dict[str, object]:
-    """Return the widths of the row; in a mixture of experts the stated width is that of one expert."""
+    """Return the MLP widths of the row; in a mixture of experts the stated width is that of one expert."""
     width = stated.ffn_hidden
     if width is None:
         scale = (stated.hidden or preset.hidden) / preset.hidden
@@ -265,7 +278,7 @@ def _nearest(
 
 
 def _from_sizes(stated: Case) -> KnownModel:
-    """Return a model that no preset describes, in the usual make of its kind."""
+    """Return a model that no preset describes, with the usual architecture of its kind."""
     params_b = stated.params_b or size_in_name(stated.model)
     assumed: list[str] = []
     typical = None
@@ -349,20 +362,20 @@ _CLASSES = 1000
 
 
 _PATCH = 16
-"""Side of a patch in most vision transformers (arXiv 2010.11929)."""
+"""Side of a patch in most vision transformers, pixels (arXiv 2010.11929)."""
 
 
 def patch_in_name(name: str) -> int | None:
-    """Return the side of a patch, pixels: 14 of `ViT g/14`, `vit_h_14` and `vit_huge_patch14_224`."""
+    """Return the side of a patch, in pixels: 14 for `ViT g/14`, `vit_h_14` and `vit_huge_patch14_224`."""
     match = re.search(r"patch[-_ ]?(8|14|16|32)|[-_/ ](8|14|16|32)(?=$|[^0-9a-z])", name.lower())
     return int(match[1] or match[2]) if match else None
 
 
 def _vision_transformer(model: TransformerModel, image_size: int, patch: int) -> TransformerModel:
-    """Return the same layers over the patches of an image and a class token, which alone meets the head.
+    """Return the same layers over the patches of an image and a class token.
 
-    Its table of 1000 rows replaces the projection of patches, which has about as many (588 for patches of 14
-    pixels).
+    Only the class token passes the head. The head's table of 1000 rows also stands for the projection of
+    patches, which has about as many rows (588 for patches of 14 pixels).
     """
     tokens = (image_size // patch) ** 2 + 1
     return msgspec.structs.replace(
@@ -379,7 +392,7 @@ def _vision_transformer(model: TransformerModel, image_size: int, patch: int) ->
 
 
 def _typical(stated: Case, params_b: float | None) -> TypicalSizes | None:
-    """Return the usual sizes at this number of parameters, with the depth that the row states."""
+    """Return the usual sizes for this number of parameters, with the number of layers that the row states."""
     if params_b is None or not 1e-3 <= params_b <= 1e5:
         return None
     if stated.family == "encoder":
@@ -403,6 +416,6 @@ def _typical(stated: Case, params_b: float | None) -> TypicalSizes | None:
 
 
 def _heads(hidden: int) -> int:
-    """Return the number of heads of 128, or of 64 in a narrow model."""
+    """Return the number of heads if each is 128 wide, or 64 wide in a narrow model."""
     size = 128 if hidden >= 2048 and hidden % 128 == 0 else 64
     return hidden // size if hidden % size == 0 else 1

@@ -1,4 +1,6 @@
-"""Notes about cells that were not understood or were replaced, and the rates that figures rest on."""
+"""Notes about cells that were not understood or were replaced, and the rates that the predicted figures start
+from.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ _SHOWN = 40
 def notes_of(case: Case, cluster: Cluster, precision: Precision) -> list[str]:
     """Return the notes for people; none if every cell was understood.
 
-    Links that the layout does not use need no note.
+    Links that the layout does not use cause no note.
     """
     intra, inter, nodes = case.interconnect_intra, case.interconnect_inter, cluster.nodes
     ranks, network = cluster.ranks_per_node, cluster.inter_bus_bandwidth_bytes_per_s
@@ -72,7 +74,7 @@ def _computed_in(precision: Precision, cluster: Cluster) -> str:
 
 
 def grounds_of(candidate: Candidate, cluster: Cluster) -> tuple[str, ...]:
-    """Return a line in words for each rate that the time model starts from and the run uses."""
+    """Return a line for each rate that the run uses and that the time model starts from."""
     lines = []
     peak = cluster.peak_flops_per_s.get(candidate.precision)
     measured = cluster.flops_per_s.get(candidate.precision)

@@ -1,4 +1,4 @@
-"""The answer to one case: does it fit, how much memory, how long, or why it was refused."""
+"""The prediction for one case: whether the run fits, its memory and its time, or why the case was refused."""
 
 from __future__ import annotations
 
@@ -25,35 +25,37 @@ SCHEMA_VERSION = 1
 
 
 class Recomputing(Record, kw_only=True):
-    """Recomputation that makes a run fit which would otherwise need too much memory."""
+    """Recomputation with which a run fits that would otherwise need too much memory."""
 
     layout: str
-    """Difference from the layout of the case: `checkpointing full of 25 % of the layers`."""
+    """Difference from the layout of the case, for example `checkpointing full of 25 % of the layers`."""
     total_gib: float
     """Device memory of the fullest GPU with this recomputation."""
 
 
 class CasePrediction(Record, kw_only=True):
-    """Answer of `rigtune predict` to one case. None for unknown figures."""
+    """Answer of `rigtune predict` to one case. Unknown figures are None."""
 
     case_id: str
     status: str
     """`predicted` or `refused`."""
     reason: str = ""
-    """Reason of a refusal."""
+    """Reason for a refusal."""
     fits: bool | None = None
     """Whether the run fits; None if the memory of the GPU or of the run is unknown."""
     fits_by_recomputing: Recomputing | None = None
-    """Recomputation if `fits` is true only with it; `memory` and all other figures are without it."""
+    """Recomputation, if the run fits only with recomputation; `memory` and all other figures are without it.
+    """
     step_time_s: float | None = None
-    """Duration of one optimizer step; None if the number of its sequences is unknown."""
+    """Duration of one optimizer step; None if the number of sequences per step is unknown."""
     tokens_per_s_per_gpu: float | None = None
     samples_per_s: float | None = None
-    """Sequences or images of the whole job."""
+    """Sequences or images per second of the whole job."""
     peak_mem_gib: float | None = None
-    """Peak memory in the figure that the case asks for: allocated, reserved or device."""
+    """Peak memory, as the figure that the case requests: allocated, reserved or device."""
     mfu: float | None = None
-    """Model FLOPs (6 per matmul parameter and token, causal attention) over the precision's datasheet peak.
+    """Model FLOPs (6 per matmul parameter and token, causal attention) divided by the precision's datasheet
+    peak.
     """
     step_time_low_s: float | None = None
     """Low end of the step time; 8 of 10 published runs are between low and high
@@ -67,21 +69,23 @@ class CasePrediction(Record, kw_only=True):
     memory_figure: str = ""
     """Figure that `peak_mem_gib` gives: `allocated`, `reserved` or `device`."""
     logged_stage: bool = False
-    """True if `peak_mem_gib` belongs to the pipeline stage that the stack logs, which is not the fullest."""
+    """True if `peak_mem_gib` is for the pipeline stage that the framework logs, although another stage uses
+    more memory.
+    """
     memory_limit_gib: float | None = None
     """Memory of one GPU for the run."""
     global_batch: int | None = None
-    """Sequences or images of one step, as they were used."""
+    """Sequences or images of one step, as the prediction assumes them."""
     title: str = ""
-    """The run in words."""
+    """Description of the run."""
     layout: str = ""
-    """Layout of the model on the GPUs, in words."""
+    """Description of the model's layout on the GPUs."""
     memory: MemoryBreakdown | None = None
     time: TimeBreakdown | None = None
     rests_on: tuple[str, ...] = ()
     """Rates of the machine that the figures start from, each with its source."""
     assumed: tuple[str, ...] = ()
-    """Defaults that were assumed for what the case does not state."""
+    """Defaults that were assumed for values that the case does not state."""
 
 
 class PredictReport(Record, kw_only=True):
@@ -96,15 +100,15 @@ def predict_row(
 ) -> CasePrediction:
     """Return the prediction for a row of column names and cells.
 
-    A row that cannot be read or predicted is refused with the reason. `here` is the machine of cases that
-    name no other; `own_models` maps names in the column `model` to the user's own models.
+    A row that cannot be read or predicted is refused, with the reason. `here` is the machine for cases that
+    name no other machine; `own_models` maps names in the column `model` to the user's own models.
     """
     try:
         return predict_resolved(resolve(case_of_row(row), here=here, own_models=own_models))
     except CaseError as error:
         reason = str(error)
-    except ArithmeticError as error:  # sizes that are each possible, but not together
-        reason = f"sizes of the row give figures that no machine has: {error}"
+    except ArithmeticError as error:  # each size is possible, but not all of them together
+        reason = f"the sizes of the row together give impossible figures: {error}"
     return CasePrediction(case_id=(row.get("case_id") or "").strip(), status="refused", reason=reason)
 
 
@@ -177,7 +181,8 @@ def _speeds(resolved: ResolvedCase, time: TimeBreakdown | Unknown) -> dict[str, 
         }
     if isinstance(resolved.job, TransformerJob):
         job = resolved.job
-        # Samples that vary in length count with their expected length, others with that of the case.
+        # Samples of varying length are counted with their expected length, all other samples with the case's
+        # length.
         tokens = job.sequence if job.stack.samples_vary(job.workload) else job.workload.sequence_length
         speeds["tokens_per_s_per_gpu"] = samples_per_s * tokens / resolved.gpus
     peak = resolved.cluster.peak_flops_per_s.get(resolved.candidate.precision)
@@ -187,9 +192,9 @@ def _speeds(resolved: ResolvedCase, time: TimeBreakdown | Unknown) -> dict[str, 
 
 
 def _sample_flops(job: Job) -> float:
-    """Return the FLOPs, forward and backward, of one image or of one sequence at its real length.
+    """Return the forward and backward FLOPs of one image, or of one sequence at its real length.
 
-    Frozen weights have no gradients of their own.
+    Frozen weights need no weight gradients.
     """
     if isinstance(job, ImageJob):
         return 3.0 * job.workload.model.forward_flops
@@ -227,7 +232,7 @@ def _layout_parts(candidate: Candidate, resolved: ResolvedCase) -> tuple[str, ..
 
 
 def _selected(candidate: Candidate, resolved: ResolvedCase) -> str:
-    """Return the words for what a stack's selective mode recomputes."""
+    """Return a description of what a stack's selective mode recomputes."""
     if resolved.stack.memory.selective == "products":
         return "every second matrix product's output is kept, the rest recomputed"
     scores = "recomputes attention scores alone"

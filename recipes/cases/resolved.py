@@ -35,9 +35,9 @@ from recipes.predict.stacks import Stack
 from recipes.predict.training_job import ImageJob, TransformerJob, job_of
 
 Here = Callable[[int | None, int | None], Cluster]
-"""Function that returns the machine at hand by the case's numbers of GPUs and of GPUs per node.
+"""Function that returns the machine at hand with the case's number of GPUs and GPUs per node.
 
-It raises CaseError if the machine cannot have them.
+The function raises CaseError if the machine cannot have so many.
 """
 
 _HERE = frozenset({"", "here", "this", "this machine", "local", "localhost"})
@@ -56,8 +56,8 @@ def resolve(
 ) -> ResolvedCase:
     """Return the case with its model, machine and layout.
 
-    `here` is the machine of a case whose GPU is blank or `here`; `own_models` are the user's by name. Raises
-    CaseError if the case cannot be predicted.
+    `here` is the machine of a case whose GPU is blank or `here`; `own_models` are the user's own models by
+    name. Raises CaseError if the case cannot be predicted.
     """
     stack, notes = software_of(case)
     known = model_of(case, own_models)
@@ -67,7 +67,7 @@ def resolve(
     )
     if here is None and case.gpu and case.gpu.lower() in _HERE:
         raise CaseError(
-            f"gpu is {case.gpu!r}, which stands for the machine at hand: give --here, or the GPU's name"
+            f"gpu is {case.gpu!r}, which means the machine at hand: give --here, or the GPU's name"
         )
     gpus = cluster.world_size if cluster is not None else gpus_of(case)
     if cluster is None:
@@ -75,7 +75,7 @@ def resolve(
         local = _same_gpu(cluster, case, gpus, here)
         if local is not None:
             cluster = local
-            assumed.append(f"gpu {case.gpu[:40]} is that of the machine at hand, whose rates are taken")
+            assumed.append(f"gpu {case.gpu[:40]} is the GPU of the machine at hand: its rates are used")
     if case.n_gpus is None:
         assumed.append(f"n_gpus is {gpus}")
     case, beside = with_expert_axis(case, stack, known.model, gpus)
@@ -88,11 +88,12 @@ def resolve(
 
 
 def _most_usual(open_case: _OpenCase) -> ResolvedCase:
-    """Return the first option that fits, or the fastest of several that people try.
+    """Return the first option that fits; if people usually try several options, return the fastest one.
 
-    If none fits, return the last option, or the option that needs least if people try several. Raises
-    CaseError if every option contradicts the case. People recompute because a run failed, not because a model
-    of memory predicts a failure: an option stays unchanged if it needs little more memory than the GPU has.
+    If no option fits, return the last one; if people usually try several, return the one that needs least
+    memory. Raises CaseError if every option contradicts the case. People recompute because a run failed, not
+    because a model of memory predicts a failure: an option stays unchanged if it needs little more memory
+    than the GPU has.
     """
     options = open_case.options()
     laid_out: ResolvedCase | None = None
@@ -130,7 +131,7 @@ def _most_usual(open_case: _OpenCase) -> ResolvedCase:
 
 
 def _fastest(open_case: _OpenCase, options: list[tuple[Choice, int]], fits: ResolvedCase) -> ResolvedCase:
-    """Return the fastest option that fits: `fits`, or one of the later options that people try.
+    """Return the fastest option that fits. This is `fits` or one of the later options that people try.
 
     Recomputing may be faster because it allows larger micro-batches.
     """
@@ -168,13 +169,13 @@ def _same_gpu(named: Cluster, case: Case, gpus: int, here: Here | None) -> Clust
 
 
 def _filled(resolved: ResolvedCase) -> float:
-    """Return the part of a GPU's memory that the run needs; 0 if the GPU's memory is unknown."""
+    """Return the part of the GPU's memory that the run needs; 0 if the GPU's memory is unknown."""
     limit = resolved.cluster.memory_bytes_per_rank
     return 0.0 if limit is None else resolved.memory_of_case().needed / limit.value
 
 
 class _OpenCase:
-    """Parts of a case that do not depend on its open choices."""
+    """Parts of a case that do not depend on the choices that the case leaves open."""
 
     def __init__(
         self,
@@ -197,7 +198,7 @@ class _OpenCase:
         )
         notes += taken
         if isinstance(model, VisionModel) and model.image_size and self._precision not in ("fp32", "tf32"):
-            notes.append(f"images lie in memory {_LAYOUTS[stack.layout]}")
+            notes.append(f"images are stored in memory {_LAYOUTS[stack.layout]}")
         self._numbers = numbers
         self._length = case.seq_len or (
             0 if isinstance(model, VisionModel) else usual_length(model, stack, self._task)
@@ -213,7 +214,9 @@ class _OpenCase:
         if words != case.optimizer or not words:
             notes.append(f"optimizer {words or self._optimizer}")
         if case.sharding and not sharing_of(case.sharding).is_known:
-            notes.append(f"sharding {case.sharding[:40]!r} is not known and taken as not stated")
+            notes.append(
+                f"sharding {case.sharding[:40]!r} is unknown: the prediction treats it as not stated"
+            )
         self._notes = (*notes, *notes_of(case, cluster, self._precision))
 
     def options(self) -> list[tuple[Choice, int]]:
@@ -234,7 +237,7 @@ class _OpenCase:
     def _enough(self) -> int:
         """Return the sequences of a micro-batch beyond which matrix products gain nothing.
 
-        Narrow models need more tokens. For image models they are images.
+        Narrow models need more tokens. For image models the result is a number of images.
         """
         if isinstance(self._model, VisionModel):
             return _ENOUGH_IMAGES
@@ -245,7 +248,7 @@ class _OpenCase:
     def _is_pure(self) -> bool:
         """Whether weights are kept in 16 bits only.
 
-        Most people who pre-train in `bf16` mean mixed precision.
+        If people pre-train in `bf16`, they usually mean mixed precision.
         """
         if self._precision not in ("bf16", "fp16") or self._numbers.mixed:
             return False
@@ -255,7 +258,7 @@ class _OpenCase:
 
     @property
     def may_be_pure(self) -> bool:
-        """Whether the case's word for 16 bits is also used by people who keep nothing in fp32."""
+        """Whether the case's name for 16 bits is also usual for runs that keep nothing in fp32."""
         return (
             bool(self._case.precision)
             and self._precision in ("bf16", "fp16")
@@ -291,7 +294,8 @@ class _OpenCase:
         candidate = layout.candidate
         if isinstance(self._model, TransformerModel):
             require_divisible(self._model, candidate)
-            # Causal work is even if each context-parallel rank takes an early and a late part of a sequence.
+            # Causal attention costs all context-parallel ranks the same if each has an early and a late part
+            # of a sequence.
             cuts_twice = self._model.kind == "decoder" and self._stack.spare_ranks != "sequence"
             require_whole_parts(candidate, self._length, cuts_twice=cuts_twice)
             notes += uneven_parts(self._model, candidate)
@@ -390,7 +394,7 @@ def _stored_bits(tuning: Tuning, bits: Literal[4, 8, 16]) -> Literal[4, 8, 16]:
 
 
 def _is_recipes(optimizer: str, recipe: str) -> bool:
-    """Return whether an optimizer is that of a framework's recipe, whose step it then has."""
+    """Return whether the optimizer is that of the framework's recipe, so that its step is the recipe's."""
     return (
         bool(recipe)
         and optimizer_of(optimizer) == optimizer_of(recipe)

@@ -34,7 +34,7 @@ class ResolvedCase(Record, kw_only=True):
 
     case: Case
     job: Job
-    """Model and task, layout, machine and software."""
+    """The job: model and task, layout, machine and software."""
     gpus: int
     batch_stated: bool
     """False if neither global batch, accumulation nor micro-batch is given: the size of a step is then
@@ -44,14 +44,18 @@ class ResolvedCase(Record, kw_only=True):
     """Candidate that fits by recomputing layers; None if the case needs no recomputation or does not fit with
     it.
 
-    It exists if the candidate recomputes nothing and needs more than there is, within the model's error.
+    It is set if the candidate recomputes nothing and its predicted memory exceeds the GPU's memory by no more
+    than the model's error.
     """
     recomputed_memory: MemoryBreakdown | None = None
     """Memory of `recomputed`."""
     assumed: tuple[str, ...] = ()
-    """Defaults that were assumed for what the row does not state, in words."""
+    """Defaults that were assumed for values that the row does not state, as text."""
     memory: MemoryBreakdown | None = None
-    """Memory of the candidate if the choice needed it; `memory_of_case` always returns it."""
+    """Memory of the candidate, if it was computed when the candidate was chosen.
+
+    `memory_of_case` computes the memory otherwise.
+    """
 
     @property
     def workload(self) -> Workload | VisionWorkload:
@@ -75,10 +79,10 @@ class ResolvedCase(Record, kw_only=True):
 
     @property
     def fits_recomputed(self) -> bool:
-        """Whether the run fits only by recomputing."""
+        """Whether the run fits only with recomputation."""
         return self.recomputed is not None
 
     def fits(self, memory: MemoryBreakdown) -> bool | None:
-        """Return whether a GPU has the memory that the candidate needs; None if the GPU's is unknown."""
+        """Return whether the candidate fits into a GPU's memory; None if the GPU's memory is unknown."""
         limit = self.cluster.memory_bytes_per_rank
         return None if limit is None else self.fits_recomputed or memory.needed <= limit.value

@@ -1,6 +1,6 @@
 """The software of a case, and its default precision, sequence length and optimizer.
 
-The name of the software decides; if no row has this name, the way in which the case shares its model decides.
+The name of the software determines them. If no row has this name, the sharding of the case determines them.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _DIVIDED = "megatron-core"
 
 
 def software_of(case: Case) -> tuple[Stack, tuple[str, ...]]:
-    """Return the stack, and in words what was assumed about the stack.
+    """Return the stack, and a description of what was assumed about the stack.
 
-    Raises CaseError if words of the case are not known.
+    Raises CaseError if a value of the case is not known.
     """
     stack = stack_named(case.stack)
     notes: tuple[str, ...] = ()
@@ -38,7 +38,7 @@ def software_of(case: Case) -> tuple[Stack, tuple[str, ...]]:
         reason = (
             ""
             if stack.id == UNKNOWN
-            else ", which shares a model so: 16-bit weights, optimizer states in fp32"
+            else ", which shards a model in this way: 16-bit weights, optimizer states in fp32"
         )
         notes = (
             f"stack {shown!r} is taken for {stack.title}{reason}"
@@ -59,7 +59,7 @@ def software_of(case: Case) -> tuple[Stack, tuple[str, ...]]:
 
 
 def _with_adapters(stack: Stack, case: Case) -> Stack:
-    """Return the stack with LoRA's rank and layers as the case has them."""
+    """Return the stack with the LoRA rank and layers that the case states."""
     rank = case.lora_rank or stack.memory.adapter_rank
     targets = adapter_targets_of(case.lora_targets) if case.lora_targets else stack.memory.adapter_targets
     if (rank, targets) == (stack.memory.adapter_rank, stack.memory.adapter_targets):
@@ -72,7 +72,7 @@ def _with_adapters(stack: Stack, case: Case) -> Stack:
 def _with_loss(stack: Stack, words: str) -> Stack:
     """Return the stack with the kernels that its name adds.
 
-    They are Liger's of a layer and of the loss, or a loss alone that keeps no logits.
+    These are Liger's kernels for layers and loss, or only a loss that keeps no logits.
     """
     if "liger" in words and stack.kernels in ("eager", "upcasting"):
         memory = msgspec.structs.replace(stack.memory, loss="fused")
@@ -87,9 +87,9 @@ def _with_loss(stack: Stack, words: str) -> Stack:
 
 
 def _like(case: Case) -> str:
-    """Return the id of the stack with the layout of the case.
+    """Return the id of the stack that supports the layout of the case.
 
-    Plain torch replicates or shards fully, keeps fp32 weights, and divides no layer.
+    Plain torch replicates or shards fully, keeps fp32 weights, and does not divide layers.
     """
     words, sharing = case.sharding.lower(), sharing_of(case.sharding)
     if "torch" in case.stack.lower() or sharing.hybrid or "fsdp" in words or "shard" in words:
@@ -100,9 +100,9 @@ def _like(case: Case) -> str:
 
 
 def _over_deepspeed(stack: Stack) -> Stack:
-    """Return the stack with DeepSpeed's states.
+    """Return the stack with the states that DeepSpeed keeps.
 
-    Its engine casts weights to 16 bits and keeps masters (runtime/engine.py).
+    DeepSpeed's engine casts weights to 16 bits and keeps masters (runtime/engine.py).
     """
     zero = load_stacks()[_ZERO]
     memory = msgspec.structs.replace(
@@ -160,7 +160,8 @@ def precision_of(
 def usual_precision(stack: Stack, cluster: Cluster, case: Case, *, is_vision: bool) -> Precision:
     """Return the precision that the stack usually uses on this device.
 
-    If none is listed, return the best 16-bit format of the device, or fp32 on a CPU without bf16.
+    If the stack lists no precision, return the best 16-bit format of the device, or fp32 on a CPU without
+    bf16.
     """
     architecture, family = cluster.architecture, "cnn" if is_vision else case.family
     for key in (f"{architecture}-{family}", family, architecture, ""):
@@ -191,5 +192,5 @@ def usual_optimizer(model: TransformerModel | VisionModel, task: Task) -> Optimi
     This is SGD for image models, LAMB for encoders that are trained from scratch, and otherwise AdamW.
     """
     if isinstance(model, VisionModel):
-        return "sgd" if model.image_size else "adamw"  # a module of the user's own may be anything
+        return "sgd" if model.image_size else "adamw"  # the user's own module may be of any kind
     return "lamb" if model.kind == "encoder" and task.from_scratch else "adamw"

@@ -1,4 +1,4 @@
-"""Meanings of a case's words in any spelling: precision, optimizer, task, sharding, checkpointing."""
+"""Parsers for the words of a case, in any spelling: precision, optimizer, task, sharding, checkpointing."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ class Numbers(NamedTuple):
     """Precision of a run's computation and of its weights."""
 
     precision: Precision | None
-    """Precision of products; None if only the base of adapters is named."""
+    """Precision of matrix products; None if only the precision of the base weights under adapters is stated.
+    """
     mixed: bool
-    """Whether weights are kept in fp32 too."""
+    """Whether a copy of the weights is kept in fp32."""
     base_bits: Literal[4, 8, 16]
 
 
@@ -34,7 +35,10 @@ _PRODUCTS: tuple[tuple[str, Precision], ...] = (
     (r"fp-?32|float32|f32|full|single|32-true|^32$", "fp32"),
     (r"amp|mixed|autocast|apex|o1|o2", "fp16"),
 )
-"""Precisions by pattern; the first match counts, as the smallest format of a mix is that of its products."""
+"""Precisions by pattern, smallest first.
+
+The first match counts, because mixed precision computes matrix products in the smallest format that is named.
+"""
 _FOUR_BITS = r"nf4|int-?4|4-?bit|gptq|awq|hqq|aqlm|w4|fp4-?bnb|bnb-?fp4"
 _EIGHT_BITS = r"int-?8|8-?bit|w8"
 
@@ -56,7 +60,7 @@ def numbers_of(words: str) -> Numbers:
 
 
 def names_pure(words: str) -> bool:
-    """Return whether a precision states that nothing is kept in more bits: `bf16-true`, `pure bf16`."""
+    """Return whether a precision states that no tensor has more bits: `bf16-true`, `pure bf16`."""
     return re.search(r"true|pure", _plain(words)) is not None
 
 
@@ -81,7 +85,10 @@ _OPTIMIZERS: tuple[tuple[str, Optimizer], ...] = (
 
 @functools.lru_cache(maxsize=1024)
 def optimizer_of(words: str) -> Optimizer:
-    """Return the row of optimizers that keeps as many states. Raises CaseError."""
+    """Return the row of the optimizer table that keeps as many states as the named optimizer.
+
+    Raises CaseError.
+    """
     optimizer = _first(_OPTIMIZERS, words)
     if optimizer is None:
         known = ", ".join(optimizer for _, optimizer in _OPTIMIZERS)
@@ -94,7 +101,7 @@ class Step(NamedTuple):
 
     kind: OptimizerStep
     pages: bool
-    """Whether its states are in memory that the driver moves between GPU and host."""
+    """Whether the optimizer's states are in memory that the driver moves between GPU and host."""
 
 
 @functools.lru_cache(maxsize=1024)
@@ -107,7 +114,7 @@ def step_of(words: str) -> Step:
 
 
 class Task(NamedTuple):
-    """Parameters that are trained, and from which start."""
+    """Which parameters are trained, and from which initial weights."""
 
     tuning: Tuning
     from_scratch: bool
@@ -116,7 +123,7 @@ class Task(NamedTuple):
 
 @functools.lru_cache(maxsize=1024)
 def task_of(words: str) -> Task:
-    """Return pre-training, fine-tuning, or adapters over a frozen model."""
+    """Return the kind of training: pre-training, fine-tuning, or adapters over a frozen model."""
     return _first(_TASKS, words) or Task("full", from_scratch=True, is_known=False)
 
 
@@ -145,8 +152,8 @@ _QUERY_OR_VALUE = r"query|value|\bw?[qv]\b|\bqv\b"
 def adapter_targets_of(words: str) -> AdapterTargets:
     """Return the linear layers with LoRA's adapters: `all-linear`, `q_proj,v_proj`, `attention`, `qv` ...
 
-    Each name counts for its part of a layer; `dense` is attention's output beside `query_key_value` and any
-    layer elsewhere. Raises CaseError.
+    Each name stands for its part of a layer. `dense` means attention's output layer if `query_key_value` is
+    named too, otherwise any linear layer. Raises CaseError.
     """
     text = _plain(words)
     if re.search(_EVERY_LAYER, text):
@@ -177,7 +184,7 @@ class Sharing(NamedTuple):
     """Sharing of states between data-parallel ranks."""
 
     sharding: Sharding | None
-    """Sharding; None if the words leave it to the stack."""
+    """Sharding; None if the words do not determine it, so that the stack's default applies."""
     hybrid: bool = False
     """Whether states are shared within a node and copied across nodes."""
     offload: bool = False
@@ -186,10 +193,10 @@ class Sharing(NamedTuple):
     parallelism.
     """
     is_alone: bool = False
-    """One GPU, or one replica, is all that there is."""
+    """The job has only one GPU, or only one replica."""
     is_known: bool = True
     note: str = ""
-    """Note on a part of the words that the models lack."""
+    """Note on words that describe something that rigtune does not model."""
 
 
 @functools.lru_cache(maxsize=1024)
@@ -198,7 +205,9 @@ def sharing_of(words: str) -> Sharing:
     text = _plain(_without_denied(words))
     offload = re.search(r"offload|infinity|nvme|(?:zero|fsdp|stage).*\bcpu\b", text) is not None
     note = (
-        "states on NVMe are taken to live in the host's memory" if re.search(r"nvme|infinity", text) else ""
+        "states on NVMe are predicted as if they were in the host's memory"
+        if re.search(r"nvme|infinity", text)
+        else ""
     )
     zero = _zero_of(text, offload=offload, note=note)
     if zero is not None:
@@ -231,7 +240,7 @@ _SHARINGS = (
 
 
 def _zero_of(text: str, *, offload: bool, note: str) -> Sharing | None:
-    """Return the sharing of DeepSpeed's stages; None if the words name none.
+    """Return the sharing of DeepSpeed's stages; None if the words name no stage.
 
     ZeRO++ (arXiv 2306.10209) is ZeRO-3 with more copies of the weights and quantised communication.
     """
@@ -251,7 +260,7 @@ def _zero_of(text: str, *, offload: bool, note: str) -> Sharing | None:
 
 
 def steps_on_host(words: str) -> bool:
-    """Return whether an optimizer is one for the host's processors (`DeepSpeedCPUAdam`)."""
+    """Return whether an optimizer runs on the host's processors (`DeepSpeedCPUAdam`)."""
     return re.search(r"cpu-?(adam|lion|adagrad|offload)|offload", _plain(words)) is not None
 
 
@@ -263,7 +272,7 @@ _DENIED = re.compile(
 
 
 def _without_denied(words: str) -> str:
-    """Return the words without an offload that they deny."""
+    """Return the words without phrases that deny an offload, such as `no offload`."""
     return _DENIED.sub("", words)
 
 
@@ -273,13 +282,13 @@ def offloads(words: str) -> bool:
 
 
 def offloads_weights(words: str) -> bool:
-    """Return whether offloaded states include shared parameters: unless only the optimizer is named."""
+    """Return whether sharded parameters are offloaded too; False if only the optimizer is named."""
     text = _plain(words)
     return "optim" not in text or "param" in text
 
 
 def names_zero(words: str) -> bool:
-    """Return whether the words for sharding are DeepSpeed's."""
+    """Return whether the words for sharding are those of DeepSpeed."""
     return re.search(r"zero|deepspeed|\bz-?[0-3]\b", _plain(words)) is not None
 
 
@@ -318,18 +327,20 @@ class Recomputed(NamedTuple):
 
     share: float = 1.0
     layers: int | None = None
-    """Layers of each stage of a pipeline, or each part of an interleaved one; None: `share` of all."""
+    """Recomputed layers of each pipeline stage, or of each part of an interleaved stage; None: `share` of all
+    layers.
+    """
     together: int = 1
-    """Consecutive layers of which only the first one's input is kept."""
+    """Number of consecutive layers for which only the input of the first is kept."""
 
 
 @functools.lru_cache(maxsize=1024)
 def recomputed_of(words: str) -> Recomputed:
     """Return the layers that full checkpointing recomputes. Raises CaseError.
 
-    They are half of the layers for `every 2nd layer`, a quarter for `full 25 %` and `selective 1/4`, 10 of
-    each stage for `block 10` or `10 layers`, all of them in pairs for `uniform 2`, else all (Megatron-LM:
-    --recompute-method, --recompute-num-layers).
+    The result is half of the layers for `every 2nd layer`, a quarter for `full 25 %` and `selective 1/4`, 10
+    of each stage for `block 10` or `10 layers`, all layers in pairs for `uniform 2`, otherwise all layers
+    (Megatron-LM: --recompute-method, --recompute-num-layers).
     """
     text = _plain(words)
     together = re.search(r"uniform\W*(\d{1,4})\b", text, re.ASCII)
@@ -385,7 +396,7 @@ def schedule_of(words: str) -> Schedule:
 
 
 def _first(rows: Iterable[tuple[str, _Name]], words: str) -> _Name | None:
-    """Return the name beside the first pattern that the words contain."""
+    """Return the name that belongs to the first pattern that matches the words."""
     text = _plain(words)
     return next((name for pattern, name in rows if re.search(pattern, text)), None)
 

@@ -1,4 +1,4 @@
-"""The sizes that a transformer of so many parameters usually has, for rows that state nothing else."""
+"""The usual sizes of a transformer with a given number of parameters, for rows that state nothing else."""
 
 from __future__ import annotations
 
@@ -35,17 +35,21 @@ _DECODERS = (
 _ENCODERS = ((0.014, 12, 256), (0.11, 12, 768), (0.335, 24, 1024), (1.3, 24, 2048), (3.9, 48, 2560))
 """Billions of parameters, layers and width: BERT (arXiv 1810.04805) and Megatron-LM (arXiv 1909.08053)."""
 _DENSE_MATRICES = 12.0
-"""Weights of a layer over hidden squared: 4 of attention and 8 of the MLP, gated or not."""
+"""Weights of a layer divided by the square of the hidden size: 4 in attention and 8 in the MLP, gated or not.
+"""
 _WIDE = 3.5
-"""Width of an expert over that of the model (Mixtral, arXiv 2401.04088)."""
+"""Width of an expert divided by the width of the model (Mixtral, arXiv 2401.04088)."""
 _EXPERT_MATRICES = 3 * _WIDE
 _MANY_EXPERTS = 64
-"""Experts of a model whose active parameters are far below all (DeepSeek-MoE, arXiv 2401.06066)."""
+"""Number of experts assumed for a model whose active parameters are far fewer than its total (DeepSeek-MoE,
+arXiv 2401.06066).
+"""
 _GROUPED_ATTENTION = 2.5
 _EMBEDDINGS = 2 * 32000
 _STEPS = ((4096, 512), (2048, 256), (0, 128))
-"""Least width, and the number whose multiples wider models have: whole heads, which tensor parallelism can
-split.
+"""Pairs of a width and a step.
+
+From this width on, widths are multiples of the step, so that tensor parallelism can split whole heads.
 """
 
 
@@ -57,7 +61,7 @@ def decoder_sizes(params_b: float, *, gated: bool = True) -> TypicalSizes:
 
 
 def gated_width(hidden: int) -> int:
-    """Return 8/3 of the width, rounded up to 256 (Llama, arXiv 2302.13971, section 2.2)."""
+    """Return 8/3 of the width, rounded up to a multiple of 256 (Llama, arXiv 2302.13971, section 2.2)."""
     return 256 * math.ceil(8 * hidden / 3 / 256)
 
 
@@ -66,8 +70,9 @@ def expert_sizes(
 ) -> TypicalSizes:
     """Return the sizes of a mixture of experts.
 
-    The proportions are those of Mixtral if nothing else is known; otherwise they fit both numbers of
-    parameters. A token meets attention and tables, and as many experts as the active parameters allow.
+    The proportions are those of Mixtral if only one number is known. Otherwise they match both the total and
+    the active parameters. A token uses attention, the tables, and as many experts as the active parameters
+    allow.
     """
     if active_b is None or not 0 < active_b < params_b:
         experts = experts or 8
@@ -84,7 +89,7 @@ def expert_sizes(
 
 
 def encoder_sizes(params_b: float) -> TypicalSizes:
-    """Return the sizes of an encoder: BERT's of the nearest size."""
+    """Return the sizes of an encoder: those of the BERT model with the nearest number of parameters."""
     _, layers, hidden = min(_ENCODERS, key=lambda row: abs(math.log(row[0] / params_b)))
     return TypicalSizes(layers, hidden, 4 * hidden)
 
@@ -99,7 +104,10 @@ def hidden_for(params_b: float, layers: int, *, experts: int = 0) -> int:
 
 
 def _layers(params_b: float) -> int:
-    """Return the layers between two rows by the logarithm of the parameters; at the ends the nearest."""
+    """Return the number of layers, interpolated between two rows on the logarithm of the parameters.
+
+    Outside the table, return that of the nearest row.
+    """
     if params_b <= _DECODERS[0][0]:
         return _DECODERS[0][1]
     for (low, fewer), (high, more) in itertools.pairwise(_DECODERS):

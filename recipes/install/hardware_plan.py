@@ -32,7 +32,7 @@ class Hardware(StrictRecord, kw_only=True):
 
 
 class PowerFactor(Cited, kw_only=True):
-    """Power draw of a whole machine per watt of its boards' limits."""
+    """Power draw of a whole machine divided by the sum of its GPU boards' power limits."""
 
     factor: float
 
@@ -41,11 +41,11 @@ class PowerBudget(Record, kw_only=True):
     """Board power compared with the supplies, in watts; the same watts are the heat to remove."""
 
     boards_w: float | Unknown
-    """Sum of the boards' limits."""
+    """Sum of the boards' power limits."""
     machine_w: float | Unknown
     """Peak draw of a machine with these boards, scaled from a published machine."""
     supplies_w: float | Unknown | None
-    """Stated by the management controller or the user; None if nobody stated it."""
+    """Power of the supplies, as the management controller or the user states it; None if unknown."""
     verdict: str
     source: str
 
@@ -53,7 +53,7 @@ class PowerBudget(Record, kw_only=True):
 def hardware_of(facts: MachineFacts, catalogue: Catalogue) -> Hardware:
     """Return the GPUs of a machine, as the driver or the PCI bus reports them.
 
-    Raises UsageError if the machine has no GPU, or none that the catalogue knows.
+    Raises UsageError if the machine has no GPU, or if the catalogue knows none of its GPUs.
     """
     devices = items_of(facts.pci_devices)
     named = [row for gpu in items_of(facts.gpus) if (row := _row_of(gpu, catalogue))]
@@ -64,7 +64,7 @@ def hardware_of(facts: MachineFacts, catalogue: Catalogue) -> Hardware:
         and known(device.device_id)
         and (row := catalogue.gpu_on_bus(device.device_id))
     ]
-    rows = named or on_bus  # the PCI bus shows GPUs without a driver too
+    rows = named or on_bus  # the PCI bus also shows GPUs that have no driver
     if not rows:
         raise UsageError(
             "no GPU of this machine is in the catalogue",
@@ -89,7 +89,8 @@ def planned_hardware(model: GpuModel, count: int) -> Hardware:
 def power_budget(facts: MachineFacts, hardware: Hardware, supplies_w: float | None) -> PowerBudget:
     """Return the power of boards, machine and supplies with a verdict.
 
-    Board limits come from the driver, else from the catalogue; supplies from the user, else from the BMC.
+    Board limits come from the driver, else from the catalogue. The supplies' power comes from the user, else
+    from the BMC.
     """
     gpus = items_of(facts.gpus)
     limits = only_known(gpu.power_limit_w for gpu in gpus)
@@ -134,9 +135,11 @@ def _power_verdict(boards: float | Unknown, machine: float | Unknown, supplies: 
 
 
 def remarks_on(facts: MachineFacts, hardware: Hardware) -> tuple[str, ...]:
-    """Return remarks on the connections between the GPUs, and on their slots."""
+    """Return remarks on the connections between the GPUs and on the GPUs' slots."""
     model = hardware.model
-    connection = f"{model.nvlink_count} NVLinks join all GPUs; fit for any parallelism within the machine"
+    connection = (
+        f"{model.nvlink_count} NVLinks join all GPUs; suitable for any parallelism within the machine"
+    )
     if model.nvlink_count == 0:
         connection = (
             "no NVLink; the GPUs exchange data over PCIe, which suits data parallelism of small models"

@@ -28,17 +28,17 @@ class Branch(Cited, kw_only=True):
     branch: int
     kind: Literal["long-term support", "production", "new feature"]
     end_of_life: str
-    """Year and month of the last fixes."""
+    """Year and month in which support with fixes ends."""
 
 
 class Architecture(Cited, kw_only=True):
-    """Requirements of a GPU architecture for driver and CUDA."""
+    """Driver and CUDA versions that a GPU architecture requires."""
 
     architecture: str
     modules: Literal["open", "proprietary"]
-    """The kernel modules to choose."""
+    """Kind of the kernel modules to install."""
     only_open: bool = False
-    """True if the proprietary modules do not support it at all."""
+    """True if the proprietary modules do not support the architecture at all."""
     first_branch: int
     last_branch: int | None = None
     cuda_first: str
@@ -46,16 +46,16 @@ class Architecture(Cited, kw_only=True):
 
 
 class OtherMaker(Cited, kw_only=True):
-    """A maker of GPUs whose drivers have no rows here."""
+    """A GPU vendor whose drivers are not in rigtune's tables."""
 
     maker: str
     architectures: tuple[str, ...]
     guide: str
-    """The address of its own installation guide."""
+    """The address of the vendor's own installation guide."""
 
 
 class Toolkit(Cited, kw_only=True):
-    """A CUDA toolkit with its oldest driver and the torch releases built with it."""
+    """A CUDA toolkit with the oldest driver that supports it and the torch releases built with it."""
 
     cuda: str
     driver: str
@@ -97,7 +97,7 @@ class Compatibility(Record, kw_only=True):
     oldest_driver: str
     torch: str
     fits: bool
-    """Whether the chosen driver and these GPUs allow it."""
+    """Whether the chosen driver and these GPUs support it."""
     source: str
 
 
@@ -107,7 +107,7 @@ class InstallationAdvice(Record, kw_only=True):
     schema_version: int = SCHEMA_VERSION
     operating_system: str | Unknown
     gpus: str
-    """Count and model in words."""
+    """Number and model of the GPUs, as text."""
     steps: tuple[Step, ...]
     compatibility: tuple[Compatibility, ...]
     power: PowerBudget
@@ -118,10 +118,9 @@ class InstallationAdvice(Record, kw_only=True):
 def advise_installation(
     facts: MachineFacts, hardware: Hardware, *, today: datetime.date, supplies_w: float | None = None
 ) -> InstallationAdvice:
-    """Return the steps that install what training needs on this distribution, for these GPUs.
+    """Return the steps that install what training with these GPUs needs on this distribution.
 
-    The versions are those that are supported on the day `today`. Raises UsageError for a distribution without
-    a row.
+    The chosen versions are supported on the day `today`. Raises UsageError for a distribution without a row.
     """
     architecture = _architecture(hardware.model.architecture)
     branch = _branch(architecture, today)
@@ -167,7 +166,8 @@ def _architecture(name: str) -> Architecture:
 def _branch(architecture: Architecture, today: datetime.date) -> Branch:
     """Return the best branch that still gets fixes and supports the GPU.
 
-    Long-term support comes before production, then the longest life.
+    Long-term support branches come before production branches; among equals, the branch with the longest
+    support wins.
     """
     month = today.strftime("%Y-%m")
     usable = [
@@ -286,7 +286,7 @@ def _toolkit_step(facts: MachineFacts, toolkit: Toolkit, distribution: Distribut
     note = f" (here: {installed})" if isinstance(installed, str) else ""
     return Step(
         title=f"CUDA toolkit {toolkit.cuda}, only to compile extensions{note}",
-        because="torch brings its own CUDA libraries; the toolkit is for extensions that are compiled here, "
+        because="torch contains its own CUDA libraries; the toolkit is for extensions compiled here, "
         f"such as flash-attn. It comes from NVIDIA's package repository: {TOOLKIT_GUIDE}",
         commands=tuple(command.format(cuda=dashed) for command in distribution.toolkit),
         source=f"{toolkit.source} ({toolkit.date})",

@@ -8,14 +8,15 @@ from probes.base.record import Record
 
 ActivationCheckpointing = Literal["none", "selective", "full"]
 Sharding = Literal["none", "zero1", "zero2", "zero3"]
-"""Training state that data-parallel ranks share: none, optimizer states, also gradients, also parameters
-(FSDP).
+"""Training state that is divided among data-parallel ranks: nothing, optimizer states, also gradients, also
+parameters (FSDP).
 """
 Schedule = Literal["1f1b", "gpipe", "interleaved", "zero-bubble", "layers"]
 """Order of work in a pipeline.
 
-`interleaved` is 1F1B with several parts of a stage on each rank. `zero-bubble` puts the weights' gradients
-into the gaps (ZB-H1, arXiv 2401.10241). `layers` has no pipeline: one stage works while the others wait.
+`interleaved` is 1F1B with several parts of a stage on each rank. `zero-bubble` computes the weights'
+gradients while the pipeline would be idle (ZB-H1, arXiv 2401.10241). `layers` has no pipeline: one stage
+works while the others wait.
 """
 
 
@@ -43,22 +44,24 @@ class Candidate(Record, kw_only=True):
     activation_checkpointing: ActivationCheckpointing
     precision: str
     sharding: Sharding | None = None
-    """Sharding; None: as the strategy implies, `none` for ddp and `zero3` for fsdp."""
+    """Sharding; None: the sharding that the strategy implies, `none` for ddp and `zero3` for fsdp."""
     recomputed_share: float = 1.0
-    """Part of the layers that full checkpointing recomputes, above 0 and at most 1: Megatron's
-    recompute_num_layers, torchtitan's every n-th layer.
+    """Part of the layers that full checkpointing recomputes, above 0 and at most 1.
+
+    Megatron has recompute_num_layers for this, torchtitan every n-th layer.
     """
     recomputed_together: int = 1
-    """Consecutive layers that are recomputed at once, so that only the input of the first is kept (Megatron's
-    uniform method).
+    """Number of consecutive layers that are recomputed together, so that only the input of the first is kept
+    (Megatron's uniform method).
     """
     offload: bool = False
-    """Optimizer states live in the host's memory."""
+    """Whether optimizer states are in the host's memory."""
     offload_weights: bool = False
-    """Fully sharded parameters live in the host's memory too, and are copied to the GPU as they are gathered.
+    """Whether fully sharded parameters are in the host's memory too; they are copied to the GPU when they are
+    gathered.
     """
     offload_checkpoints: bool = False
-    """Activations that full checkpointing keeps live in the host's memory too."""
+    """Whether the activations that full checkpointing keeps are in the host's memory too."""
     compiled: bool | None = None
     """Whether torch.compile is used; None: the stack's default."""
     flash_attention: bool | None = None

@@ -9,8 +9,8 @@ from probes.base.record import StrictRecord
 Precision = Literal["bf16", "fp16", "fp32", "tf32", "fp8", "mxfp8", "nvfp4"]
 """Number format of matrix products.
 
-Formats of 16 bits and fewer are mixed precision, with fp32 master weights, unless the workload has pure
-weights.
+With formats of 16 bits and fewer, training keeps fp32 master weights (mixed precision), unless the workload
+has pure weights.
 """
 
 PLANNED_PRECISIONS = ("bf16", "fp32")
@@ -23,7 +23,7 @@ BiasPlace = Literal["attention-output", "mlp", "router", "head"]
 class TransformerModel(StrictRecord, kw_only=True):
     """A transformer.
 
-    Sizes are per layer. Fewer `kv_heads` than `heads` are grouped-query attention, a single one is
+    Sizes are per layer. Fewer `kv_heads` than `heads` mean grouped-query attention; a single one means
     multi-query attention.
     """
 
@@ -37,103 +37,118 @@ class TransformerModel(StrictRecord, kw_only=True):
     ffn_hidden: int
     vocab: int
     gated_mlp: bool = True
-    """Three matrices (gate, up, down) instead of two."""
+    """Whether the MLP has three matrices (gate, up, down) instead of two."""
     tied_embeddings: bool = False
     learned_positions: int = 0
     """Rows of a learned position table; 0 for rotary positions."""
     norm: Literal["rmsnorm", "layernorm"] = "rmsnorm"
     bias: bool = False
-    """Biases in the linear layers."""
+    """Whether linear layers have biases."""
     qkv_bias: bool = False
-    """Biases in the query, key and value projections alone (Qwen2)."""
+    """Whether only the query, key and value projections have biases (Qwen2)."""
     other_biases: tuple[BiasPlace, ...] = ()
     """Further places of biases in models with biases in some linear layers only (GPT-J, GPT-OSS, Phi)."""
     norm_bias: bool | None = None
-    """Whether norms have a bias; None: a LayerNorm has a bias if the linear layers have."""
+    """Whether norms have a bias; None: a LayerNorm has a bias if the linear layers have biases."""
     layer_norms: int = 2
-    """Norms over the hidden size in one layer: 1 if attention and MLP share a norm, 4 with norms after both
-    as well.
+    """Number of norms over the hidden size in one layer: 1 if attention and MLP share a norm, 4 if there are
+    also norms after attention and after the MLP.
     """
     parallel_mlp: bool = False
-    """Attention and MLP read the same input, and their outputs are added up (GPT-NeoX, Falcon, Phi,
+    """Whether attention and MLP read the same input, and their outputs are added up (GPT-NeoX, Falcon, Phi,
     Command).
     """
     query_key_norm: Literal["none", "head", "full"] = "none"
-    """Norm of queries and keys, of each head by itself or of all heads together."""
+    """Norm of queries and keys: over each head separately, or over all heads together."""
     attention_gate: bool = False
-    """A gate as wide as the queries on attention's output (Qwen3-Next)."""
+    """Whether attention's output has a gate that is as wide as the queries (Qwen3-Next)."""
     attention_sinks: bool = False
-    """One learned logit per head beside the scores (GPT-OSS)."""
+    """Whether each head has a learned logit in addition to the scores (GPT-OSS)."""
     embedding_norm: bool = False
-    """A norm right after the embedding (BERT, BLOOM)."""
+    """Whether a norm directly follows the embedding (BERT, BLOOM)."""
     final_norm: bool = True
     pooler: bool = False
-    """A dense layer over the first token (BERT)."""
+    """Whether the model has a dense layer over the first token (BERT)."""
     embedding_size: int = 0
-    """Width of the token table if projections join it to the hidden size; 0: the hidden size."""
+    """Width of the token table if projections convert it to the hidden size; 0: the hidden size."""
     position_buckets: int = 0
-    """Rows of a table of relative positions, one column per head, one table per stack of layers (T5)."""
+    """Rows of the table of relative positions (T5).
+
+    There is one table for each stack of layers, with a column for each head.
+    """
     kind: ModelKind = "decoder"
     encoder_layers: int = 0
-    """Encoder layers of an encoder-decoder, whose `layers` are the decoder's.
+    """Number of encoder layers in an encoder-decoder; `layers` is the number of decoder layers.
 
     Each decoder layer has attention over itself and over the encoder.
     """
     decoder_tokens: float = 1.0
-    """Tokens of the decoder per token of the encoder, whose length `sequence_length` is."""
+    """Decoder tokens per encoder token; `sequence_length` is the length of the encoder's input."""
     head_outputs: int = 0
-    """Logits of one token if an adaptive softmax leaves most out; 0: one for each row of the
+    """Number of logits per token if an adaptive softmax omits most of them; 0: one logit for each row of the
     vocabulary.
     """
     head_fraction: float = 1.0
-    """Share of the tokens that the head gives logits for, in pre-training: the masked ones of a masked
-    language model.
+    """Share of the tokens for which the head computes logits in pre-training.
+
+    A masked language model needs logits only for masked tokens.
     """
     dropout: bool = False
     """Whether a decoder has dropout in its published configuration (GPT-2)."""
     raises_logits: bool = True
-    """Whether its Hugging Face code computes the loss from fp32 logits in 16-bit runs too."""
+    """Whether the model's Hugging Face code computes the loss from fp32 logits even in 16-bit runs."""
     token_types: int = 0
-    """Rows of a token type table (BERT)."""
+    """Rows of the token type table (BERT)."""
     sliding_window: int = 0
-    """Tokens that a layer with local attention looks back; 0 if no layer has local attention."""
+    """Window of layers with local attention, in tokens; 0 if no layer has local attention."""
     local_layers: int = 0
-    """Layers whose attention is limited to `sliding_window`."""
+    """Number of layers whose attention is limited to `sliding_window`."""
     experts: int = 0
-    """Routed experts of a mixture-of-experts layer; 0 for a dense model."""
+    """Number of routed experts in a mixture-of-experts layer; 0 for a dense model."""
     experts_per_token: int = 0
     expert_ffn_hidden: int = 0
     shared_ffn_hidden: int = 0
-    """Width of all shared experts of a layer together."""
+    """Total width of the shared experts of a layer."""
     shared_expert_gate: bool = False
-    """A gate of one output decides how much of the shared expert's output is taken (Qwen2-MoE)."""
+    """Whether a gate with one output scales the output of the shared expert (Qwen2-MoE)."""
     expert_latent: int = 0
-    """Width that tokens are projected to before routed experts and back after them; 0: the hidden size."""
+    """Width to which tokens are projected before the routed experts; after the experts they are projected
+    back. 0: the hidden size.
+    """
     router_correction: bool = False
-    """A learned number per expert beside the router's score, for balance without a loss (DeepSeek-V3)."""
+    """Whether each expert has a learned bias on the router's score, which balances experts without a loss
+    (DeepSeek-V3).
+    """
     dense_layers: int = 0
-    """Layers of a mixture of experts that have one dense MLP of `ffn_hidden` instead."""
+    """Number of layers in a mixture of experts that have one dense MLP of width `ffn_hidden` instead of
+    experts.
+    """
     prediction_layers: int = 0
-    """Extra layers that predict tokens further ahead in training (multi-token prediction). Not in the
-    parameter count.
+    """Extra layers that predict tokens further ahead in training (multi-token prediction).
+
+    The parameter count does not include them.
     """
     query_latent: int = 0
     """Rank of the query's projection in multi-head latent attention (MLA)."""
     key_value_latent: int = 0
     """Rank of the joint key and value projection of MLA; 0 for ordinary attention."""
     output_latent: int = 0
-    """Rank of attention's output projection if it has two factors, the first in `output_groups` groups
-    (DeepSeek-V4).
+    """Rank of attention's output projection if the projection has two factors; the first factor has
+    `output_groups` groups (DeepSeek-V4).
     """
     output_groups: int = 1
     rotary_head_dim: int = 0
-    """MLA: part of a head that carries positions, beside `head_dim` that does not."""
+    """MLA: size of the part of a head that has positions, in addition to `head_dim`, which has none."""
     value_head_dim: int = 0
     """MLA: size of a value head."""
     attention_layers: int | None = None
-    """Attention layers of a hybrid model, in which a layer is one mixer; None if each layer has attention."""
+    """Number of attention layers in a hybrid model, where each layer is only one mixer; None if each layer
+    has attention.
+    """
     feed_forward_layers: int | None = None
-    """Layers of a hybrid model that are an MLP or a mixture of experts; None if each layer has one."""
+    """Number of layers in a hybrid model that are an MLP or a mixture of experts; None if each layer has an
+    MLP.
+    """
     state_space_layers: int = 0
     """Hybrid models: how many layers are a state-space mixer (Mamba-2) or linear attention (gated delta
     net).
@@ -147,15 +162,16 @@ class TransformerModel(StrictRecord, kw_only=True):
     state_space_convolution: int = 4
     """Taps of the causal convolution before the mixer."""
     sequence_length: int
-    """The length that the published recipe trains with."""
+    """Sequence length of the published training recipe."""
     learning_rate: float = 0.0
-    """Peak learning rate of the published recipe, at `learning_rate_batch_tokens`; 0 if nobody published
-    one.
+    """Peak learning rate of the published recipe, at `learning_rate_batch_tokens`; 0 if no learning rate was
+    published.
     """
     learning_rate_batch_tokens: int = 0
     names: tuple[str, ...] = ()
-    """Other names in tables of published runs, in lower case with `-` between words. Separators do not
-    matter.
+    """Other names of the model in tables of published runs, in lower case with `-` between words.
+
+    Separators do not matter.
     """
     source: str
     date: str
@@ -168,19 +184,22 @@ class TransformerModel(StrictRecord, kw_only=True):
     def has_dropout(self) -> bool:
         """Whether training has dropout on the residual stream and attention's probabilities.
 
-        Models with an encoder have.
+        Models with an encoder have dropout.
         """
         return self.dropout or self.kind != "decoder"
 
 
 class VisionModel(StrictRecord, kw_only=True):
-    """An image model by its counts for one image of `image_size`; a step is a forward and a backward pass."""
+    """An image model, described by its counts for one image of `image_size`.
+
+    A step is a forward and a backward pass.
+    """
 
     id: str
     title: str
     parameters: int
     image_size: int
-    """Side of the square, or of the cube, that has as many samples as the input; 0 if the input is no
+    """Side of a square (or cube) with as many pixels (or voxels) as the input; 0 if the input is not an
     image.
     """
     block_parameters: int = 0
@@ -189,7 +208,7 @@ class VisionModel(StrictRecord, kw_only=True):
     """Parameters outside the blocks that FSDP gathers."""
     dimensions: int = 2
     fixed_size: bool = False
-    """Whether the name means one input size (SSD300)."""
+    """Whether the name implies the input size (SSD300)."""
     forward_flops: float
     """FLOPs of a forward pass, two per multiply-add."""
     dense_flops: float
@@ -204,7 +223,9 @@ class VisionModel(StrictRecord, kw_only=True):
     Winograd's algorithm accelerates them.
     """
     depthwise_flops: float = 0.0
-    """FLOPs of a step in depthwise convolutions, which count neither as dense nor as grouped."""
+    """FLOPs of a step in depthwise convolutions, which belong neither to the dense nor to the grouped
+    convolutions.
+    """
     convolution_elements: float
     """Elements that dense and grouped convolutions read and write in a step."""
     matrix_elements: float
@@ -212,13 +233,15 @@ class VisionModel(StrictRecord, kw_only=True):
     depthwise_elements: float
     """Elements that depthwise convolutions read and write in a step."""
     pointwise_elements: float
-    """Elements that all else reads and writes: normalisation, activation, addition, pooling, copies."""
+    """Elements that all other operations read and write: normalisation, activation, addition, pooling,
+    copies.
+    """
     saved_elements: float
-    """Elements that are kept for the backward pass."""
+    """Number of elements that are kept for the backward pass."""
     operators: int
-    """Kernels of an eager step, whatever the batch."""
+    """Number of kernels of an eager step, which does not depend on the batch."""
     image_operators: int = 0
-    """Further kernels for each image of the batch: matching and sampling of boxes."""
+    """Number of further kernels for each image of the batch, which match and sample boxes."""
     source: str
     date: str
 
@@ -247,10 +270,11 @@ Optimizer = Literal[
     "lomo",
 ]
 OptimizerStep = Literal["after", "fused", "in-backward"]
-"""Time of the optimizer's step.
+"""When the optimizer updates the weights.
 
-`after` the backward pass, operation by operation over all tensors if the stack does that; `fused`, each
-tensor in one kernel; `in-backward`, each tensor as soon as its gradient exists, which is then freed.
+`after`: after the backward pass; some frameworks then run one operation at a time over all tensors. `fused`:
+after the backward pass, each tensor in one kernel. `in-backward`: each tensor as soon as its gradient exists;
+the gradient is then freed.
 """
 Tuning = Literal["full", "lora", "qlora"]
 AdapterTargets = Literal["query-value", "attention", "all"]
@@ -260,7 +284,7 @@ AdapterTargets = Literal["query-value", "attention", "all"]
 FULL_PRECISIONS = ("fp32", "tf32")
 """Precisions whose weights, activations and gradients all have 32 bits."""
 NARROW_PRECISIONS = ("fp8", "mxfp8", "nvfp4")
-"""Precisions of matrix products alone: all else is computed in 16 bits."""
+"""Precisions that only matrix products use; all other operations are computed in 16 bits."""
 
 
 class Workload(StrictRecord, kw_only=True):
@@ -269,31 +293,40 @@ class Workload(StrictRecord, kw_only=True):
     model: TransformerModel
     sequence_length: int
     global_batch: int
-    """Sequences per optimizer step. A convergence setting: the planner never changes it silently."""
+    """Sequences per optimizer step.
+
+    This number affects convergence, so the planner never changes it silently.
+    """
     precision: Precision = "bf16"
     optimizer: Optimizer = "adamw"
     steps: int = 1000
-    """Length of the run, for the warm-up."""
+    """Number of steps of the run, from which the warm-up is derived."""
     pure_weights: bool = False
-    """Weights, gradients and optimizer states all in the precision of the products, without fp32 masters."""
+    """Whether weights, gradients and optimizer states have the precision of the matrix products, without fp32
+    masters.
+    """
     tuning: Tuning = "full"
     """`lora` trains adapters over frozen 16-bit weights, `qlora` over quantised ones."""
     base_bits: Literal[4, 8, 16] = 16
     """Bits per frozen weight under adapters."""
     fine_tuning: bool = False
-    """Whether samples are instructions or questions, which may be shorter than `sequence_length`, not packed
-    text.
+    """True if samples are instructions or questions, which may be shorter than `sequence_length`; False for
+    packed text.
     """
     length_stated: bool = True
-    """False if the length of sequences is unknown: `sequence_length` is then only the end of longer samples.
+    """False if the length of sequences is unknown: `sequence_length` is then only the limit at which longer
+    samples are cut.
     """
     optimizer_step: OptimizerStep = "after"
     pages_states: bool = False
-    """Optimizer states lie in memory that the driver moves between GPU and host, beside what the framework
-    allocates.
+    """Whether optimizer states are in memory that the driver moves between GPU and host, outside the
+    framework's allocator.
     """
     adapter_rank: int = 16
-    """Rank of LoRA's matrices, in every linear layer of a block unless the stack's row has other layers."""
+    """Rank of LoRA's matrices.
+
+    Every linear layer of a block has them, unless the stack's row names other layers.
+    """
 
     @property
     def tokens_per_step(self) -> int:
@@ -312,7 +345,10 @@ class VisionWorkload(StrictRecord, kw_only=True):
 
 
 class Pins(StrictRecord, kw_only=True):
-    """Settings that the user fixed. The planner obeys or reports why it cannot; it never overrides them."""
+    """Settings that the user fixed.
+
+    The planner follows them or reports why it cannot. It never overrides them.
+    """
 
     strategy: str | None = None
     micro_batch: int | None = None
@@ -341,19 +377,19 @@ STATE_BYTES: dict[Optimizer, float] = {
 """Bytes of fp32 states per parameter.
 
 Adam and LAMB have two moments; momentum, Lion and Muon have one (Muon's tables and norms have two). Adafactor
-has rows and columns (arXiv 1804.04235), 8-bit Adam two quantised moments (arXiv 2110.02861), 4-bit Adam also
-a scale for each 128 (arXiv 2309.01507), Adam-mini one moment and a number per block (arXiv 2406.16793).
-GaLore has projections and two moments of a quarter of the rank, a third of Adam's (arXiv 2403.03507, table
-2). LOMO has none (arXiv 2306.09782).
+keeps one value per row and per column (arXiv 1804.04235), 8-bit Adam two quantised moments (arXiv
+2110.02861), 4-bit Adam also a scale for each 128 values (arXiv 2309.01507), Adam-mini one moment and a number
+per block (arXiv 2406.16793). GaLore has projections and two moments, with a rank of a quarter of the hidden
+size: a third of Adam's bytes (arXiv 2403.03507, table 2). LOMO has none (arXiv 2306.09782).
 """
 
 QUANTISED: frozenset[Optimizer] = frozenset(("adamw-8bit", "adamw-4bit", "lion-8bit", "galore-8bit"))
-"""Optimizers whose states have the same size beside 16-bit weights."""
+"""Optimizers whose states keep their size when the weights have 16 bits."""
 
 _BY_TENSOR: frozenset[Optimizer] = QUANTISED | {"adafactor", "adam-mini", "galore", "lomo"}
 """Optimizers that step each tensor by itself (bitsandbytes, torchao, transformers).
 
-Their temporaries are smaller than the model.
+Their temporary tensors are smaller than the model.
 """
 
 
@@ -366,10 +402,10 @@ _ADAMW_BYTES = 12.0 + 2.0 * 8.0
 
 
 def traffic_share(optimizer: Optimizer, *, pure: bool = False) -> float:
-    """Return the bytes that a step reads and writes per parameter, relative to AdamW in fp32 alone.
+    """Return the bytes that a step reads and writes per parameter, relative to AdamW with everything in fp32.
 
-    Weight and gradient are read, the weight is written, and states are read and written; half of it if all is
-    16 bits.
+    Weight and gradient are read, the weight is written, and states are read and written. The traffic is half
+    of this if everything has 16 bits.
     """
     states, weights = STATE_BYTES[optimizer], 12.0
     if pure:
@@ -381,5 +417,5 @@ def traffic_share(optimizer: Optimizer, *, pure: bool = False) -> float:
 WITHOUT_MASTERS: frozenset[Optimizer] = frozenset({"lomo"})
 """Optimizers that update 16-bit weights themselves.
 
-They need no memory but weights and one layer's gradient (arXiv 2306.09782, section 3.1).
+They need memory only for the weights and one layer's gradient (arXiv 2306.09782, section 3.1).
 """

@@ -1,6 +1,5 @@
-"""The one builder of a `Cluster`: measured rates first, then catalogue rows or stated rates, else nothing.
-
-It includes the bandwidth and latency of links between the ranks of a node and between nodes.
+"""Build a `Cluster`: from measured rates first, then from catalogue rows or stated rates; otherwise a rate is
+None. The cluster includes the bandwidth and latency of links between the ranks of a node and between nodes.
 """
 
 from __future__ import annotations
@@ -23,6 +22,7 @@ from recipes.machine.cluster_records import (
 )
 from recipes.machine.measured_rates import (
     collective_fits,
+    disturbances,
     image_anchors,
     measured_attention,
     measured_flops,
@@ -81,12 +81,12 @@ def build_cluster(machine: MachineDescription, measurements: tuple[Measurement, 
         loaded_samples_per_s=measured_loading(measurements, ranks),
         anchors=step_anchors(measurements),
         image_anchors=image_anchors(measurements),
-        warnings=machine.warnings,
+        warnings=(*machine.warnings, *disturbances(measurements)),
     )
 
 
 def _usable(device: Device) -> Figure | None:
-    """Return the memory that one rank may fill: on a GPU the CUDA context takes a part."""
+    """Return the memory that one rank may fill. On a GPU the CUDA context needs a part of the memory."""
     memory = device.memory
     if memory is None or device.kind == "cpu":
         return memory
@@ -104,7 +104,7 @@ def _is_faster_in_bf16(flops_per_s: dict[str, Figure]) -> bool:
 
 
 def _peaks(row: GpuModel) -> dict[str, float]:
-    """Return dense peaks by precision; without a unit for a type, a GPU computes in the next wider one."""
+    """Return dense peaks by precision; a GPU that has no unit for a type computes in the next wider type."""
     peaks = dict(row.peak_flops_per_s)
     for narrow, wide in _WIDER:
         if wide in peaks:
@@ -113,7 +113,7 @@ def _peaks(row: GpuModel) -> dict[str, float]:
 
 
 def catalogue_peaks(rows: tuple[GpuModel, ...]) -> dict[str, Figure]:
-    """Return the datasheet's rate by precision, the least of all kinds of GPUs."""
+    """Return the datasheet's rate by precision: the lowest of all kinds of GPUs in the machine."""
     by_row = [(_peaks(row), row) for row in rows]
     least = {
         name: min(((peaks[name], row) for peaks, row in by_row), key=lambda pair: pair[0])
@@ -124,7 +124,7 @@ def catalogue_peaks(rows: tuple[GpuModel, ...]) -> dict[str, Figure]:
 
 
 def _achievable(rows: tuple[GpuModel, ...]) -> dict[str, Figure]:
-    """Return achievable rates by precision: the best published one, else a fraction of the peak."""
+    """Return achievable rates by precision: the best published rate, else a fraction of the peak."""
     usual = constant("achievable_flops_fraction")
     figures: dict[str, Figure] = {}
     for name in catalogue_peaks(rows):
@@ -140,7 +140,7 @@ def _achievable(rows: tuple[GpuModel, ...]) -> dict[str, Figure]:
 
 
 def _bandwidth(device: Device) -> Figure | None:
-    """Return the datasheet's memory bandwidth, the least of all kinds of GPUs."""
+    """Return the datasheet's memory bandwidth: the lowest of all kinds of GPUs in the machine."""
     if not device.rows:
         return device.memory_bandwidth_bytes_per_s
     row = min(device.rows, key=lambda row: row.memory_bandwidth_bytes_per_s)
@@ -148,22 +148,23 @@ def _bandwidth(device: Device) -> Figure | None:
 
 
 PCIE_LANE_BYTES_PER_S = {3: 0.985e9, 4: 1.969e9, 5: 3.938e9, 6: 7.563e9}
-"""Bytes/s of one lane, one direction, by generation, after line coding (PCI-SIG base specifications)."""
+"""Bytes/s of a lane in one direction, by PCIe generation, after line coding (PCI-SIG base specifications)."""
 _PER_HOP = "NCCL's tuner, per hop"
 _ASSUMED_SLOT = PcieSlot(generation=4, width=16)
-"""Slot that is assumed for a GPU if none is stated."""
+"""Slot that is assumed for a GPU if no slot is stated."""
 _MEMORY_OVER_LINKS = 10
-"""Bandwidth of memory over that of direct links, about: 3350 and 450 GB/s on an H100."""
+"""Approximate ratio of memory bandwidth to the bandwidth of direct links: 3350 and 450 GB/s on an H100."""
 
 
 def ring_bandwidth(links: NodeLinks, device: Device, host_copies: Figure | None) -> Figure | None:
     """Return the all-reduce bus bandwidth of a ring over the ranks of one node; None if it is unknown.
 
-    `host_copies` is the measured bandwidth between GPUs and host memory, which bounds what PCIe can carry.
+    `host_copies` is the measured bandwidth between GPUs and host memory, which is an upper limit for copies
+    over PCIe.
     """
     if links.assumed_bandwidth is not None or device.kind == "cpu":
         return links.assumed_bandwidth
-    # Gaudi has Ethernet ports of its own beside PCIe.
+    # Gaudi has its own Ethernet ports in addition to PCIe.
     crosses_pcie = links.fabric == "pcie" and not any(row.link_kind == "ethernet" for row in device.rows)
     return _pcie_bandwidth(links, host_copies) if crosses_pcie else _link_bandwidth(links, device)
 
@@ -197,7 +198,7 @@ def _pcie_bandwidth(links: NodeLinks, host_copies: Figure | None) -> Figure | No
 
 
 def slot_bytes_per_s(slot: PcieSlot) -> float:
-    """Return the line rate of a slot, one direction; 0 if its generation is unknown."""
+    """Return the line rate of a slot in one direction; 0 if its generation is unknown."""
     return PCIE_LANE_BYTES_PER_S.get(slot.generation, 0.0) * slot.width
 
 
@@ -211,9 +212,9 @@ def assumed_ring(memory_bandwidth_bytes_per_s: float, fabric: Fabric) -> Figure:
 
 
 def mesh_links(row: GpuModel, used: int, others: int) -> int:
-    """Return the links of a GPU to `used` of the `others` that its links lead to.
+    """Return the number of a GPU's links that lead to the `used` GPUs out of all its `others` neighbours.
 
-    If the links cannot be divided evenly, some pairs have one more, and NCCL uses these pairs first.
+    If the links cannot be divided evenly, some pairs have one link more, and NCCL uses these pairs first.
     """
     count = row.nvlink_count
     return min(count, math.ceil(count * used / others) + (1 if count % others else 0))
@@ -225,7 +226,7 @@ def hop_s(links: NodeLinks) -> Figure:
 
 
 def network_fraction(*, uses_tcp: bool) -> float:
-    """Return the part of the line rate that collectives reach."""
+    """Return the part of the network's line rate that collectives reach."""
     return constant("tcp_fraction" if uses_tcp else "rdma_fraction")
 
 

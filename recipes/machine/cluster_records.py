@@ -1,6 +1,7 @@
 """The machine as the models use it, its measurements, and the description that it is built from.
 
-A description states the parts of a machine. Rates and bandwidths follow in `recipes.machine.cluster` alone.
+A description states the parts of a machine. Only `recipes.machine.cluster` derives rates and bandwidths from
+it.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from probes.catalogue.hardware import GpuModel
 from recipes.job.candidate import ActivationCheckpointing
 
 Basis = Literal["measured", "modelled", "rule", "user"]
-"""`measured` on this machine, `modelled` from formulas and catalogue rows, `rule` of the field, or pinned by
-the `user`.
+"""How a value was obtained: `measured` on this machine, `modelled` from formulas and catalogue rows, taken
+from a `rule` of thumb, or fixed by the `user`.
 """
 
 Fabric = Literal["nvswitch", "nvlink", "pcie", "xgmi", "host", "unknown"]
@@ -26,7 +27,7 @@ Transport = Literal["infiniband", "roce", "efa", "tcpxo", "ethernet", "unknown"]
 
 
 class Figure(Record, kw_only=True):
-    """A number that a prediction rests on, with its source."""
+    """A number from which predictions are computed, with its source."""
 
     value: float
     basis: Basis
@@ -36,7 +37,7 @@ class Figure(Record, kw_only=True):
 class StepAnchor(Record, kw_only=True):
     """A training step measured on this machine.
 
-    Predictions of other steps are scaled by its ratio to the model.
+    Predictions of other steps are scaled by the ratio of its measured to its modelled time.
     """
 
     model: str
@@ -49,7 +50,7 @@ class StepAnchor(Record, kw_only=True):
     world_size: int
     activation_checkpointing: ActivationCheckpointing
     threads: int = 0
-    """Threads of each rank's CPU work; 0 if unknown."""
+    """Number of threads of each rank's CPU work; 0 if unknown."""
     step_time_s: float
     low_s: float
     high_s: float
@@ -92,12 +93,12 @@ class Cluster(Record, kw_only=True):
     device: Literal["cuda", "cpu"]
     device_name: str
     gpu: str = ""
-    """Id of the catalogue row; empty if there is none."""
+    """Id of the catalogue row; empty if the catalogue has no row."""
     architecture: str = ""
     """Architecture from the catalogue row, such as `hopper`."""
     fabric: Fabric = "unknown"
     domain_ranks: int | None = None
-    """Ranks of an NVLink domain that spans nodes (72); None if the domain ends with the node."""
+    """Number of ranks of an NVLink domain that spans nodes (72); None if no domain spans nodes."""
     transport: Transport = "unknown"
     nodes: int
     ranks_per_node: int
@@ -106,35 +107,37 @@ class Cluster(Record, kw_only=True):
     flops_per_s: dict[str, Figure] = {}
     """Achievable GEMM rate by precision."""
     peak_flops_per_s: dict[str, Figure] = {}
-    """Datasheet rate by precision, for MFU alone."""
+    """Datasheet rate by precision; used only for MFU."""
     memory_bandwidth_bytes_per_s: Figure | None = None
     attention_rates: tuple[AttentionRate, ...] = ()
     hidden_communication: Figure | None = None
-    """Part of the gradients' reduction that was measured to run beside the backward pass.
+    """Measured part of the gradients' reduction that the backward pass hides.
 
-    Negative if both slow down.
+    Negative if both together take longer than one after the other.
     """
     intra_bus_bandwidth_bytes_per_s: Figure | None = None
     """All-reduce bus bandwidth within a node, for large messages."""
     intra_latency_s: Figure | None = None
     collective_fits: dict[str, Fit] = {}
-    """Duration of each collective over all ranks of a node by its size, as measured here."""
+    """Duration of each collective over all ranks of a node as a function of its size, measured on this
+    machine.
+    """
     inter_bus_bandwidth_bytes_per_s: Figure | None = None
     """All-reduce bus bandwidth across nodes, per node, if every rank of the node takes part."""
     inter_latency_s: Figure | None = None
     noise_scale_sequences: Figure | None = None
     """Measured gradient noise scale of the user's own training step."""
     data_loader_workers: Figure | None = None
-    """DataLoader workers per rank that were measured to be enough with as many ranks per node."""
+    """Measured number of DataLoader workers per rank that is enough for this number of ranks per node."""
     reads_per_s: Figure | None = None
-    """Requests of 128 KiB at random places that the data's storage answers to one node."""
+    """Random reads of 128 KiB per second that the data's storage delivers to one node."""
     loaded_samples_per_s: Figure | None = None
-    """Samples per second that one rank's DataLoader workers were measured to deliver, with as many ranks per
-    node.
-    """
+    """Measured samples per second of one rank's DataLoader workers, for this number of ranks per node."""
     physical_cores_per_rank: int | None = None
     has_bf16: bool = False
-    """The device multiplies bf16 natively (compute capability 8.0 or newer); False if this is unknown."""
+    """Whether the device multiplies bf16 natively (compute capability 8.0 or newer); False if this is
+    unknown.
+    """
     anchors: tuple[StepAnchor, ...] = ()
     image_anchors: tuple[ImageAnchor, ...] = ()
     warnings: tuple[str, ...] = ()
@@ -146,7 +149,7 @@ class Cluster(Record, kw_only=True):
 
 
 def modelled(value: float, source: str) -> Figure:
-    """Return a figure that follows from a formula or a catalogue row."""
+    """Return a figure that comes from a formula or a catalogue row."""
     return Figure(value=value, basis="modelled", source=source)
 
 
@@ -156,19 +159,19 @@ class Device(Record, kw_only=True):
     kind: Literal["cuda", "cpu"]
     name: str
     rows: tuple[GpuModel, ...] = ()
-    """One row for each kind of GPU; empty if the catalogue lacks one of them."""
+    """One row for each kind of GPU; empty if the catalogue lacks a kind."""
     peak_flops_per_s: dict[str, Figure] = {}
     """Stated rates of a GPU without a row."""
     memory_bandwidth_bytes_per_s: Figure | None = None
     """Stated bandwidth of a GPU without a row."""
     memory: Figure | None
-    """Memory of the smallest GPU, with what the driver keeps; on a CPU the memory that one rank may fill."""
+    """Memory of the smallest GPU, including the driver's part; on a CPU the memory that one rank may fill."""
     has_bf16: bool
     cores_per_rank: int | None = None
 
     @property
     def row(self) -> GpuModel | None:
-        """The catalogue row, if all GPUs are of one kind and it has one."""
+        """The catalogue row, if all GPUs are of one kind and the catalogue has this kind."""
         return self.rows[0] if len(self.rows) == 1 else None
 
 
@@ -184,17 +187,17 @@ class NodeLinks(Record, kw_only=True):
 
     fabric: Fabric
     links: int = 0
-    """NVLinks, or links like them, of one GPU that a ring over the ranks uses."""
+    """Number of a GPU's NVLinks (or similar links) that a ring over the ranks uses."""
     is_switched: bool = False
-    """Whether a switch leads these links to every other GPU."""
+    """Whether a switch connects these links to every other GPU."""
     slot: PcieSlot | None = None
-    """The slowest slot of a GPU; None if unknown."""
+    """The slowest slot among the GPUs; None if unknown."""
     crosses_sockets: bool = False
     """Whether some GPUs reach each other only through the link between the CPU sockets."""
     assumed_bandwidth: Figure | None = None
     """Bus bandwidth of a ring of GPUs whose links are unknown."""
     domain_ranks: int | None = None
-    """Ranks of an NVLink domain that spans nodes."""
+    """Number of ranks of an NVLink domain that spans nodes."""
 
 
 class Network(Record, kw_only=True):
@@ -202,14 +205,14 @@ class Network(Record, kw_only=True):
 
     transport: Transport = "unknown"
     line_rate_bytes_per_s: float | None = None
-    """Line rate of all training ports of a node together, one direction."""
+    """Total line rate of the training ports of a node, in one direction."""
     uses_tcp: bool = False
-    """Whether sockets carry the traffic, because there is no RDMA port with a known rate."""
+    """Whether the traffic uses TCP sockets, because there is no RDMA port with a known rate."""
     source: str = ""
 
 
 class MachineDescription(Record, kw_only=True):
-    """A number of like machines, and how many ranks each has."""
+    """A number of equal machines, and the number of ranks of each machine."""
 
     title: str
     device: Device

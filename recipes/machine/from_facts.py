@@ -1,6 +1,7 @@
-"""The description of a machine that was probed, or of a catalogue machine, which is read like a probed one.
+"""The description of a machine that was probed, or of a catalogue machine, which has the same form.
 
-Different kinds of GPUs are planned for as the least of them. GPUs that MIG splits are left out.
+If a machine has different kinds of GPUs, the plan uses the lowest figures of all kinds. GPUs that MIG splits
+are left out.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def cluster_from_facts(
     nodes: int = 1,
     ranks_per_node: int | None = None,
 ) -> Cluster:
-    """Return `nodes` machines like this one, with what was measured on it.
+    """Return `nodes` machines like this one, with the measurements on this machine.
 
     Raises UsageError for a number of nodes or ranks that the machine cannot have.
     """
@@ -85,7 +86,7 @@ def _names(gpus: tuple[Gpu, ...]) -> list[str]:
 def _gpu_device(facts: MachineFacts, gpus: tuple[Gpu, ...], ranks: int, catalogue: Catalogue) -> Device:
     rows = tuple(row for name in _names(gpus) if (row := catalogue.gpu(name)) is not None)
     memory = [gpu.memory_bytes for gpu in gpus if known(gpu.memory_bytes)]
-    source = "GPU memory that the driver reports, less what it keeps"
+    source = "GPU memory that the driver reports, less the driver's own part"
     return Device(
         kind="cuda",
         name=" / ".join(_names(gpus)),
@@ -104,7 +105,7 @@ def _gpu_warnings(facts: MachineFacts, gpus: tuple[Gpu, ...], catalogue: Catalog
     warnings = (
         (
             len(names) > 1,
-            f"GPUs of different kinds ({', '.join(names)}): every rank is planned as the least of them",
+            f"GPUs of different kinds ({', '.join(names)}): planned with the lowest figures of all kinds",
         ),
         (split > 0, f"{split} GPUs in MIG mode are left out: ranks cannot communicate between slices"),
         (
@@ -135,7 +136,7 @@ def _cpu_warnings(facts: MachineFacts) -> list[str]:
 
 
 def _host_memory_per_rank(facts: MachineFacts, ranks: int) -> Figure | None:
-    """Return equal shares of the free memory, or of the cgroup's limit if that is less."""
+    """Return one rank's equal share of the free memory, or of the cgroup's limit if the limit is lower."""
     memory = facts.memory
     available = value_or(memory.available_bytes, value_or(memory.total_bytes, None))
     bounds = [float(bound) for bound in (available, value_or(memory.limit_bytes, None)) if bound is not None]
@@ -168,7 +169,7 @@ def _gpu_links(
     all_links = min((row.nvlink_count for row in rows), default=0)
     links = fewest or all_links
     fabric = _fabric(pairs, fewest, rows)
-    # Each pair has links of its own, unless that were more than a GPU has: then there is a switch.
+    # Each pair has its own links. If a GPU has too few links for this, the links lead to a switch.
     is_switched = fabric == "nvswitch" or links * (len(gpus) - 1) > all_links
     return NodeLinks(
         fabric=fabric,
@@ -180,14 +181,14 @@ def _gpu_links(
 
 
 def _gpu_pairs(facts: MachineFacts) -> list[tuple[str, int]]:
-    """Return kind and NVLink count of every link between two GPUs."""
+    """Return the kind and the number of NVLinks of every connection between two GPUs."""
     links = facts.links if known(facts.links) else ()
     between = [link for link in links if link.a.startswith("GPU") and link.b.startswith("GPU")]
     return [(link.kind if known(link.kind) else "", link.nvlink_count or 0) for link in between]
 
 
 def _fabric(pairs: list[tuple[str, int]], fewest: int, rows: tuple[GpuModel, ...]) -> Fabric:
-    """Return a switch if every pair has all links of a GPU, and the links are no bridges.
+    """Return a switch if every pair has all links of a GPU and the links are not bridges.
 
     If a pair has no NVLink, a ring crosses PCIe.
     """
@@ -200,7 +201,9 @@ def _fabric(pairs: list[tuple[str, int]], fewest: int, rows: tuple[GpuModel, ...
 
 
 def _slowest_slot(gpus: tuple[Gpu, ...], row: GpuModel | None) -> PcieSlot | None:
-    """Return the slowest slot of a GPU; None if one of them is unknown to the facts and to the catalogue."""
+    """Return the slowest slot among the GPUs; None if a slot is unknown both to the facts and to the
+    catalogue.
+    """
     slots = []
     for gpu in gpus:
         generation = value_or(gpu.pcie.generation_max, row.pcie_generation if row else None)
@@ -212,7 +215,9 @@ def _slowest_slot(gpus: tuple[Gpu, ...], row: GpuModel | None) -> PcieSlot | Non
 
 
 def network_of(facts: MachineFacts) -> Network:
-    """Describe what training sends to other nodes over: all training ports, or sockets over one interface."""
+    """Describe the network that training uses between nodes: all training ports, or sockets over one
+    interface.
+    """
     ports, interfaces = training_ports(facts), candidate_interfaces(facts)
     if isinstance(ports, Unknown):
         return Network(transport="unknown")

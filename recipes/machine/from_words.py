@@ -33,32 +33,34 @@ from recipes.machine.link_words import (
 )
 
 USUAL_NETWORK = "usual network"
-"""First words of the source of an assumed network rate."""
+"""First words of the source that is given for an assumed network rate."""
 _BRIDGED = 2
-"""Cards that one NVLink bridge joins."""
+"""Number of cards that one NVLink bridge joins."""
 _BOARD_WITHOUT_SWITCH = 4
-"""SXM modules of a board whose NVLinks lead from each to each."""
+"""Number of SXM modules on a board where NVLinks connect each module with each other module."""
 _USUAL_GPUS_PER_NODE = 8
 _SAME = 1.15
-"""Ratio up to which two sizes of memory are one size in other units, or less what the driver keeps."""
+"""Ratio up to which two sizes of memory are considered equal: they may differ in units or by the driver's
+part.
+"""
 _LEAST_PORT_GBPS = 100.0
-"""Network of a machine without a stated one."""
+"""Network of a machine whose network is not stated."""
 _STATED_PRECISIONS = ("fp32", "tf32", "bf16", "fp16", "fp8", "mxfp8", "nvfp4")
-"""Precisions that one stated peak serves."""
+"""Precisions to which a stated peak rate applies."""
 _LONGEST_NAME = 60
 
 
 class Design(StrictRecord, kw_only=True):
-    """The machine that a GPU usually sits in."""
+    """The machine in which a GPU is usually installed."""
 
     id: str
     title: str
     fabric: Fabric
     gpus_per_node: int
     domain_gpus: int | None = None
-    """GPUs of an NVLink domain that spans nodes."""
+    """Number of GPUs of an NVLink domain that spans nodes."""
     network_gbps: float
-    """All ports of a node together, one direction."""
+    """Total rate of all ports of a node, in one direction."""
     network_ports: int
     transport: Transport
     source: str
@@ -80,17 +82,17 @@ def load_designs() -> dict[str, Design]:
 
 @functools.lru_cache(maxsize=4096)
 def gpu_named(name: str, memory_gb: float | None, catalogue: Catalogue) -> NamedGpu | None:
-    """Return the GPU of that name with its usual machine; None if no row has this name."""
+    """Return the GPU with this name and its usual machine; None if no row has the name."""
     row = catalogue.gpu_named(name, memory_gb)
     return None if row is None else NamedGpu(row, load_designs()[row.design])
 
 
 class MachineWords(NamedTuple):
-    """Stated properties of a machine; None and blank are filled from its usual machine."""
+    """Stated properties of a machine; None and blank values are filled from the GPU's usual machine."""
 
     gpu: str
     gpus: int
-    """GPUs of all nodes together."""
+    """Total number of GPUs of all nodes."""
     gpus_per_node: int | None = None
     intra: str = ""
     """Link between the GPUs of a node: `NVLink4 NVSwitch`."""
@@ -171,7 +173,10 @@ def _stated_machine(words: MachineWords) -> MachineDescription:
 
 
 def _memory_bytes(words: MachineWords, row: GpuModel) -> float:
-    """Return the row's size, unless another size is stated; some tables count both dies of a module."""
+    """Return the row's memory size, unless another size is stated.
+
+    Some tables give the memory of both dies of a module.
+    """
     stated = (words.memory_gb or 0.0) * 1024**3
     if not stated or 1 / _SAME < stated / row.memory_bytes < _SAME or " one of " in row.title:
         return float(row.memory_bytes)
@@ -182,7 +187,7 @@ def _links(words: MachineWords, row: GpuModel, design: Design, per_node: int) ->
     fabric = _fabric(words, row, design, per_node)
     links = row.nvlink_count
     if fabric != "nvswitch" and per_node > 1 and not row.nvlink_bridge:
-        # Links lead from each GPU to each other; links to idle GPUs are idle too.
+        # Links connect each GPU with each other GPU; links to idle GPUs are idle too.
         links = mesh_links(row, per_node - 1, max(per_node, words.gpus_per_node or design.gpus_per_node) - 1)
     stated = pcie_generation_of(words.intra)
     generation = min(row.pcie_generation, stated) if stated else row.pcie_generation
@@ -202,7 +207,7 @@ def _fabric(words: MachineWords, row: GpuModel, design: Design, per_node: int) -
     if stated == "nvswitch":
         return stated
     if stated in ("nvlink", "xgmi") and row.nvlink_bridge:
-        # A bridge joins two cards; a ring over more of them still crosses PCIe.
+        # A bridge joins two cards; a ring over more cards still crosses PCIe.
         joins_four = per_node <= _BOARD_WITHOUT_SWITCH and "4-way" in words.intra
         return stated if per_node <= _BRIDGED or joins_four else "pcie"
     is_small_board = words.gpus_per_node == _BOARD_WITHOUT_SWITCH and design.domain_gpus is None
@@ -212,16 +217,16 @@ def _fabric(words: MachineWords, row: GpuModel, design: Design, per_node: int) -
 def _network(
     words: MachineWords, per_node: int, row: GpuModel | None = None, design: Design | None = None
 ) -> Network:
-    """Return what is stated of a node's network, else that of its usual machine, else one port."""
+    """Return the stated network of a node, else that of the usual machine, else one port."""
     transport = transport_of(words.inter)
     ports, usual_gbps, usual = 1, _LEAST_PORT_GBPS, "one port"
     if design is not None:
-        # A node with fewer GPUs than the usual machine has their share of its ports.
+        # A node with fewer GPUs than the usual machine has proportionally fewer ports.
         share = round(design.network_ports * per_node / design.gpus_per_node)
         ports = min(design.network_ports, max(1, share))
         usual_gbps, usual = design.network_gbps * ports / design.network_ports, design.title
         if transport == "ethernet" != design.transport:
-            # Ethernet that nobody calls RDMA is not the compute network that such a machine is built with.
+            # Ethernet without RDMA is not the compute network of a usual machine with these GPUs.
             usual_gbps, usual = min(usual_gbps, _LEAST_PORT_GBPS), "one port of Ethernet"
         transport = design.transport if transport == "unknown" else transport
     whole = words.gpus_per_node or (design.gpus_per_node if design is not None else per_node)
@@ -229,7 +234,8 @@ def _network(
     if line_rate is None:
         line_rate, source = usual_gbps / 8 * 1e9, f"{USUAL_NETWORK}, {usual}"
     if row is not None and design is not None and per_node < design.gpus_per_node:
-        # GPUs send no more than their part of the usual ports, or else their slots, carry.
+        # GPUs cannot send more than their part of the usual ports can transfer, or, without usual ports,
+        # their slots.
         slot = slot_bytes_per_s(PcieSlot(generation=row.pcie_generation, width=row.pcie_width))
         line_rate = min(line_rate, per_node * max(slot, design.network_gbps / design.gpus_per_node / 8 * 1e9))
     return Network(

@@ -1,7 +1,7 @@
 """Parse what people write about links: `8x HDR InfiniBand 200 Gb/s` is a node's bandwidth and transport.
 
-Nothing is guessed: a function returns None for a value that the text does not state, and the caller uses
-what such machines usually have.
+The parsers do not guess: a function returns None for a value that the text does not state, and the caller
+then uses the usual value for such machines.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _RATE_IN_WORDS = re.compile(
     r"(?<![\w.])(\d{1,6}(?:\.\d{1,3})?)[\s-]*(?:(mega|giga|tera)-?|gig)(?:bit|(byte))?s?(?!\w)", re.IGNORECASE
 )
 _NAMED_RATE = (
-    # Gb/s of one port with four lanes (InfiniBand Trade Association, roadmap)
+    # Gb/s of one port with four lanes by generation (InfiniBand Trade Association, roadmap)
     (re.compile(r"\bHDR-?100\b", re.IGNORECASE), 100),
     (re.compile(r"\bNDR-?200\b", re.IGNORECASE), 200),
     (re.compile(r"\bFDR\b", re.IGNORECASE), 56),
@@ -35,7 +35,7 @@ _NAMED_RATE = (
     (re.compile(r"\bHDR\b", re.IGNORECASE), 200),
     (re.compile(r"\bNDR\b", re.IGNORECASE), 400),
     (re.compile(r"\bXDR\b", re.IGNORECASE), 800),
-    # HPE's two generations
+    # the two generations of HPE Slingshot
     (re.compile(r"\bslingshot[\s-]?11\b", re.IGNORECASE), 200),
     (re.compile(r"\bslingshot[\s-]?10\b", re.IGNORECASE), 100),
 )
@@ -68,9 +68,9 @@ _PCIE_GENERATION = re.compile(r"pci[^0-9,;]{0,12}([3-6])\b", re.IGNORECASE)
 def inter_bandwidth_of(text: str, gpus_per_node: int, ports: int = 1) -> float | None:
     """Return the line rate of a node's compute network, one direction, bytes/s; None if the text states none.
 
-    Storage and management ports do not count if the text distinguishes them; Ethernet ports do not count if
-    there are RDMA ports. A rate without a count and without `per GPU` is the node's. If the text names only a
-    generation (`NDR`), its rate is multiplied by `ports`, the usual number for this node.
+    Storage and management ports are excluded if the text distinguishes them, and Ethernet ports are excluded
+    if there are RDMA ports. A rate without a count and without `per GPU` is that of the whole node. If the
+    text names only a generation (`NDR`), its rate is multiplied by `ports`, the usual number for this node.
     """
     rates: dict[int, float] = {}
     for part, rank in _network_parts(text):
@@ -83,7 +83,7 @@ def inter_bandwidth_of(text: str, gpus_per_node: int, ports: int = 1) -> float |
 def _network_parts(text: str) -> list[tuple[str, int]]:
     """Return the parts of the text that may describe the compute network, each with its rank.
 
-    The rank is 2 if the text names it so, 1 for RDMA and 0 for plain Ethernet.
+    The rank is 2 if the text calls the part a compute network, 1 for RDMA and 0 for plain Ethernet.
     """
     parts = []
     for part in _BETWEEN.split(text[:_LONGEST]):
@@ -95,7 +95,7 @@ def _network_parts(text: str) -> list[tuple[str, int]]:
 
 
 def _gigabits(part: str, ports: int) -> float | None:
-    """Return count times rate of the ports in one part of the text, Gb/s."""
+    """Return the number of ports times their rate in one part of the text, Gb/s."""
     rates = [
         (match.start(), match.end(), _rate(match[1], match[2], match[3] == "B"))
         for match in _RATE.finditer(part)
@@ -104,7 +104,7 @@ def _gigabits(part: str, ports: int) -> float | None:
         (match.start(), match.end(), _rate(match[1], (match[2] or "g")[0].upper(), match[3] is not None))
         for match in _RATE_IN_WORDS.finditer(part)
     ]
-    # `10Gb/25Gb` is one port that can do either
+    # `10Gb/25Gb` is one port that supports both rates
     start, end, rate = max(rates, key=lambda stated: stated[2], default=(0, 0, 0.0))
     usual = 1
     if not rates:
@@ -145,7 +145,7 @@ def _transport(part: str) -> Transport:
 def fabric_of(text: str) -> Fabric | None:
     """Return the link between the GPUs of a node.
 
-    `nvlink` does not rule out a switch that the text does not name.
+    If the text names NVLinks but no switch, there may still be a switch.
     """
     return next((kind for pattern, kind in _FABRICS if pattern.search(text[:_LONGEST])), None)
 

@@ -1,20 +1,24 @@
-"""Rates of the models taken from measurements of this machine."""
+"""Rates for the prediction models, taken from measurements on this machine."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from probes.base.units import percent
 from probes.bench.latency_bandwidth import Fit, fits
-from probes.facts.measurements import Measurement, Parameter
+from probes.facts.measurements import Measurement, Parameter, others_share
 from recipes.constants import constant
 from recipes.machine.cluster_records import AttentionRate, Figure, ImageAnchor, StepAnchor
 
 _LARGEST_RESIDUAL = 0.2
-"""Largest residual of a fit, relative: a fit that misses half of its own sizes by more is not used."""
+"""Largest relative residual of a fit.
+
+If it is larger for half of the sizes, the fit is not used.
+"""
 _STEPS = ("train-step", "micro-batch")
 """Benchmarks that run optimizer steps of the reference workload."""
 _OTHER_DEVICES = ("cpu-gemm", "host-memory", "host-device")
-"""Benchmarks of devices that do not train; their metrics have the same names."""
+"""Benchmarks of devices that are not used for training; their metrics have the same names."""
 
 
 def _of(measurements: Iterable[Measurement], metric: str) -> list[Measurement]:
@@ -27,7 +31,7 @@ def _of(measurements: Iterable[Measurement], metric: str) -> list[Measurement]:
 
 
 def _over_ranks(measurements: Iterable[Measurement], metric: str, ranks: int) -> list[Measurement]:
-    """Return the measurements of this metric that were taken on `ranks` ranks at once."""
+    """Return the measurements of this metric that were taken on `ranks` ranks at the same time."""
     return [m for m in _of(measurements, metric) if m.parameters.get("world_size") == ranks]
 
 
@@ -37,29 +41,28 @@ def _figure(value: float, source: str) -> Figure | None:
 
 
 def _latest(measurements: list[Measurement], source: str) -> Figure | None:
-    """Return the last of the measurements as a figure; None if there is none."""
+    """Return the last measurement as a figure; None if there is no measurement."""
     last = [Figure(value=each.median, basis="measured", source=source) for each in measurements[-1:]]
     return last[0] if last else None
 
 
 def threads_of(measurement: Measurement) -> int:
-    """Return the threads of the rank that measured; 0 if it did not state them."""
+    """Return the number of threads of the rank that measured; 0 if the rank did not state it."""
     return int(_number(measurement.conditions.get("threads")))
 
 
 def _share_of_rank(measurement: Measurement, threads: int | None) -> float:
-    """Return a rank's share of the CPUs over that of the rank that measured; 1 for GPUs (`threads` is None).
-
-    All ranks measure at once, so a rank with twice the threads has twice the cores and twice the bandwidth.
+    """Return a rank's number of threads divided by that of the rank that measured; 1 for GPUs (`threads` is
+    None). All ranks measure at the same time, so a rank with twice the threads has twice the cores and twice
+    the bandwidth.
     """
     measured = threads_of(measurement)
     return threads / measured if threads and measured else 1.0
 
 
 def measured_flops(measurements: tuple[Measurement, ...], threads: int | None = None) -> dict[str, Figure]:
-    """Return the slowest device's best GEMM rate by dtype over the measured shapes: all ranks wait for it.
-
-    On a CPU `threads` is the number of threads of one rank.
+    """Return the slowest device's best GEMM rate by dtype over the measured shapes: all ranks wait for this
+    device. On a CPU `threads` is the number of threads of one rank.
     """
     best: dict[str, dict[str, float]] = {}
     for measurement in _of(measurements, "gemm_flops_per_s"):
@@ -99,7 +102,7 @@ def measured_attention(
 
 
 def measured_overlap(measurements: tuple[Measurement, ...], ranks: int) -> Figure | None:
-    """Return the part of the shorter of communication and computation that the other hides."""
+    """Return the overlap of communication and computation, as a part of the shorter of the two times."""
     overlaps = _over_ranks(measurements, "overlap_fraction", ranks)
     return _latest(overlaps, f"benchmark overlap over {ranks} ranks")
 
@@ -107,7 +110,7 @@ def measured_overlap(measurements: tuple[Measurement, ...], ranks: int) -> Figur
 def measured_memory_bandwidth(
     measurements: tuple[Measurement, ...], threads: int | None = None
 ) -> Figure | None:
-    """Return the slowest device's copy bandwidth within its memory; triads and host copies do not count."""
+    """Return the slowest device's copy bandwidth within its memory; triads and host copies are excluded."""
     by_subject: dict[str, float] = {}
     for measurement in _of(measurements, "memory_bandwidth_bytes_per_s"):
         parameters = measurement.parameters
@@ -119,7 +122,9 @@ def measured_memory_bandwidth(
 
 
 def measured_host_bandwidth(measurements: tuple[Measurement, ...]) -> Figure | None:
-    """Return the copy bandwidth of page-locked host memory, slower direction and slowest device."""
+    """Return the copy bandwidth of page-locked host memory in the slower direction and for the slowest
+    device.
+    """
     by_case: dict[tuple[str, str], float] = {}
     for measurement in measurements:
         parameters = measurement.parameters
@@ -157,7 +162,7 @@ def measured_ring(measurements: tuple[Measurement, ...], ranks: int) -> Figure |
 
 
 def measured_hop(measurements: tuple[Measurement, ...], ranks: int) -> Figure | None:
-    """Return the latency of one hop: the smallest all-reduce over its hops."""
+    """Return the latency of one hop: the time of the smallest all-reduce divided by its number of hops."""
     times = all_reduces(measurements, "collective_time_s", ranks)
     if not times or ranks < 2:
         return None
@@ -231,16 +236,18 @@ def image_anchors(measurements: tuple[Measurement, ...]) -> tuple[ImageAnchor, .
 
 
 def measured_noise_scale(measurements: tuple[Measurement, ...]) -> Figure | None:
-    """Return the gradient noise scale of the user's own step, in its sequences.
+    """Return the gradient noise scale of the user's own step, in sequences.
 
-    The reference model's data are synthetic, so its noise scale states nothing.
+    The data of the reference model are synthetic, so its noise scale has no meaning.
     """
     own = [m for m in _of(measurements, "noise_scale_sequences") if "step" in m.parameters]
     return _latest(own, f"benchmark noise-scale of {own[-1].parameters['step']}") if own else None
 
 
 def measured_workers(measurements: tuple[Measurement, ...], ranks: int) -> Figure | None:
-    """Return the fewest DataLoader workers per rank that keep their rate while `ranks` ranks load at once."""
+    """Return the smallest number of DataLoader workers per rank that reaches the full rate while `ranks`
+    ranks load at the same time.
+    """
     recommended = _over_ranks(measurements, "recommended_workers", ranks)
     if not recommended:
         return None
@@ -260,14 +267,30 @@ def measured_reads(measurements: tuple[Measurement, ...]) -> Figure | None:
 
 
 def measured_loading(measurements: tuple[Measurement, ...], ranks: int) -> Figure | None:
-    """Return the samples per second of one rank's best number of workers while `ranks` ranks load at once."""
-    # Without workers the training step itself loads.
+    """Return the samples per second of one rank with the best number of workers, while `ranks` ranks load at
+    the same time.
+    """
+    # Without workers the training process itself loads the samples.
     rates = [
         m.median * _number(m.parameters.get("batch_size"))
         for m in _over_ranks(measurements, "batch_rate_per_s", ranks)
         if _number(m.parameters.get("num_workers")) > 0
     ]
     return _figure(max(rates, default=0.0), "benchmark data-loader, the best number of workers")
+
+
+def disturbances(measurements: tuple[Measurement, ...]) -> tuple[str, ...]:
+    """Return a warning that names the benchmarks during which others used the machine; empty if none did."""
+    disturbed = [measurement for measurement in measurements if measurement.was_disturbed]
+    if not disturbed:
+        return ()
+    benches = ", ".join(dict.fromkeys(measurement.bench_id for measurement in disturbed))
+    share = others_share(disturbed)
+    who = f"others used up to {percent(round(share, 2))} of the CPUs" if share else "others used the machine"
+    return (
+        f"{who} during {benches}: the machine may be faster than this plan assumes; "
+        "measure again when the machine is quiet",
+    )
 
 
 def _number(value: Parameter | None) -> float:

@@ -1,4 +1,4 @@
-"""The GPUs that training uses, and how many ranks a machine gets when nobody states it."""
+"""The GPUs that training uses, and the default number of ranks of a machine."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from probes.base.record import items_of, known, value_or
 from probes.facts import Gpu, MachineFacts
 
 _LEAST_CPU_RANKS = 2
-"""Two, so that communication between ranks is exercised on every machine."""
+"""Minimum number of ranks: two, so that every machine tests communication between ranks."""
 
 
 def training_gpus(facts: MachineFacts) -> tuple[Gpu, ...]:
-    """Return the GPUs that a rank can drive whole: MIG does not split them.
+    """Return the GPUs that a rank can use as a whole, which are those that MIG does not split.
 
-    NCCL cannot join slices of one GPU before 2.31.
+    NCCL before 2.31 cannot connect slices of one GPU.
     """
     return tuple(gpu for gpu in items_of(facts.gpus) if gpu.mig_enabled is not True)
 
@@ -30,7 +30,7 @@ def default_ranks(facts: MachineFacts) -> int:
 def cores_per_rank(facts: MachineFacts, ranks: int) -> int:
     """Return the physical cores that each of `ranks` ranks may use, at least one, for OMP_NUM_THREADS.
 
-    If this process may use only some of the CPUs, the same share of the physical cores counts.
+    If this process may use only a share of the CPUs, only the same share of the physical cores is used.
     """
     logical = value_or(facts.cpu.logical_cpus, 0)
     cores = value_or(facts.cpu.physical_cores, logical)

@@ -1,8 +1,9 @@
-"""The environment of a job, by rules in `recipes/data/environment.toml`; nearly empty by default.
+"""The environment variables of a job, chosen by rules in `recipes/data/environment.toml`.
 
-A row's predicate looks at facts and plan and returns the words for its value and reason, or None. NCCL's
-debugging variables (NCCL_P2P_DISABLE, NCCL_IB_DISABLE, NCCL_ALGO ...) have no rows: they hide faults and cost
-speed. Neither has NCCL_IB_GID_INDEX: NCCL chooses it since 2.21.
+Usually only few variables are set. A row's predicate reads facts and plan. It returns the words for the row's
+value and reason, or None. NCCL's debugging variables (NCCL_P2P_DISABLE, NCCL_IB_DISABLE, NCCL_ALGO ...) have
+no rows: they hide faults and cost speed. NCCL_IB_GID_INDEX has no row either: since version 2.21 NCCL chooses
+the index itself.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ from recipes.planning.plan import EnvVar
 from recipes.predict.breakdowns import MemoryBreakdown
 
 _TIGHT = 0.9
-"""Share of the memory limit from which fragmentation decides whether a job fits."""
+"""Share of the memory limit above which fragmentation may determine whether a job fits."""
 _ALLOC_CONF_SINCE = (2, 9)
-"""torch version that renamed PYTORCH_CUDA_ALLOC_CONF."""
+"""The torch version that renamed PYTORCH_CUDA_ALLOC_CONF."""
 
 
 class Rule(StrictRecord, kw_only=True):
@@ -40,7 +41,7 @@ class Rule(StrictRecord, kw_only=True):
 
 
 class Situation(Record, kw_only=True):
-    """Facts, cluster and memory that predicates look at."""
+    """Facts, cluster and memory that predicates read."""
 
     facts: MachineFacts
     cluster: Cluster
@@ -48,7 +49,7 @@ class Situation(Record, kw_only=True):
 
 
 Words = dict[str, str]
-"""Words of a predicate, by the names that the row's `value` and `why` mention."""
+"""Texts that a predicate returns, by the names under which the row's `value` and `why` use them."""
 
 
 def _cores_known(situation: Situation) -> Words | None:
@@ -57,7 +58,7 @@ def _cores_known(situation: Situation) -> Words | None:
 
 
 def _interface_ambiguous(situation: Situation, device: str) -> Words | None:
-    """Return the interface of the default route if several nodes have several candidate interfaces."""
+    """Return the interface of the default route if there are several nodes and candidate interfaces."""
     is_alone = situation.cluster.nodes == 1 or situation.cluster.device != device
     if is_alone or len(items_of(candidate_interfaces(situation.facts))) < 2:
         return None
@@ -66,7 +67,7 @@ def _interface_ambiguous(situation: Situation, device: str) -> Words | None:
 
 
 def _other_ports_active(situation: Situation) -> Words | None:
-    """Return the names of training ports if other ports are up too: NCCL would use them all.
+    """Return the names of training ports if other ports are up too, because NCCL would use all ports.
 
     None if the training ports are unknown.
     """
@@ -98,7 +99,9 @@ def _torch_version(facts: MachineFacts) -> tuple[int, int] | None:
 
 
 def _memory_tight(situation: Situation, *, is_old: bool) -> Words | None:
-    """Return the memory's share for an old or a current torch; the plan requires a current one if unknown."""
+    """Return the predicted share of the memory limit for an old or a current torch; if torch's version is
+    unknown, the plan requires a current version.
+    """
     version = _torch_version(situation.facts)
     return (
         _memory_share(situation) if is_old == (version is not None and version < _ALLOC_CONF_SINCE) else None
@@ -123,7 +126,7 @@ def load_rules() -> tuple[Rule, ...]:
 
 
 def environment(facts: MachineFacts, cluster: Cluster, memory: MemoryBreakdown) -> tuple[EnvVar, ...]:
-    """Return the variables of a job on this machine, in the order of the rows."""
+    """Return the environment variables of a job on this machine, in the order of the rows."""
     situation = Situation(facts=facts, cluster=cluster, memory=memory)
     variables = []
     for rule in load_rules():

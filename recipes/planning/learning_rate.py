@@ -1,4 +1,4 @@
-"""Learning rate and warm-up: rules that carry a published recipe over to the batch that is used here."""
+"""Learning rate and warm-up: rules that adapt a published recipe to the batch of this job."""
 
 from __future__ import annotations
 
@@ -12,9 +12,12 @@ from recipes.job.workload import TransformerModel, Workload
 BETA2 = 0.95
 """AdamW's second decay in the reference workload and most recipes (GPT-3, arXiv 2005.14165, appendix B)."""
 _FEWEST_WARMUP_STEPS = 200
-"""2 / (1 - beta2) is only 40 at 0.95; recipes take at least a few hundred steps."""
+"""Minimum number of warm-up steps.
+
+2 / (1 - beta2) is only 40 for a beta2 of 0.95, but recipes use at least a few hundred steps.
+"""
 _WARMUP_SHARE = 10
-"""A warm-up takes at most a tenth of the run, so that short runs train at all."""
+"""The warm-up is at most the run divided by this number, so that short runs also train at the full rate."""
 
 
 class Rule(Record, kw_only=True):
@@ -26,10 +29,11 @@ class Rule(Record, kw_only=True):
 
 
 def critical_batch_tokens(model: TransformerModel) -> float:
-    """Return the batch beyond which more samples per step bring little, tokens.
+    """Return the batch in tokens beyond which more samples per step help little.
 
-    It is 93.2 N^0.47 sequences of 512 tokens, N in millions, fitted along compute-optimal runs of 85 M to 1.2
-    B parameters (Zhang 2024, arXiv 2410.21676). Other laws differ up to 4 times.
+    This is 93.2 N^0.47 sequences of 512 tokens, N in millions of parameters, fitted to compute-optimal runs
+    of 85 M to 1.2 B parameters (Zhang 2024, arXiv 2410.21676). Other published laws differ by a factor of up
+    to 4.
     """
     return 93.2 * math.pow(parameter_count(model) / 1e6, 0.47) * 512
 
@@ -38,7 +42,7 @@ def learning_rate(workload: Workload) -> Rule:
     """Return the published peak, times the square root of the batch ratio.
 
     The rule is for Adam (Malladi 2022, arXiv 2205.10287). The rate is not raised beyond the larger of the
-    published batch and the critical batch, at which the law ends.
+    published batch and the critical batch, up to which the rule is valid.
     """
     model = workload.model
     published, tokens = model.learning_rate, workload.tokens_per_step
@@ -66,8 +70,8 @@ def learning_rate(workload: Workload) -> Rule:
 def warmup_steps(workload: Workload) -> Rule:
     """Return the warm-up of 2 / (1 - beta2) steps (Ma & Yarats 2019, arXiv 1910.04209), at least 200.
 
-    It is kept in tokens when the batch shrinks, and is never more than a tenth of the run or less than one
-    step.
+    If the batch is smaller than the published one, the warm-up keeps its number of tokens. It is never more
+    than a tenth of the run or less than one step.
     """
     least = max(_FEWEST_WARMUP_STEPS, math.ceil(2 / (1 - BETA2)))
     in_tokens = math.ceil(
@@ -80,6 +84,6 @@ def warmup_steps(workload: Workload) -> Rule:
     if steps < in_tokens:
         rule = (
             f"a tenth of the run of {workload.steps} steps, so that the rest trains at the full rate; "
-            f"of a longer run: {rule}"
+            f"for a longer run: {rule}"
         )
     return Rule(value=steps, because=f"{rule}; {count(steps * workload.tokens_per_step)} tokens")

@@ -1,4 +1,4 @@
-"""The records of a plan: what was chosen, why, what else was possible and what was rejected.
+"""The records of a plan: the choices, their reasons, the alternatives and the rejected candidates.
 
 Field names are the JSON contract of `rigtune plan --format json`.
 """
@@ -34,15 +34,15 @@ class Rejected(Record, kw_only=True):
 
     candidate: Candidate
     reason: str
-    """`needs 91.2 GiB of 79.1 GiB: activations 48.0 GiB`."""
+    """Reason, for example `needs 91.2 GiB of 79.1 GiB: activations 48.0 GiB`."""
 
 
 class Decision(Record, kw_only=True):
-    """One choice of the plan with its basis."""
+    """One choice of the plan, with what it is based on."""
 
     name: str
-    """`strategy`, `micro_batch`, `memory_margin`, `grad_accum`, `learning_rate`, `warmup_steps`, or an
-    environment variable.
+    """Name of the setting: `strategy`, `micro_batch`, `memory_margin`, `grad_accum`, `learning_rate`,
+    `warmup_steps`, or an environment variable.
     """
     value: str
     basis: Basis
@@ -52,7 +52,7 @@ class Decision(Record, kw_only=True):
 
 
 class EnvVar(Record, kw_only=True):
-    """An environment variable of the job, with what justifies it."""
+    """An environment variable of the job, with its reason."""
 
     name: str
     value: str
@@ -70,6 +70,6 @@ class Plan(Record, kw_only=True):
     decisions: tuple[Decision, ...]
     env: tuple[EnvVar, ...] = ()
     alternatives: tuple[Choice, ...] = ()
-    """Best first, without the chosen one."""
+    """Alternatives, best first, without the chosen candidate."""
     rejected: tuple[Rejected, ...] = ()
     warnings: tuple[str, ...] = ()

@@ -1,6 +1,7 @@
 """Choice of how a workload runs on a cluster.
 
-The planner lists candidates, drops candidates that do not fit, and predicts, ranks and explains the rest.
+The planner lists candidates, drops candidates that do not fit, and predicts, ranks and explains the other
+candidates.
 """
 
 from __future__ import annotations
@@ -36,11 +37,11 @@ def default_workload(
     precision: Precision | None = None,
     steps: int | None = None,
 ) -> Workload:
-    """Return the job that the model's published recipe suggests, with what the user set.
+    """Return the job that the model's published recipe suggests, changed by the settings of the user.
 
-    bf16 where the device multiplies it natively, else fp32. The recipe's batch in tokens becomes whole
-    sequences, rounded to what the ranks can share; a batch that the user gives is never changed. Raises
-    UsageError for sizes that cannot be.
+    The default precision is bf16 if the device multiplies it natively, otherwise fp32. The recipe's batch in
+    tokens becomes whole sequences, rounded to a number that the ranks can share. A batch that the user gives
+    is never changed. Raises UsageError for impossible sizes.
     """
     length = model.sequence_length if sequence_length is None else sequence_length
     steps = int(constant(f"default_steps_{cluster.device}")) if steps is None else steps
@@ -50,7 +51,7 @@ def default_workload(
     if model.learned_positions and length > model.learned_positions:
         raise UsageError(
             f"sequence length {length} exceeds the {model.learned_positions} learned positions of {model.id}",
-            f"give at most {model.learned_positions}, or take a model with rotary positions",
+            f"give at most {model.learned_positions}, or choose a model with rotary positions",
         )
     if global_batch is None:
         published = max(1, round(model.learning_rate_batch_tokens / length))
@@ -81,7 +82,7 @@ def make_plan(workload: Workload, cluster: Cluster, facts: MachineFacts, pins: P
     limit = cluster.memory_bytes_per_rank
     if limit is None:
         raise NoFeasiblePlanError(
-            f"the memory of {cluster.device_name} is unknown, so nothing can be said to fit",
+            f"the memory of {cluster.device_name} is unknown, so rigtune cannot decide what fits",
             "read it on the machine with `rigtune probe`, or name a catalogue machine with --machine",
         )
     fitting: list[Fitting] = []
@@ -176,7 +177,7 @@ def _sift(
     """Divide candidates into `fitting` and `rejected` by the upper bound of their memory.
 
     A micro-batch that the user fixed needs no margin. Micro-batches come in ascending order: after the first
-    that does not fit, larger ones of the same kind are skipped.
+    candidate that does not fit, larger micro-batches of the same kind are skipped.
     """
     limit = cluster.memory_bytes_per_rank
     full: set[tuple[str, str]] = set()
@@ -195,10 +196,11 @@ def _sift(
 def rank(fitting: list[Fitting], workload: Workload, cluster: Cluster) -> list[Fitting]:
     """Return the candidates with the best first, one per strategy and checkpointing mode.
 
-    The order is by step time, and near-ties by simplicity. Between kinds a difference below the models' own
-    error is a tie, within a kind one below repeatability. The strategy listed first and less recomputation
-    are simpler; within a kind the largest micro-batch that does not exceed saturation counts. If no time is
-    known, everything is a tie.
+    Candidates are ordered by step time; if two times are nearly equal, the simpler candidate comes first.
+    Times of different kinds are nearly equal if they differ by less than the models' error; times of one
+    kind, if they differ by less than the repeatability of a measurement. A strategy that is listed earlier is
+    simpler, and so is less recomputation. Within a kind the largest micro-batch that does not exceed
+    saturation comes first. If no time is known, all times are treated as equal.
     """
     kinds: dict[tuple[str, str], list[Fitting]] = {}
     for member in fitting:

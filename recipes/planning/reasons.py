@@ -1,4 +1,4 @@
-"""The words of a plan: why each choice was made, why a candidate was dropped, what would make room."""
+"""The texts of a plan: why a choice was made, why a candidate was rejected, and how memory can be saved."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TERMS = ("parameters", "gradients", "optimizer", "activations", "logits", "buff
 def rejection(memory: MemoryBreakdown, limit_bytes: float) -> str:
     """Return why a candidate does not fit: `needs 91.2 GiB of 79.1 GiB: activations 48.0 GiB`.
 
-    It names the largest terms, or the margin if only that is too much.
+    The text names the largest terms, or the margin if the candidate would fit without it.
     """
     largest = sorted(_TERMS, key=lambda term: -getattr(memory, term))[:2]
     terms = ", ".join(f"{term} {gib(getattr(memory, term))}" for term in largest)
@@ -47,7 +47,7 @@ def bound_words(memory: MemoryBreakdown) -> str:
 def tightest(
     workload: Workload, cluster: Cluster, rejected: tuple[Rejected, ...], pins: Pins
 ) -> tuple[str, str]:
-    """Return message and hint if nothing fits.
+    """Return the message and the hint for the case that nothing fits.
 
     They name the candidate nearest to fitting, its largest term and ways to reduce it.
     """
@@ -88,7 +88,7 @@ def tightest(
 
 
 def describe(candidate: Candidate | Choice) -> str:
-    """Return a candidate in words: `fsdp with full checkpointing, micro-batch 2`."""
+    """Return a description of a candidate: `fsdp with full checkpointing, micro-batch 2`."""
     mode = " with full checkpointing" if candidate.activation_checkpointing == "full" else ""
     return f"{candidate.strategy}{mode}, micro-batch {candidate.micro_batch}"
 
@@ -206,13 +206,16 @@ def _margin(memory: MemoryBreakdown, cluster: Cluster) -> tuple[Decision, ...]:
 
 
 def is_within(memory: MemoryBreakdown, cluster: Cluster) -> bool:
-    """Return whether a candidate fits in memory when the margin for the models' error is added."""
+    """Return whether a candidate still fits in memory if the margin for the models' error is added."""
     limit = cluster.memory_bytes_per_rank
     return limit is None or memory.upper <= limit.value
 
 
 def _loading(workers: Figure | None) -> tuple[Decision, ...]:
-    """Return the DataLoader's setting, which the user's program needs and rigtune's own does not."""
+    """Return the DataLoader's setting.
+
+    The user's program needs this setting; rigtune's reference workload does not.
+    """
     if workers is None:
         return ()
     because = (
@@ -231,7 +234,7 @@ def _decision(
 
 
 def _basis(workload: Workload, cluster: Cluster, chosen: Choice) -> Basis:
-    """Return `measured` if this step itself was, `rule` if no time is known, else `modelled`."""
+    """Return `measured` if this very step was measured, `rule` if no time is known, else `modelled`."""
     if isinstance(chosen.predicted.step_time_s.total, Unknown):
         return "rule"
     return "measured" if nearness(workload, _candidate(chosen), cluster) == "same" else "modelled"
@@ -314,7 +317,8 @@ def _why_global_batch(workload: Workload, cluster: Cluster) -> str:
     noise = cluster.noise_scale_sequences
     if noise is None or noise.value <= 0:
         return why
-    # The noise scale grows while the loss falls (arXiv 1812.06162, section 4), so it forbids no batch.
+    # The noise scale grows while the loss falls (arXiv 1812.06162, section 4), so a batch above the scale is
+    # not an error.
     times = f"{workload.global_batch / noise.value:.2g} times the gradient noise scale of your step"
     measured = f"measured at the start of its training ({count(noise.value)} sequences, {noise.source})"
     least = "Beyond that scale, each further sample helps less (arXiv 1812.06162)"

@@ -1,4 +1,4 @@
-"""The strategies that planning tries, in this order, and the batches that they divide.
+"""The strategies that planning tries, in this order, and the batches that ranks can share.
 
 For every candidate micro_batch x grad_accum x ranks is exactly the global batch. To add a strategy, write a
 row here.
@@ -15,7 +15,7 @@ from recipes.job.workload import Pins, Workload
 from recipes.machine.cluster_records import Cluster
 
 OFFERED_CHECKPOINTING: tuple[ActivationCheckpointing, ...] = ("none", "full")
-"""Checkpointing modes that a recipe can ask of the reference workload."""
+"""Checkpointing modes that a recipe can request from the reference workload."""
 
 
 def divisors(number: int) -> tuple[int, ...]:
@@ -27,7 +27,7 @@ def divisors(number: int) -> tuple[int, ...]:
 def nearest_global_batches(global_batch: int, multiple: int) -> tuple[int, ...]:
     """Return the nearest valid global batches below and above, at least one of them.
 
-    They are multiples of the ranks (times a pinned micro-batch).
+    Valid batches are multiples of the number of ranks (times a pinned micro-batch).
     """
     below = global_batch // multiple * multiple
     return (below, below + multiple) if below else (multiple,)
@@ -49,7 +49,7 @@ def require_divisible(workload: Workload, cluster: Cluster, pins: Pins) -> None:
     nearest = " or ".join(str(valid) for valid in nearest_global_batches(workload.global_batch, multiple))
     raise UsageError(
         f"global batch {workload.global_batch} cannot be shared by {cluster.world_size} ranks{pinned}",
-        f"take a global batch of {nearest}, or another number of ranks",
+        f"choose a global batch of {nearest}, or another number of ranks",
     )
 
 
@@ -81,7 +81,9 @@ class Strategy(NamedTuple):
     degrees: Callable[[int], Degrees]
     """Function that returns the degrees of parallelism for a number of ranks."""
     needs_peers: bool = False
-    """Whether one rank has nothing to share, so that the strategy is offered there only when it is pinned."""
+    """Whether the strategy is of no use for one rank; it is then considered for one rank only if the user
+    pins it.
+    """
 
     def candidates(self, workload: Workload, cluster: Cluster, pins: Pins) -> Iterator[Candidate]:
         """Yield each micro-batch that divides the ranks' share, ascending, without and with checkpointing."""

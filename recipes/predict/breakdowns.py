@@ -1,4 +1,4 @@
-"""The records of a prediction: memory and step time by term, and what follows from them.
+"""The records of a prediction: memory and step time by term, and the figures derived from these terms.
 
 Field names are part of the JSON contract of `rigtune plan --format json`.
 """
@@ -21,25 +21,30 @@ class MemoryBreakdown(Record, kw_only=True):
     activations: float
     logits: float
     buffers: float
-    """Unsharded windows, buckets and communication buffers."""
+    """Memory of unsharded windows, buckets and communication buffers."""
     overhead: float
-    """CUDA context, NCCL, allocator."""
+    """Memory of the CUDA context, NCCL and the allocator."""
     allocated: float
-    """Bytes that the framework's allocator has given to tensors at its peak: `total` without overhead."""
+    """Bytes that the framework's allocator has given to tensors at the peak: `total` without overhead."""
     reserved: float
-    """Bytes that the framework's allocator has reserved on the device, with freed blocks that it keeps."""
+    """Bytes that the framework's allocator has reserved on the device, including the freed blocks that it
+    keeps.
+    """
     upper: float
-    """The bound that a plan must stay below: on a GPU with `margin`."""
+    """Upper estimate of the needed device memory.
+
+    A plan is recommended only if this estimate fits. On a GPU the estimate includes `margin`.
+    """
     margin: float = 0.0
-    """Part of `upper` on a GPU: the excess of 1 of 10 published peaks over their prediction
+    """Part of `upper` on a GPU: 1 of 10 published peaks exceeds its prediction by more than this
     (`recipes/predict/parameters.py`).
     """
     needed: float
-    """Bytes that the run cannot do without: the allocator returns the rest when memory is short."""
+    """Bytes without which the run fails. The allocator returns the rest when memory is short."""
     logged: float = 1.0
-    """Part of these figures in the stack's log, if the stack logs another pipeline stage."""
+    """Part of these figures that the stack's log shows, if the stack logs another pipeline stage."""
     logged_figure: str = "allocated"
-    """Figure that the stack's users print: `allocated`, `reserved` or `device`."""
+    """Memory figure that users of the stack usually print: `allocated`, `reserved` or `device`."""
 
 
 UNKNOWN_LOADING = Unknown(Reason.NOT_RECORDED, "neither storage nor data-loader was measured")
@@ -55,15 +60,15 @@ class TimeBreakdown(Record, kw_only=True):
     bubble: float | Unknown = 0.0
     """Idle time of pipeline stages."""
     data: float | Unknown = UNKNOWN_LOADING
-    """Time of waiting for the next batch, beside which all else runs; not in the total if unknown."""
+    """Time of waiting for the next batch, while all other work runs; not in the total if unknown."""
     overhead: float | Unknown = 0.0
-    """Time of a step that does not depend on its size, and of waiting for the slowest rank."""
+    """Time of a step that does not depend on the step's size, and of waiting for the slowest rank."""
     low: float | Unknown
     high: float | Unknown
     products: float = 0.0
     """Part of `compute` in matrix products of the layers."""
     attention: float = 0.0
-    """Part of `compute` in scores and values."""
+    """Part of `compute` in attention scores and weighted values."""
     elementwise: float = 0.0
     """Part of `compute` in norms, residuals, activations and routing."""
     recomputation: float = 0.0
@@ -87,9 +92,9 @@ def scaled_terms(time: TimeBreakdown, factor: float) -> dict[str, float]:
 
 
 def terms_of(time: TimeBreakdown) -> Iterator[tuple[str, float, bool]]:
-    """Yield name, seconds and whether it is a part of `compute`, for all terms above 0.
+    """Yield name, seconds and whether the term is a part of `compute`, for all terms above 0.
 
-    `compute` precedes its parts.
+    `compute` comes before its parts.
     """
     for name in TIME_TERMS:
         for term in (name, *(COMPUTE_TERMS if name == "compute" else ())):
@@ -105,4 +110,4 @@ class Predicted(Record, kw_only=True):
     step_time_s: TimeBreakdown
     tokens_per_s_per_gpu: float | Unknown
     mfu: float | Unknown
-    """Model FLOPs (6 per matmul parameter and token, causal attention) over the datasheet peak."""
+    """Model FLOPs (6 per matmul parameter and token, causal attention) divided by the datasheet peak."""

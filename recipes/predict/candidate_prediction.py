@@ -1,7 +1,8 @@
 """Prediction of one candidate: memory, step time with its interval, throughput, MFU.
 
-If a training step was measured on this machine, the modelled time is scaled by measured over modelled of the
-nearest such step: the model then only has to carry the difference between the two.
+If a training step was measured on this machine, the modelled time is scaled by the ratio of measured to
+modelled time of the nearest measured step. The model then only has to predict the difference between the two
+steps.
 """
 
 from __future__ import annotations
@@ -47,7 +48,10 @@ def predict_memory(
 def predict_time(
     workload: Workload, candidate: Candidate, cluster: Cluster, *, stack: str = REFERENCE
 ) -> TimeBreakdown:
-    """Return one optimizer step with an interval: that of its samples if this step itself was measured."""
+    """Return the time of one optimizer step with an interval.
+
+    If this very step was measured, the interval is that of its samples.
+    """
     return _time_of(_job(workload, candidate, cluster, stack))
 
 
@@ -57,7 +61,7 @@ def _time_of(job: TransformerJob) -> TimeBreakdown:
         return TimeBreakdown(
             total=terms, compute=terms, exposed_communication=terms, optimizer=terms, low=terms, high=terms
         )
-    # Measured steps trained on generated data, so loading comes on top.
+    # Measured steps trained on generated data, so the time for loading is added.
     return with_loading(_scaled(terms, _anchored(job)), job)
 
 
@@ -79,7 +83,7 @@ def predict(
 ) -> Predicted:
     """Return memory, time, throughput and MFU.
 
-    MFU is relative to the datasheet peak. Throughput and MFU are Unknown if a rate is.
+    MFU is relative to the datasheet peak. Throughput and MFU are Unknown if a rate that they need is Unknown.
     """
     job = _job(workload, candidate, cluster, stack)
     memory, time = memory_of(job), _time_of(job)
@@ -101,7 +105,7 @@ Nearness = Literal["same", "similar", "none"]
 
 
 class _Scale(Record, kw_only=True):
-    """Measured over modelled time of the nearest measured step, with the interval around its product."""
+    """Measured over modelled time of the nearest measured step, with the interval around the scaled time."""
 
     factor: float
     low: float
@@ -140,17 +144,17 @@ _Distance = tuple[bool, bool, bool, bool, float, int]
 
 
 def _threads(measured: int, cluster: Cluster) -> int:
-    """Return the threads of a rank; if unknown or irrelevant, the threads of the measurement."""
+    """Return the number of threads of a rank; if unknown or irrelevant, that of the measurement."""
     if cluster.device == "cuda" or not measured:
         return measured or 1
     return cluster.physical_cores_per_rank or measured
 
 
 def _distance(anchor: StepAnchor, job: TransformerJob) -> _Distance:
-    """Return a sort key: like steps first.
+    """Return a sort key that puts the most similar steps first.
 
-    The order of its parts: ranks and threads at work, model, strategy with checkpointing, tokens per
-    micro-batch, accumulation.
+    The parts of the key, in this order, are ranks and busy threads, model, strategy with checkpointing,
+    tokens per micro-batch, accumulation.
     """
     workload, candidate, cluster = job.workload, job.candidate, job.cluster
     tokens = candidate.micro_batch * workload.sequence_length
@@ -221,9 +225,9 @@ def _with_share(cluster: Cluster, share: float) -> Cluster:
 def loading_s(job: TransformerJob) -> float | Unknown:
     """Return the seconds to load one step's sequences; Unknown if neither storage nor loaders were measured.
 
-    The slower of the two counts. Sequences are read at random places of files of tokens, in requests of the
-    size that was measured. Loaders were measured with images, which are larger than sequences, so their rate
-    is a lower bound.
+    The slower of storage and loaders determines the time. Sequences are read at random places in files of
+    tokens, in requests of the size that was measured. Loaders were measured with images, which are larger
+    than sequences, so their rate is a lower bound.
     """
     cluster = job.cluster
     sequences = job.candidate.micro_batch * job.candidate.grad_accum
@@ -239,7 +243,10 @@ def loading_s(job: TransformerJob) -> float | Unknown:
 
 
 def with_loading(time: TimeBreakdown, job: TransformerJob) -> TimeBreakdown:
-    """Return the step with its wait for data; the unchanged step if that, or its time, is unknown."""
+    """Return the step with the time that it waits for data.
+
+    If this time or the step's time is unknown, return the step unchanged.
+    """
     needed = loading_s(job)
     if isinstance(needed, Unknown) or isinstance(time.total, Unknown):
         return time

@@ -1,7 +1,7 @@
 """Memory and time of a training step on images; the time is scaled by measurements of this machine.
 
-As in `predict`, the modelled time is scaled by measured over modelled of the nearest step of the reference
-network.
+As in `predict`, the modelled time is scaled by the ratio of measured to modelled time of the nearest step of
+the reference network.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from recipes.predict.training_job import ImageJob, image_job
 
 
 def predict_images(job: ImageJob) -> TimeBreakdown | Unknown:
-    """Return `vision_time` scaled by what was measured here in the same precision, if anything was."""
+    """Return `vision_time`, scaled by measurements on this machine in the same precision if there are any."""
     time = vision_time(job)
     usable = [
         anchor
@@ -52,7 +52,9 @@ def predict_images(job: ImageJob) -> TimeBreakdown | Unknown:
 
 
 def _distance(anchor: ImageAnchor, job: ImageJob) -> tuple[bool, bool, float]:
-    """Return a sort key: as many ranks first, then the model, then the pixels of a micro-batch."""
+    """Return a sort key that puts the most similar step first: by ranks, then by model, then by pixels of a
+    micro-batch.
+    """
     work = job.workload
     pixels, measured = (
         job.candidate.micro_batch * work.image_size**2,
@@ -91,15 +93,17 @@ def _modelled(anchor: ImageAnchor, cluster: Cluster) -> float | Unknown:
 NETWORKS = {network.id: network for network in (RESNET_50, SMALL)}
 """Networks that benchmark train-cnn trains, by id."""
 _NORM_PASSES = 8.0
-"""Elements moved per output of a batch norm: read twice and written forward; backward, two are read twice and
-one written.
+"""Elements moved per output of a batch norm.
+
+The forward pass reads one tensor twice and writes one; the backward pass reads two tensors twice and writes
+one.
 """
 _ACTIVATION_PASSES = 5.0
-"""Elements moved per output of an activation in place."""
+"""Elements moved per output of an activation that works in place."""
 _ADDITION_PASSES = 6.0
 """Elements moved per output of adding the shortcut.
 
-Two are read and one is written, and likewise for the sum of the gradients of its two uses.
+Two are read and one is written; the sum of the two gradients of the input costs the same.
 """
 _POOL_PASSES = 2.5
 _CONVOLUTION_KERNELS = 5
@@ -111,7 +115,7 @@ _ADDITION_KERNELS = 2
 def reference_vision_model(network: Resnet, image_size: int) -> VisionModel:
     """Return the counts for one image, by operator.
 
-    They are each layer's outputs with how often they are read and written in a step.
+    The counts are the outputs of each layer times how often a step reads and writes them.
     """
     moved = pointwise = saved = 0.0
     kernels = 0
@@ -132,11 +136,11 @@ def reference_vision_model(network: Resnet, image_size: int) -> VisionModel:
             size = before.size if before is not None and layer.kernel > 1 else layer.size
         if not is_stem and not is_shortcut and not is_wide and layer.kernel == 1:
             entered = layer.size
-        # Forward, and in one backward kernel, which makes no gradient of the images.
+        # Forward, and in one backward kernel, which computes no gradient of the images.
         moved += 2.0 * outputs + (2.0 if is_stem else 3.0) * layer.inputs * float(size) ** 2
         pointwise += _NORM_PASSES * outputs
         kernels += _CONVOLUTION_KERNELS
-        # Kept are the outputs of convolutions, for the norms, and what activations leave, for the next
+        # The outputs of convolutions are kept for the norms, and the outputs of activations for the next
         # convolution.
         saved += outputs
         if not is_shortcut:
@@ -170,7 +174,10 @@ def reference_vision_model(network: Resnet, image_size: int) -> VisionModel:
 
 
 def vision_memory(job: ImageJob) -> MemoryBreakdown:
-    """Return the peak memory of a rank, bytes: at the start of the backward pass, with all that was saved."""
+    """Return the peak memory of a rank in bytes.
+
+    The peak is at the start of the backward pass, when all activations are saved.
+    """
     candidate, cluster, model, element_bytes = job.candidate, job.cluster, job.model, job.element_bytes
     half = element_bytes == 2
     stage = candidate.sharding_stage
@@ -185,9 +192,9 @@ def vision_memory(job: ImageJob) -> MemoryBreakdown:
     gradients = 4.0 * model.parameters / (shards if stage in ("zero2", "zero3") else 1)
     optimizer = STATE_BYTES[job.workload.optimizer] * model.parameters / (1 if stage == "none" else shards)
     activations = candidate.micro_batch * model.saved_elements * element_bytes
-    # What is read and written by the largest layers, and cuDNN's workspace.
+    # Inputs and outputs of the largest layers, and cuDNN's workspace.
     workspace, buckets = parameter("vision.workspace_bytes"), 4.0 * model.parameters
-    if cluster.device == "cpu":  # the reference workload, whose gradients are views of the buckets
+    if cluster.device == "cpu":  # in the reference workload gradients are views of the buckets
         workspace, buckets = (
             parameter("vision.live_share") * activations,
             min(constant("ddp_bucket_bytes"), buckets),
@@ -200,7 +207,8 @@ def vision_memory(job: ImageJob) -> MemoryBreakdown:
     overhead = parameter("vision.context_bytes") if cluster.device == "cuda" else 0.0
     high = memory_interval("allocated").high if cluster.device == "cuda" else 1.0
     reserved = allocated + (kept if cluster.device == "cuda" else 0.0)
-    if cluster.memory_bytes_per_rank is not None:  # blocks that are kept are given back when memory is short
+    # The allocator returns the blocks that it keeps when memory is short.
+    if cluster.memory_bytes_per_rank is not None:
         reserved = max(allocated, min(reserved, cluster.memory_bytes_per_rank.value - overhead))
     return MemoryBreakdown(
         total=reserved + overhead,

@@ -1,7 +1,7 @@
 """Activations that an implementation of the transformer keeps for the backward pass, bytes per token.
 
-They depend on the code, not on the mathematics: for the same model one framework keeps up to 1.8 times
-as much as another, so every coefficient names its owner.
+They depend on the code, not on the mathematics: for the same model one framework keeps up to 1.8 times as
+much as another, so every coefficient names the operation that it belongs to.
 """
 
 from __future__ import annotations
@@ -18,55 +18,64 @@ from recipes.job.workload import AdapterTargets, TransformerModel
 from recipes.predict.shares import is_adapted
 
 Compute = Literal["fp32", "autocast", "cast", "raised", "fp8"]
-"""How the forward pass computes: in fp32; in 16 bits by autocast over fp32 parameters (residual stream in
-fp32); in 16 bits throughout, with 16-bit parameters or parameters cast as they are gathered; the same if all
-but quantised weights was raised to fp32, and with it the residual stream and the outputs of products (peft,
-prepare_model_for_kbit_training; products of bitsandbytes have the type of their input); or with products in 8
-bits and the rest in 16.
+"""Number formats of the forward pass.
+
+In order: fp32; autocast to 16 bits over fp32 parameters, with an fp32 residual stream; 16 bits throughout,
+with 16-bit parameters or parameters that are cast when they are gathered; 16 bits with everything except
+quantised weights raised to fp32, so that the residual stream and the outputs of matrix products are fp32 too
+(peft, prepare_model_for_kbit_training; products of bitsandbytes have the type of their input); matrix
+products in 8 bits and the rest in 16 bits.
 """
 
 
 class SavedBytes(StrictRecord, kw_only=True):
-    """Bytes per token and element that a layer keeps for its backward pass, by what they are kept for."""
+    """Bytes per token and element that a layer keeps for its backward pass, by purpose."""
 
     rmsnorm: float
-    """Per norm and unit of `hidden`: what RMSNorm keeps beside its output."""
+    """Per norm and unit of `hidden`: what RMSNorm keeps in addition to its output."""
     frozen_rmsnorm: float = 0.0
-    """The same if its weight is not trained; 0 under autocast, which runs that train adapters do not use."""
+    """The same for a norm whose weight is not trained; 0 under autocast, because runs that train adapters do
+    not use it.
+    """
     layernorm: float
     frozen_layernorm: float = 0.0
     input: float
-    """Input of a linear layer with a trained weight: an output of a norm, the product before the second MLP
-    matrix.
+    """Input of a linear layer with a trained weight, such as the output of a norm or the input of the second
+    MLP matrix.
     """
     gathers_inputs: bool = False
-    """Whether every tensor-parallel rank keeps the whole input with sequence parallelism, not its part to
-    gather again.
+    """Whether, with sequence parallelism, every tensor-parallel rank keeps the whole input instead of its own
+    part, which must be gathered again.
     """
     adapter_input: float = 0.0
     """Input of an adapter: a copy after dropout, and dropout's mask; 0 under autocast."""
     query: float
-    """Per query head and element of it."""
+    """Per element of each query head."""
     key_value: float
-    """Per key head and element, and per value head and element."""
+    """Per element of each key head, and per element of each value head."""
     repeats_keys: bool = True
-    """Keys and values are kept for every query head, though several share them."""
+    """Whether keys and values are kept once for every query head, although several query heads share them."""
     attention_output: float
-    """Per query head and element of a value head; it is the input of the output projection too."""
+    """Per query head and per element of a value head: attention's output.
+
+    This tensor is also the input of the output projection.
+    """
     rotary: float = 0.0
-    """Per query head and element: what rotary positions keep beside."""
+    """Per element of each query head: what rotary positions keep in addition."""
     gated: float
-    """Per unit of the MLP's width: gate and up before their product."""
+    """Per unit of the MLP's width: the outputs of gate and up before they are multiplied."""
     plain: float
-    """Per unit of the MLP's width with two matrices: what is before the activation function."""
+    """Per unit of the MLP's width, in an MLP with two matrices: the input of the activation function."""
     scores: float = 5.0
     """Per query head, token and key without fused attention: scores and their softmax."""
     dropped_scores: float = 0.0
-    """The same if the model has dropout of scores: the dropped copy and a mask of a byte too; 0: as many."""
+    """The same for a model with dropout of scores, which also keeps the dropped copy and a mask of a byte; 0:
+    the same as without dropout.
+    """
     mask: float = 0.0
-    """Per unit of `hidden` and dropout of the residual stream."""
+    """Per unit of `hidden`, for each dropout on the residual stream."""
     head: float = 4.0
-    """Per head with fused attention: the log-sum-exp in fp32."""
+    """Per query head with fused attention: the log-sum-exp in fp32."""
     expert_output: float = 2.0
     """Per routed copy of a token and unit of `hidden`: an expert's output before it is weighted."""
     state_space: float = 12.0
@@ -76,9 +85,11 @@ class SavedBytes(StrictRecord, kw_only=True):
     logits: float
     """Per vocabulary entry at the peak of the loss's backward pass."""
     raised_logits: float = 0.0
-    """The same in 16 bits throughout if the model's code raises logits to fp32; 0: as many."""
+    """The same for 16 bits throughout if the model's code raises logits to fp32; 0: the same as without
+    raising.
+    """
     split_logits: float = 0.0
-    """The same if tensor-parallel ranks share the vocabulary; 0: as many."""
+    """The same if the vocabulary is divided over tensor-parallel ranks; 0: the same as undivided."""
 
 
 class Implementation(StrictRecord, kw_only=True):
@@ -88,20 +99,22 @@ class Implementation(StrictRecord, kw_only=True):
     title: str
     saved: dict[Compute, SavedBytes]
     weight_cache_bytes: dict[Compute, float]
-    """Per matmul parameter: low-precision copies of weights that live until the backward pass used them."""
+    """Per matmul parameter: low-precision copies of weights, kept until the backward pass has used them."""
     transposes_on: tuple[str, ...] = ()
     """Architectures whose 8-bit products take operands in one layout only.
 
-    A transposed copy of each 8-bit weight is then kept beside it, a byte each. Formats that scale blocks
-    along a row or a column keep both on every architecture.
+    A transposed copy of each 8-bit weight is then kept too, one byte per weight. Formats that scale blocks
+    along a row or a column keep both copies on every architecture.
     """
     source: str
     date: str
 
     def kept(self, compute: Compute) -> SavedBytes:
-        """Return the coefficients of this way to compute, or else those of 16 bits throughout."""
+        """Return the coefficients for these number formats, or those for 16 bits throughout if there are
+        none.
+        """
         if compute == "raised":
-            # attention and the loss's logits are 16-bit under autocast all the same
+            # under autocast attention and the loss's logits are still 16-bit
             wide, narrow = self.saved["fp32"], self.kept("cast")
             kept = (
                 "query",
@@ -127,7 +140,7 @@ class Kept(NamedTuple):
 
     fixed: float
     half: float
-    """Bytes with every second product's output kept and the rest recomputed."""
+    """Bytes per token if the output of every second product is kept and the rest is recomputed."""
     per_key: float
     """Bytes per token and key if scores are written to memory."""
 
@@ -149,9 +162,9 @@ def kept_by(
     """Return the bytes per token that one block keeps for its backward pass.
 
     `tensor` ranks share a layer's matrices, and with sequence parallelism (`split_norms`) its norms too.
-    `adapted` is None if the weights are trained, else the layers with adapters: a frozen linear layer needs
-    no input for its backward pass, but the adapter beside it does, and the kernels of `quantised` weights
-    keep it all the same.
+    `adapted` is None if the weights are trained, else the layers with adapters: a frozen linear layer does
+    not need its input for the backward pass. Its adapter needs the input, and the kernels of `quantised`
+    weights keep the input anyway.
     """
     norm_share = tensor if split_norms else 1
     trained_norm, frozen_norm = (
@@ -159,12 +172,12 @@ def kept_by(
     )
     norm = frozen_norm if adapted else trained_norm
     total = block.norms * block.hidden * (norm + (saved.mask if dropout else 0.0)) / norm_share
-    # Outputs of adapters for queries and values are spread over keys too: published peaks grow as if all of
-    # attention had them.
+    # Outputs of adapters for queries and values are counted for keys too: published peaks grow as if all
+    # attention projections had adapters.
     keeping = "attention" if adapted == "query-value" else adapted
     outputs = 0.0
     whole_input = 1 if saved.gathers_inputs else norm_share
-    kept_inputs = set()  # an input of several products is kept once
+    kept_inputs = set()  # if several products have the same input, it is kept once
     for product in block.products:
         share = tensor if product.split == "rows" else whole_input
         if product.experts <= 1:  # outputs of grouped products are not kept

@@ -1,12 +1,12 @@
-"""Parameters of the prediction models, obtained from published measurements, and intervals of predictions.
+"""Parameters of the prediction models, fitted to published measurements, and intervals around predictions.
 
-Each parameter is a row. Its id is `group.name`, or `group.name.key` if there is one value per chip,
-precision, kind of kernels, implementation, optimizer, device or fabric. The row without a key serves keys
-that have no row of their own; it is missing if every key has one. The source of a fitted value is that of its
-prior.
+Each parameter is a row. Its id is `group.name`, or `group.name.key` if there is a value for each chip,
+precision, kind of kernels, implementation, optimizer, device or fabric. The row without a key is for keys
+that have no row of their own; this row is missing if every key has a row. The source of a fitted value is the
+source of its prior.
 
 The scripts `tests/calibration/fit_*.py` rewrite the values and nothing else. The file
-`tests/calibration/priors.toml` lists the figures that they fit, with what was believed before.
+`tests/calibration/priors.toml` lists the figures that these scripts fit, each with its prior.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from recipes.constants import Constant
 from recipes.job.workload import TransformerModel, VisionModel
 
 FILES = ("cpu", "time", "memory", "vision", "collectives", "products", "intervals")
-"""Files of `recipes/data/parameters/`."""
+"""Names of the files in `recipes/data/parameters/`."""
 
 
 @functools.lru_cache(maxsize=1)
@@ -64,7 +64,7 @@ def kind_of(model: TransformerModel | VisionModel) -> Kind:
 
 
 class Interval(NamedTuple):
-    """Factors on a prediction."""
+    """Factors by which a prediction is multiplied to get its interval."""
 
     low: float
     high: float
@@ -80,6 +80,6 @@ def time_interval(kind: Kind, rates: Rates) -> Interval:
 def memory_interval(figure: str) -> Interval:
     """Return the interval around a figure of peak memory: `allocated`, `reserved` or `device`.
 
-    The interval holds for the software that `recipes/data/stacks.toml` lists.
+    The interval is valid for the software that `recipes/data/stacks.toml` lists.
     """
     return Interval(*(parameter(f"interval.peak_memory_{end}", figure) for end in ("low", "high")))

@@ -1,4 +1,4 @@
-"""Parameters of one rank: its share of a block and of the model, and the adapters beside them."""
+"""Parameters of one rank: its share of a block and of the model, and the adapters."""
 
 from __future__ import annotations
 
@@ -11,19 +11,21 @@ from recipes.job.workload import AdapterTargets
 from recipes.predict.training_job import TransformerJob
 
 QUANTISED_PARTS = ("attention", "cross-attention", "mlp", "experts", "shared", "state-space")
-"""Parts whose weights a quantised base keeps in few bits; tables, norms and routers stay in 16."""
+"""Parts whose weights are quantised in a quantised base; tables, norms and routers stay in 16 bits."""
 
 
 class BlockShare(NamedTuple):
     """Parameters of one block on one rank, before data-parallel sharding."""
 
     linear: float
-    """Matrices that are not routed experts."""
+    """Parameters in matrices that are not routed experts."""
     other: float
-    """Norms, biases, routers."""
+    """Parameters in norms, biases and routers."""
     expert: float
     expert_tensor: int = 1
-    """Tensor-parallel ranks that share one expert; with 1 each of them has other experts, or other tokens."""
+    """Tensor-parallel ranks that share one expert; 1: each of these ranks has different experts or different
+    tokens.
+    """
 
     @property
     def total(self) -> float:
@@ -31,7 +33,7 @@ class BlockShare(NamedTuple):
 
 
 _WHOLE_EXPERT = 2.5e8
-"""Most parameters of an expert that one rank keeps whole.
+"""Maximum number of parameters of an expert that one rank keeps whole.
 
 Larger experts are divided by tensor parallelism, which is Megatron-LM's default
 (--expert-tensor-parallel-size). The limit is between the experts of Mixtral 8x7B and 8x22B.
@@ -40,7 +42,7 @@ Larger experts are divided by tensor parallelism, which is Megatron-LM's default
 
 @functools.lru_cache(maxsize=4096)
 def block_share(block: Block, tensor: int, experts: int) -> BlockShare:
-    """Return the block with the shares of tensor and expert parallelism taken out."""
+    """Return the part of the block that one rank has under tensor and expert parallelism."""
     linear = other = expert = 0.0
     count = max(product.experts for product in block.products) if block.products else 1
     for product in block.products:
@@ -56,9 +58,9 @@ def block_share(block: Block, tensor: int, experts: int) -> BlockShare:
 
 
 def is_adapted(product: Product, targets: AdapterTargets | None) -> bool:
-    """Return whether LoRA's matrices are beside this layer; routers and routed experts have none.
+    """Return whether this layer has LoRA's matrices; routers and routed experts have none.
 
-    Queries, keys and values are one product, so `query-value` adapts all three.
+    Queries, keys and values are one matrix product, so `query-value` adapts all three.
     """
     if targets is None or product.part == "router" or product.experts > 1:
         return False
@@ -69,9 +71,9 @@ def is_adapted(product: Product, targets: AdapterTargets | None) -> bool:
 
 @functools.lru_cache(maxsize=4096)
 def adapter_parameters(block: Block, rank: int, targets: AdapterTargets) -> int:
-    """Return the parameters of LoRA's two thin matrices beside each adapted linear layer of a block.
+    """Return the number of parameters in LoRA's two thin matrices for each adapted linear layer of a block.
 
-    They are rank x (inputs + outputs) (arXiv 2106.09685).
+    Each layer has rank x (inputs + outputs) (arXiv 2106.09685).
     """
     return sum(
         rank * (product.inputs + product.outputs)
@@ -86,17 +88,17 @@ class Held(NamedTuple):
     dense: float
     """Parameters whose gradients are reduced over all data-parallel ranks."""
     expert: float
-    """Parameters that are reduced over the ranks with the same experts."""
+    """Parameters whose gradients are reduced over the ranks with the same experts."""
     expert_tensor: int
     """Tensor-parallel ranks that share one expert."""
     root: float
-    """Parameters outside the layers on a first or a last stage: an embedding or a head."""
+    """Parameters outside the layers on the first or the last stage: an embedding or a head."""
     trained_share: float
-    """Part of all that is trained: everything, or LoRA's adapters."""
+    """Trained part of all parameters: 1, or the part of LoRA's adapters."""
 
 
 def held_by(job: TransformerJob, blocks: tuple[Block, ...]) -> Held:
-    """Return the share of one rank in the model: in these blocks, and in embedding and head."""
+    """Return one rank's share of the model: of these blocks, and of embedding and head."""
     workload, degrees = job.workload, job.candidate.degrees
     dense = root = root_parameter_count(workload.model) / degrees.tp
     expert, adapters, cut = 0.0, 0.0, 1

@@ -1,6 +1,6 @@
-"""One training job with all that its models need: workload, layout, cluster and software.
+"""One training job with everything that the models need: workload, layout, cluster and software.
 
-`job_of` computes what follows from all four together once, so that every model uses the same values.
+`job_of` computes the values that depend on all four only once, so that every model uses the same values.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ HALF = ("bf16", "fp16", "fp8", "mxfp8", "nvfp4")
 
 
 def computed_in(precision: Precision, cluster: Cluster) -> str:
-    """Return the precision that the GPU really multiplies in.
+    """Return the precision in which the GPU really multiplies.
 
     Convolutions are never trained in 8 bits or fewer. A GPU that lacks a type uses another: fp16 for bf16,
     fp32 for tf32.
@@ -41,7 +41,7 @@ def computed_in(precision: Precision, cluster: Cluster) -> str:
 
 
 def convolved_in(precision: Precision, cluster: Cluster, stack: Stack) -> str:
-    """Return the precision of convolutions alone.
+    """Return the precision of convolutions.
 
     Convolutions of fp32 tensors run on tensor cores as TF32, unless the stack forbids it.
     """
@@ -57,21 +57,25 @@ class TransformerJob(NamedTuple):
     cluster: Cluster
     stack: Stack
     adapted: AdapterTargets | None
-    """Linear layers beside which adapters are trained; None if all weights are trained."""
+    """Linear layers for which adapters are trained; None if all weights are trained."""
     wide_bytes: float
-    """Bytes of an element without a narrower type: 4 in fp32 and TF32, else 2."""
+    """Bytes of an element that is not stored in 8 bits or fewer: 4 in fp32 and TF32, else 2."""
     sequence: float
-    """Tokens that each sequence of a micro-batch costs."""
+    """Number of tokens that are computed for each sequence of a micro-batch."""
     tokens: float
-    """Tokens of a micro-batch that one rank computes; tensor-parallel ranks compute the same tokens."""
+    """Number of tokens of a micro-batch that one rank computes; tensor-parallel ranks compute the same
+    tokens.
+    """
     attended: float
-    """Tokens over which attention reaches: a sequence, or a sample if several are packed into one."""
+    """Number of tokens over which attention reaches: a sequence, or a sample if several samples are packed
+    into one sequence.
+    """
     target_share: float
-    """Tokens of the target over tokens of the source in an encoder-decoder; 1 for other models."""
+    """Tokens of the target divided by tokens of the source in an encoder-decoder; 1 for other models."""
 
     @property
     def trains_weights(self) -> bool:
-        """Whether the weights themselves are trained, not adapters beside them."""
+        """Whether the weights themselves are trained, instead of adapters."""
         return self.adapted is None
 
     @property
@@ -95,7 +99,9 @@ class TransformerJob(NamedTuple):
         return self.stack.memory.sequence_parallel if asked is None else asked
 
     def tokens_of(self, block: Block) -> float:
-        """Return the tokens of one block: the decoder of an encoder-decoder gets the shorter target."""
+        """Return the number of tokens of one block: the decoder of an encoder-decoder gets the shorter
+        target.
+        """
         return self.tokens * self.target_share if block.decoder else self.tokens
 
 
@@ -107,9 +113,9 @@ class ImageJob(NamedTuple):
     cluster: Cluster
     stack: Stack
     model: VisionModel
-    """The model at the size of the images."""
+    """The model for the size of the images."""
     computed: str
-    """Precision that the device really multiplies in."""
+    """Precision in which the device really multiplies."""
 
     @property
     def element_bytes(self) -> int:
@@ -123,7 +129,7 @@ Job: TypeAlias = TransformerJob | ImageJob
 def transformer_job(
     workload: Workload, candidate: Candidate, cluster: Cluster, stack: Stack
 ) -> TransformerJob:
-    """Return the job with the values that its parts decide together."""
+    """Return the job with the values that depend on several of its parts."""
     kind, sequence = workload.model.kind, stack.sample_tokens(workload, candidate.micro_batch)
     packs = workload.fine_tuning and stack.packs_samples and kind == "decoder"
     target_share = 1.0
@@ -145,13 +151,13 @@ def transformer_job(
 
 
 def image_job(workload: VisionWorkload, candidate: Candidate, cluster: Cluster, stack: Stack) -> ImageJob:
-    """Return the job with the model at its size and the precision that the device has."""
+    """Return the job with the model at the image size and a precision that the device supports."""
     model = at_size(workload.model, workload.image_size)
     return ImageJob(workload, candidate, cluster, stack, model, computed_in(workload.precision, cluster))
 
 
 def job_of(workload: Workload | VisionWorkload, candidate: Candidate, cluster: Cluster, stack: Stack) -> Job:
-    """Return the job of either kind."""
+    """Return the job, of a transformer or an image model."""
     if isinstance(workload, VisionWorkload):
         return image_job(workload, candidate, cluster, stack)
     return transformer_job(workload, candidate, cluster, stack)

@@ -141,11 +141,11 @@ def test_failures_of_the_call_by_profile(
     assert done.stdout.startswith("RIGTUNE UNKNOWN - ") if profile == "nagios" else done.stdout == ""
 
 
-@pytest.mark.parametrize(("profile", "code"), [("gate", 2), ("nagios", 3), ("npd", 2), ("slurm", 2)])
+@pytest.mark.parametrize(("profile", "code"), [("gate", 70), ("nagios", 3), ("npd", 2), ("slurm", 70)])
 def test_a_bug_never_reads_as_a_bad_machine(profile: str, code: int, tmp_path: Path) -> None:
     program = (
         "import sys, assistant.cli.check_command as check; check.select = None;"
-        "from assistant.cli import command_line; sys.exit(command_line(sys.argv[1:]))"
+        "from assistant._entry import main; main()"
     )
     argv = [sys.executable, "-c", program, "check", "--machine", "dgx-h100", "--exit-profile", profile]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)

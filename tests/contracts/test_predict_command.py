@@ -228,7 +228,7 @@ def test_a_model_is_read_from_the_file_that_is_named_or_from_its_folder(tmp_path
     read, folder, preset = (answers(one.stdout)[0] for one in told)
     assert read["step_time_s"] == folder["step_time_s"] == preset["step_time_s"]
     assert read["memory_total_gib"] == preset["memory_total_gib"]
-    assert "mine/config.json is read: 8.03 billion parameters" in read["assumed"]
+    assert "mine/config.json was read from your file: 8.03 billion parameters" in read["assumed"]
 
 
 def test_a_table_reads_a_model_only_where_the_user_says_so(tmp_path: Path) -> None:
@@ -330,9 +330,9 @@ def test_columns_that_nothing_reads_are_told_once(tmp_path: Path) -> None:
     measured = {"mfu": "0.4", "notes": "x", "source_id": "s", "raw_strategy": "ddp"}
     rows = table(case("a", **cells, **measured), case("b", **cells, **measured))
     done = rigtune("-", cwd=tmp_path, stdin=rows)
-    told = [line for line in done.stderr.splitlines() if "not read" in line]
+    told = [line for line in done.stderr.splitlines() if "are unknown" in line]
     assert done.returncode == ExitCode.OK
     names = "microbatch (did you mean micro_batch?), zero (did you mean zero_stage?), owner"
-    assert told == [f"rigtune: not read, as no column is called so: {names}"]
-    assert "not read" not in rigtune("-", "-q", cwd=tmp_path, stdin=rows).stderr
-    assert "not read" not in rigtune("-", cwd=tmp_path, stdin=table(case("a", **measured))).stderr
+    assert told == [f"rigtune: ignored, because these columns are unknown: {names}"]
+    assert "are unknown" not in rigtune("-", "-q", cwd=tmp_path, stdin=rows).stderr
+    assert "are unknown" not in rigtune("-", cwd=tmp_path, stdin=table(case("a", **measured))).stderr

@@ -16,7 +16,8 @@ NAMES = ("good", "bad", "unknown")
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("output_format", FORMATS)
-def test_format(output_format: Format, name: str) -> None:
+def test_format(output_format: Format, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("assistant.formats.build.commit", lambda: "0123456789ab")
     file = FOLDER / f"{name}.{output_format}"
     text = formatted(VERDICTS[name], output_format)
     if os.environ.get("RIGTUNE_UPDATE_GOLDEN"):

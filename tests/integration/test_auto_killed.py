@@ -70,3 +70,23 @@ def test_killed_after_some_words(lines_before: int, tmp_path: Path) -> None:
     assert {"facts.json", "findings.json", "plan.json", "recipe.toml", "launch"} <= {
         path.name for path in directory.iterdir()
     }
+
+
+def test_an_interrupted_measurement_is_kept(tmp_path: Path, torch_python: str) -> None:
+    """One Ctrl-C ends the benchmarks in order; a plan can use the figures that were taken before."""
+    rigtune = (sys.executable, "-m", "assistant")
+    process = subprocess.Popen(
+        [*rigtune, "auto", "--python", torch_python, "--out", str(tmp_path / "run")],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    assert any(line.startswith("  gemm  ") for line in process.stderr)
+    process.send_signal(signal.SIGINT)
+    _, words = process.communicate(timeout=60)
+    saved = tmp_path / "run" / "measurements.json"
+    assert (process.returncode, str(saved) in words) == (130, True), words
+    assert "gemm" in {row["bench_id"] for row in json.loads(saved.read_text())["measurements"]}

@@ -351,6 +351,13 @@ USE_CASES = (
     Case("gpu-memory-leftover", "owned", running(SPINNER, used=30 * GIB), (f"PASS {ALL}",)),
     Case("gpu-memory-leftover", "unread", with_gpus(ONE, memory_used_bytes=TIMEOUT), ("UNKNOWN GPU0",)),
     Case("gpu-idle", "idle", NODE, (f"PASS {ALL}",)),
+    Case(
+        "gpu-idle",
+        "busy for half of the time",
+        with_gpus(NODE, 3, utilization_percent=50),
+        ("WARN GPU3", OTHERS),
+    ),
+    Case("gpu-idle", "busy for less", with_gpus(NODE, utilization_percent=49), (f"PASS {ALL}",)),
     Case("gpu-idle", "load without work", with_gpus(NODE, 3, utilization_percent=100), ("WARN GPU3", OTHERS)),
     Case(
         "gpu-idle",

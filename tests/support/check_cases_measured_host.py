@@ -5,7 +5,7 @@ from __future__ import annotations
 from probes.facts.measurements import Measurement
 from tests.support.check_case import BOX
 from tests.support.check_cases_measured import CAPPED, DEAD_LINKS, EIGHT, ONE_SLOW, UNKNOWN_GPUS, case
-from tests.support.measured import earlier, failed, gemm, measured
+from tests.support.measured import earlier, failed, gemm, measured, scattered
 
 ONE_LATE = (1.0e-3, 1.01e-3, 0.99e-3, 1.9e-3)
 
@@ -119,6 +119,20 @@ HOST_CASES = (
         "a tenth slower",
         ("WARN GPU0",),
         gemm(640.0),
+        baselines=earlier("previous", gemm(720.0)),
+    ),
+    case(
+        "measured-baseline",
+        "two GPUs a tenth slower",
+        ("WARN GPU0-1",),
+        gemm(640.0, 650.0),
+        baselines=earlier("previous", gemm(720.0, 720.0)),
+    ),
+    case(
+        "measured-baseline",
+        "half as fast, and scatters too much to judge",
+        ("UNKNOWN GPU0",),
+        [scattered(entry) for entry in gemm(350.0)],
         baselines=earlier("previous", gemm(720.0)),
     ),
     case(

@@ -229,6 +229,22 @@ FABRIC_PORT_CASES = (
         with_nics(NODE, "mlx5_2", firmware_version="28.37.1014"),
         ("WARN mlx5_2", "PASS mlx5_0-1, mlx5_3-8"),
     ),
+    Case(
+        "nic-firmware",
+        "two cards, so that neither is the usual one",
+        with_nics(h100_node(nics=NODE.nics[:2]), "mlx5_1", firmware_version="28.37.1014"),  # type: ignore[index]
+        ("PASS mlx5_0-1",),
+    ),
+    Case(
+        "nic-firmware",
+        "two of each",
+        with_nics(
+            with_nics(h100_node(nics=NODE.nics[:4]), "mlx5_2", firmware_version="28.37.1014"),  # type: ignore[index]
+            "mlx5_3",
+            firmware_version="28.37.1014",
+        ),
+        ("WARN mlx5_2", "WARN mlx5_3", "PASS mlx5_0-1"),
+    ),
     Case("nic-firmware", "unread", with_nics(NODE, firmware_version=TIMEOUT), (f"UNKNOWN {ALL_PORTS}",)),
     Case("nic-naming", "as in machines of its kind", DGX_A100, ("PASS mlx5_0-3, mlx5_6-9",)),
     Case("nic-naming", "a machine that nobody knows", NODE, ("SKIP host",)),

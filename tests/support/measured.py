@@ -51,6 +51,11 @@ def measured(
     )
 
 
+def scattered(entry: Measurement, factors: tuple[float, ...] = (0.3, 0.5, 1.0, 1.0, 1.6, 1.7)) -> Measurement:
+    """Return the measurement with samples that scatter around its median: here by ±66 %."""
+    return msgspec.structs.replace(entry, samples=tuple(entry.median * factor for factor in factors))
+
+
 def run_of(
     *measurements: Measurement | Iterable[Measurement], failures: tuple[BenchFailure, ...] = ()
 ) -> MeasurementSet:

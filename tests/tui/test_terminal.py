@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pty
+import re
 import select
 import signal
+import struct
 import subprocess
 import sys
+import termios
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+import pytest
 
 from assistant.tui.background import has_hung_up
 
@@ -49,3 +57,56 @@ def test_the_ui_ends_when_its_terminal_goes_without_a_signal() -> None:
     finally:
         process.kill()
         process.wait()
+
+
+@contextmanager
+def terminal_ui(**environment: str) -> Iterator[tuple[int, Callable[[bytes], bytes]]]:
+    """Start the UI for a catalogue machine; yield its terminal, and a function that reads until `wanted`."""
+    outer, inner = pty.openpty()
+    fcntl.ioctl(inner, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 100, 0, 0))
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("LC_", "LANG"))}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "assistant", "tui", "--machine", "dgx-h100"],
+        cwd=ROOT,
+        stdin=inner,
+        stdout=inner,
+        stderr=inner,
+        start_new_session=True,
+        env={**kept, "TERM": "xterm-256color", **environment},
+    )
+    os.close(inner)
+
+    def read_until(wanted: bytes) -> bytes:
+        drawn = b""
+        while wanted not in re.sub(rb"\x1b\[[0-9;?]*[a-zA-Z]", b"", drawn):
+            assert select.select([outer], [], [], 30)[0], f"the UI did not draw {wanted!r}"
+            drawn += os.read(outer, 1 << 16)
+        return drawn
+
+    try:
+        yield outer, read_until
+    finally:
+        process.kill()
+        process.wait()
+        os.close(outer)
+
+
+def test_keys_typed_in_one_burst_reach_their_fields() -> None:
+    with terminal_ui(LC_ALL="C.UTF-8") as (terminal, read_until):
+        read_until(b"dgx-h100")
+        os.write(terminal, b"5")
+        read_until(b"global batch 512")
+        os.write(terminal, b"wllama-3-8b\t64\t4096\t2\r")
+        drawn = read_until(b"on 2 nodes")
+        assert b"sequence 4096" in drawn
+        assert b"global batch 64" in drawn
+
+
+@pytest.mark.parametrize(
+    ("locale", "is_ascii"),
+    [({"LC_ALL": "C"}, True), ({"LANG": "C"}, True), ({"LANG": "en_US.ISO-8859-1"}, True), ({}, False),
+     ({"LC_ALL": "C.UTF-8"}, False), ({"LANG": "de_DE.utf8"}, False)],
+)  # fmt: skip
+def test_without_utf_8_only_ascii_is_drawn(locale: dict[str, str], is_ascii: bool) -> None:
+    with terminal_ui(**locale) as (_, read_until):
+        assert read_until(b"Palette").isascii() is is_ascii

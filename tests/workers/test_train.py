@@ -224,6 +224,6 @@ def test_a_signal_lets_the_step_finish(torch_python, environment, tmp_path, numb
         running.send_signal(number)
         remaining, _ = running.communicate(timeout=DEADLINE_S)
     assert running.returncode == 0
-    assert "as a signal asked" in remaining
+    assert "because of a signal" in remaining
     done = json.loads((tmp_path / "report.jsonl").read_text().splitlines()[-1])
     assert (done["event"], done["interrupted"]) == ("done", True)

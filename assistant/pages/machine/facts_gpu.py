@@ -49,7 +49,7 @@ def sections(facts: MachineFacts, *, verbose: bool) -> list[Subject]:
 
 
 def connections(facts: MachineFacts, *, verbose: bool) -> list[Subject]:
-    """Return how the GPUs reach each other; nothing without GPUs."""
+    """Return how the GPUs are connected; nothing without GPUs."""
     gpus = value_or(facts.gpus, ())
     groups = grouped(
         (joined([("NVLinks", _nvlinks(gpu))], tone=_link_tone(gpu)), subject_name(gpu)) for gpu in gpus
@@ -66,7 +66,7 @@ def _link_tone(gpu: Gpu) -> Tone:
 
 
 def _unseen(facts: MachineFacts, why: Unknown) -> Subject:
-    """Return the GPUs that only the PCI bus shows; without any, the GPUs are unknown."""
+    """Return the GPUs that only the PCI bus shows; if it shows none, state that the GPUs are unknown."""
     if known(facts.pci_gpus) and facts.pci_gpus:
         words = (
             f"{plural(len(facts.pci_gpus), 'NVIDIA GPU')} on the PCI bus: "
@@ -77,7 +77,7 @@ def _unseen(facts: MachineFacts, why: Unknown) -> Subject:
 
 
 def _others(facts: MachineFacts) -> Line:
-    """Return the accelerators of other makers, which rigtune recognises only."""
+    """Return the accelerators of other vendors, which rigtune only recognises."""
     counted = accelerator_words(facts)
     return Line(f"{counted} (recognised, and not read)" if counted else "", tone="caution")
 
@@ -141,7 +141,7 @@ def _model(gpu: Gpu) -> Line:
 def _pcie(link: PcieLink) -> str | Unknown:
     """Return the widest and fastest link that the GPU supports.
 
-    An idle GPU lowers its link speed, but not its width.
+    An idle GPU lowers its link speed, but not the link width.
     """
     if isinstance(link.width, Unknown) and isinstance(link.generation_max, Unknown):
         return link.width
@@ -211,7 +211,7 @@ def _after(lead: str, words: str | Unknown) -> str | Unknown:
 
 
 def _of(words: str | Unknown, most: str | Unknown) -> str | Unknown:
-    """Return `66-72 of 700 W`, with the unit once."""
+    """Return readings such as `66-72 of 700 W`, with the unit once."""
     if isinstance(words, Unknown) or isinstance(most, Unknown) or not words or not most:
         return words
     return f"{words.rpartition(' ')[0]} of {most}"
@@ -279,7 +279,8 @@ def _membership(gpu: Gpu) -> Line:
     fabric = gpu.fabric
     if gpu.fabric_state == "not supported" or isinstance(gpu.fabric_state, Unknown):
         return Line("")
-    # The driver names a cluster if the fabric reaches beyond one machine; else its UUID is zero.
+    # The driver names a cluster if the fabric reaches beyond one machine; otherwise the cluster's UUID is
+    # zero.
     cluster = (
         fabric.cluster_uuid
         if isinstance(fabric.cluster_uuid, str) and fabric.cluster_uuid.strip("0-")

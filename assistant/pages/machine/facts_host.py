@@ -48,7 +48,7 @@ def identity(facts: MachineFacts, *, verbose: bool) -> list[Subject]:
 
 
 def _expected(facts: MachineFacts) -> list[Line]:
-    """Return the devices and the cluster that a description of this machine promises."""
+    """Return the devices and the cluster that a given description of this machine lists."""
     lines = []
     profile, cluster = facts.profile, facts.cluster
     if known(profile.devices) or known(profile.ports):
@@ -216,7 +216,7 @@ def _limit(value: Limit, form: str) -> str | Unknown:
 
 
 def _power(facts: MachineFacts) -> Line:
-    """Return what the management controller reports, if it was asked."""
+    """Return what the management controller reports, if its reports were read."""
     power = facts.power
     failed, alarms = items_of(power.failed_supplies), items_of(power.sensor_alarms)
     line = joined(

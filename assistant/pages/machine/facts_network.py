@@ -35,7 +35,7 @@ _COUNTERS_SHOWN = 3
 _CPUS_WIDTH = 48
 _ADDRESSES_SHOWN = 3
 _ROLES = {"side": "storage or management", "rail, down": "rail"}
-"""Roles whose names differ from the names in the JSON."""
+"""Names of roles that differ from those in the JSON."""
 _USUAL_PHYSICAL = {"ACTIVE": "LinkUp", "DOWN": "Disabled"}
 
 
@@ -72,9 +72,9 @@ def _place(entry: Affinity, *, verbose: bool) -> Line:
 
 
 def _cpus(cpus: str) -> str:
-    """Return a long list in few words.
+    """Return a short description of a long CPU list.
 
-    On machines that number sockets in turn, every other CPU belongs to the other socket.
+    On machines whose CPU numbers alternate between sockets, every other CPU belongs to the other socket.
     """
     if len(cpus) <= _CPUS_WIDTH:
         return cpus
@@ -115,7 +115,7 @@ def _nics(facts: MachineFacts, *, verbose: bool) -> Subject:
 
 
 def _counters(nics: Sequence[Nic], *, verbose: bool) -> list[Line]:
-    """Return error counters that are high, or with `verbose` not zero, and bit errors of cables."""
+    """Return high error counters (with `verbose` all that are not zero), and bit errors of cables."""
     numbers = load_thresholds().numbers
     counted = []
     for nic in nics:
@@ -134,7 +134,7 @@ def _counters(nics: Sequence[Nic], *, verbose: bool) -> list[Line]:
 def _folded(names: Sequence[str], *, verbose: bool) -> str:
     """Return names, with numbered series folded.
 
-    If the names do not fold, return only the first few: cards with names by slot can be many.
+    If the names do not fold, return only the first few, because there can be many cards with names by slot.
     """
     parts = fold_names(names).split(", ")
     return ", ".join(parts if verbose else first(parts, _NAMES_SHOWN))
@@ -180,7 +180,7 @@ def _fabric(facts: MachineFacts) -> Subject:
         words = [plural(count["switch"], "switch"), plural(count["host"], "adapter")]
         words += [plural(len(ports), "cabled port")]
         words += [f"{number} at {speed}" for speed, number in speeds.most_common(3)]
-        lines.append(", ".join(words) + (f"; {slower} below what both ends can do" if slower else ""))
+        lines.append(", ".join(words) + (f"; {slower} below what both ends support" if slower else ""))
     for switch in switches:
         parts = (*value_or(switch.power_supplies, ()), *value_or(switch.fans, ()))
         bad = [

@@ -17,7 +17,7 @@ _EVENTS_SHOWN = 6
 _RESULTS_SHOWN = 8
 _LINES_SHOWN = 4
 _WORDS = 70
-"""Characters that are shown of a line of a foreign text."""
+"""Number of characters that are shown of a line of a foreign text."""
 _SERIOUS = ("FAIL", "WARN", "UNKNOWN")
 
 
@@ -148,7 +148,7 @@ def _span(values: Sequence[float], unit: str) -> str:
     low, high = form(min(values)), form(max(values))
     if low == high:
         return high
-    # Write the unit once if both have the same.
+    # Write the unit once if both numbers have the same unit.
     return f"{low.rpartition(' ')[0] if low.rpartition(' ')[2] == high.rpartition(' ')[2] else low} to {high}"
 
 

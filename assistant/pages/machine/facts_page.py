@@ -21,7 +21,7 @@ from probes.facts import MachineFacts
 
 _INDENT = 11
 _DETAIL_WIDTH = 70
-"""Characters of a reason that are shown; the JSON has them all."""
+"""Number of characters of a reason that are shown; the JSON has the whole reason."""
 _LABELS_SHOWN = 8
 """Subjects that are named even if nothing is known about them."""
 _PANELS: tuple[tuple[str, str, tuple[Callable[..., list[Subject]], ...]], ...] = (
@@ -30,13 +30,13 @@ _PANELS: tuple[tuple[str, str, tuple[Callable[..., list[Subject]], ...]], ...] =
     ("host", "Host", (facts_host.identity, facts_host.sections)),
     ("observed", "Logs, tools and sources", (facts_observed.sections,)),
 )
-"""Id and title of each panel, and the function that makes its rows."""
+"""Id and title of each panel, and the function that returns the panel's rows."""
 
 
 def facts_page(facts: MachineFacts, *, verbose: bool = False) -> Page:
     """Return the whole overview.
 
-    With `verbose` it contains the PCIe tree, names unknown values, and shows lists in full.
+    With `verbose` the overview contains the PCIe tree, the names of unknown values, and full lists.
     """
     subjects = [
         *facts_host.identity(facts, verbose=verbose),
@@ -53,7 +53,7 @@ def facts_page(facts: MachineFacts, *, verbose: bool = False) -> Page:
 
 
 def panels(facts: MachineFacts, *, complete: bool) -> dict[str, Section]:
-    """Return the panels of the overview that have content; unread subjects are marked until all is read."""
+    """Return the panels of the overview that have content; subjects that are not read yet are marked."""
     result = {}
     for name, title, makers in _PANELS:
         subjects = [subject for make in makers for subject in make(facts, verbose=False)]
@@ -63,7 +63,7 @@ def panels(facts: MachineFacts, *, complete: bool) -> dict[str, Section]:
             rows.append(Row(words((f"not recorded: {', '.join(silent)}", "dim")), "Unknown"))
         elif silent:
             rows += [Row(words(("reading …", "dim")), label) for label in silent]
-        # Logs without events are not worth a row.
+        # Logs without events get no row.
         if rows and not (
             name == "observed" and all(span.tone == "dim" for row in rows for span in spans(row.text))
         ):
@@ -93,7 +93,9 @@ def _text(line: Line) -> str:
 
 
 def _left_out(subjects: Sequence[Subject], *, verbose: bool) -> list[str]:
-    """Return the subjects that the source lacks; single values by name with `verbose`, else their number."""
+    """Return the subjects that the source lacks; with `verbose` single values by name, otherwise only their
+    number.
+    """
     whole: dict[Reason, list[str]] = {reason: [] for reason in QUIET}
     parts: dict[Reason, list[str]] = {reason: [] for reason in QUIET}
     hidden = 0

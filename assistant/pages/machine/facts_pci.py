@@ -45,7 +45,7 @@ def _summary(tree: Tree, ends: list[PciDevice], names: dict[str, str]) -> list[L
     """Return payload sizes, redirecting bridges, and links below the capability of both ends."""
     bridges = _bridges(tree, ends)
     payloads = Counter(device.max_payload_bytes for device in ends if known(device.max_payload_bytes))
-    # NVSwitches exchange nothing over PCIe.
+    # NVSwitches exchange no data over PCIe.
     crossed = _bridges(tree, [device for device in ends if device.kind != "nvswitch"])
     redirecting = [bridge for bridge in crossed if _REDIRECTS & set(_acs(bridge))]
     silent = [bridge.acs for bridge in crossed if isinstance(bridge.acs, Unknown)]
@@ -91,7 +91,7 @@ def _name(device: PciDevice, names: dict[str, str]) -> str:
 
 
 def _drawn(tree: Tree, ends: list[PciDevice], names: dict[str, str]) -> list[Line]:
-    """Return every bridge above one of `ends`, each device below its parent."""
+    """Return every bridge above one of `ends` as a tree, in which each device follows its parent."""
     wanted = {device.bus_id for device in ends} | {bridge.bus_id for bridge in _bridges(tree, ends)}
     below: dict[str, list[str]] = {}
     roots = []
@@ -134,7 +134,7 @@ def _device(tree: Tree, device: PciDevice, names: dict[str, str]) -> str:
 
 
 def _link(tree: Tree, device: PciDevice) -> str:
-    """Return `Gen4 of Gen5 x8 of x16`: the trained link, and the capability of both ends if it is higher."""
+    """Return `Gen4 of Gen5 x8 of x16`: the trained link, and the faster link that both ends support."""
     words = []
     for prefix, now, most in (
         ("Gen", device.pcie.generation, tree.possible_generation(device)),

@@ -78,7 +78,7 @@ def _driver(facts: MachineFacts) -> str | Unknown:
 
 
 def _libraries(facts: MachineFacts, *, verbose: bool) -> list[Line]:
-    """Return the NCCL plugins, and the NCCL libraries that the loader can find if there are several."""
+    """Return the NCCL plugins and, if the loader can find several NCCL libraries, these libraries too."""
     software = facts.software
     plugins, libraries = value_or(software.nccl_plugins, ()), value_or(software.nccl_libraries, ())
     names = [path.rpartition("/")[2] or path for path in plugins]
@@ -93,7 +93,7 @@ def _libraries(facts: MachineFacts, *, verbose: bool) -> list[Line]:
 
 
 def _services(facts: MachineFacts) -> Line:
-    """Return the units by state, failed ones first."""
+    """Return the units by state, failed units first."""
     services = facts.software.services
     if isinstance(services, Unknown):
         return Line("", (("", services),))
@@ -123,7 +123,7 @@ def _training(facts: MachineFacts) -> Subject:
             ("NCCL of torch", said(training.nccl_version, "NCCL {}", "without NCCL") if has_torch else ""),
         )
     )
-    # The reason of an unknown path already contains the refusal.
+    # If the path is unknown, its reason already says why interpreters were refused.
     refused = value_or(training.refused, ()) if known(training.path) else ()
     return subject("Training", [line, *(Line(sentence, (), "caution") for sentence in refused)])
 

@@ -10,7 +10,10 @@ from probes.base.record import Reason, T, Unknown, first_unknown, only_known
 from probes.base.units import gib
 
 Part = tuple[str, str | Unknown]
-"""Name and words of a value. Only unknown values are named, and empty words are left out."""
+"""Name of a value, and the value as text.
+
+Names are shown only for unknown values; empty texts are left out.
+"""
 
 QUIET = (Reason.NOT_RECORDED, Reason.NOT_SUPPORTED)
 """Reasons that nobody can fix: the source does not contain the value, or the device has none."""
@@ -44,9 +47,9 @@ def unknown_subject(label: str, why: Unknown) -> Subject:
 
 
 def joined(parts: Iterable[Part], *, head: str = "", tone: Tone = "") -> Line:
-    """Return the known words in order behind `head`, and the names of the unknown values.
+    """Return the known texts in order after `head`, and the names of the unknown values.
 
-    Without any known words, `head` is left out.
+    If no text is known, `head` is left out.
     """
     words: list[str] = []
     unknown: list[tuple[str, Unknown]] = []
@@ -59,24 +62,24 @@ def joined(parts: Iterable[Part], *, head: str = "", tone: Tone = "") -> Line:
 
 
 def said(value: T | Unknown | None, form: str = "{}", none: str = "") -> str | Unknown:
-    """Return `value` in words; an unknown value stays unknown."""
+    """Return `value` as text; an unknown value stays unknown."""
     if isinstance(value, Unknown):
         return value
     return none if value is None else form.format(value)
 
 
 def size(value: int | Unknown | None, form: str = "{}", none: str = "") -> str | Unknown:
-    """Return a size in bytes in words; an unknown size stays unknown."""
+    """Return a size in bytes as text; an unknown size stays unknown."""
     return said(gib(value) if isinstance(value, int) else value, form, none)
 
 
 def noted(value: T | Unknown | None, *usual: T, form: str = "{}") -> str | Unknown:
-    """Return `value` in words, or no words if it is one of the `usual` values."""
+    """Return `value` as text, or an empty text if it is one of the `usual` values."""
     return "" if value in usual else said(value, form)
 
 
 def flag(value: bool | Unknown | None, *, yes: str = "", no: str = "") -> str | Unknown:
-    """Return the words for each answer."""
+    """Return the text for true or false."""
     if isinstance(value, Unknown):
         return value
     return {None: "", True: yes, False: no}[value]
@@ -85,7 +88,7 @@ def flag(value: bool | Unknown | None, *, yes: str = "", no: str = "") -> str | 
 def ranged(values: Iterable[float | Unknown], unit: str) -> str | Unknown:
     """Return `31-36 °C` over several devices.
 
-    Return the first unknown if no value is known, and no words without any value.
+    If no value is known, return the first Unknown; without any value, return an empty text.
     """
     given = list(values)
     numbers = only_known(given)
@@ -102,7 +105,9 @@ def cut(text: str, most: int) -> str:
 
 
 def first(items: Sequence[str], most: int, more: str = "more") -> list[str]:
-    """Return the first `most` of `items` and the number of the others; one item too many is still shown."""
+    """Return the first `most` of `items` and the number of the others; a single item beyond `most` is still
+    shown.
+    """
     if len(items) <= most + 1:
         return list(items)
     return [*items[:most], f"and {len(items) - most} {more}"]

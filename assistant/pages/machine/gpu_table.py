@@ -1,4 +1,4 @@
-"""Show the GPUs, one line for each or for each group of equal GPUs, or the reason why there is none."""
+"""Show the GPUs, one line for each or for each group of equal GPUs, or the reason why there are none."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NAME_WIDTH = 15
 def gpus_section(
     facts: MachineFacts, findings: Sequence[Finding], *, complete: bool, fold: bool, width: int
 ) -> Section:
-    """Return the GPUs, or a statement that there is none and its possible causes."""
+    """Return the GPUs, or a statement that there are none, with possible causes."""
     if known(facts.gpus) and facts.gpus:
         return Section(
             f"GPUs  {gpu_title(facts.gpus)}", (gpu_table(facts.gpus, findings, fold=fold, width=width),)
@@ -54,7 +54,10 @@ def gpu_table(gpus: Sequence[Gpu], findings: Sequence[Finding], *, fold: bool, w
 
 
 def _fitting(rows: Sequence[dict[str, Cell]], width: int, *, is_mixed: bool) -> list[str]:
-    """Return the columns that have room and any value. Equal memory is only in the title."""
+    """Return the columns that fit into the width and have at least one known value.
+
+    If all GPUs have the same memory, only the title shows it.
+    """
     widths = {
         column: max(len(column), *(len(plain(row[column])) for row in rows)) + _GAP for column in _COLUMNS
     }
@@ -82,13 +85,13 @@ def _row(group: Sequence[Gpu], findings: Sequence[Finding]) -> tuple[Cell, ...]:
 
 
 def gpu_title(gpus: Sequence[Gpu]) -> str:
-    """Return `8 × NVIDIA H100 80GB HBM3, 80.0 GiB`; several models are counted apart."""
+    """Return `8 × NVIDIA H100 80GB HBM3, 80.0 GiB`; different models are counted separately."""
     models = Counter((short(gpu.name), _memory(gpu)) for gpu in gpus)
     return "; ".join(f"{number} × {name}, {memory}" for (name, memory), number in models.items())
 
 
 def _worst(gpu: Gpu, findings: Sequence[Finding]) -> Status | None:
-    """Return the worst status among the findings on this GPU; None before any was made."""
+    """Return the worst status among the findings on this GPU; None if there are no findings yet."""
     made = {finding.status for finding in findings if gpu.index in _indices(finding.subject)}
     if not made:
         return None
@@ -148,7 +151,7 @@ def no_gpu(facts: MachineFacts) -> tuple[Row, ...]:
 
 
 def _silent_driver(facts: MachineFacts, silence: Unknown) -> list[Row]:
-    """Return a statement that no driver answers, with the GPUs that the PCI bus shows."""
+    """Return the statement that no driver answers, and the GPUs that the PCI bus shows."""
     bus = "There is no GPU here, its driver is not loaded, or this container was started without it."
     if known(facts.pci_gpus) and facts.pci_gpus:
         bus = f"The PCI bus shows {plural(len(facts.pci_gpus), 'NVIDIA GPU')}: {', '.join(facts.pci_gpus)}."

@@ -27,7 +27,9 @@ def _host(facts: MachineFacts | None) -> str:
 
 
 def short_name(host: str) -> str:
-    """Return the first label of a name, within the limit of DNS, because a full name would hide the rest."""
+    """Return the first label of a host name, at most as long as DNS allows, because a full name would leave
+    no room for the rest.
+    """
     if len(host) <= _HOST_WIDTH:
         return host
     label = host.split(".", 1)[0]

@@ -1,4 +1,4 @@
-"""List the benchmarks that can run, and their cost."""
+"""List the benchmarks that can run, with their costs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def list_page(entries: Sequence[BenchEntry], *, width: int) -> Page:
 def costs_table(entries: Sequence[BenchEntry], *, width: int, suites: Sequence[Suite] = _SUITES) -> Table:
     """Return the costs in `suites`.
 
-    For a single suite, only benchmarks that apply here are listed, without suites and reasons.
+    For a single suite, only benchmarks that apply to this machine are listed, without suites and reasons.
     """
     is_wide, is_list = width >= _WIDE, len(suites) > 1
     columns = [
@@ -60,12 +60,12 @@ def costs_table(entries: Sequence[BenchEntry], *, width: int, suites: Sequence[S
 
 
 def planned(entries: Sequence[BenchEntry], suite: Suite) -> tuple[BenchEntry, ...]:
-    """Return what the suite measures here."""
+    """Return what the suite measures on this machine."""
     return tuple(entry for entry in entries if suite in entry.suites and entry.applies)
 
 
 def cost(entries: Sequence[BenchEntry], facts: MachineFacts | None, suite: Suite) -> str:
-    """Return how long a run takes on this machine and what it occupies, to announce it before it starts."""
+    """Return how long a run takes on this machine and what it occupies; this is announced before the run."""
     occupied = "all GPUs, or all CPUs without GPUs"
     if facts is not None and not isinstance(facts.gpus, Unknown):
         occupied = "all GPUs" if training_gpus(facts) else "all CPUs"

@@ -1,4 +1,4 @@
-"""Report measurements: slow parts first, then every figure beside its references, curves and failures."""
+"""Report measurements: slow parts first, then every figure with its references, then curves and failures."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ GET_TORCH = "python3 -m venv .venv && .venv/bin/pip install torch"
 
 _LOG_LINES = 8
 _MOST_CASES = 4
-"""Cases in the line of a benchmark that has just ended."""
+"""Number of cases in the line of a benchmark that has just ended."""
 _MOST_LINES = 3
 """Largest number of cases that are named for one log: a faulty GPU may fail in every case."""
 _MOST_LINKS = 4
@@ -90,8 +90,13 @@ def _head(measured: MeasurementSet, judged: Judgement) -> Section:
         Row(", ".join(filter(None, parts))),
         *(Row(words((f"! {note}", "caution"))) for note in surroundings(measured)),
     ]
-    if judged.comparisons and sick(judged).is_empty and not measured.failures:
-        rows.append(Row(words(("✓ nothing is slower than what it compares to", "good"))))
+    unclear = sum(comparison.status is Status.UNKNOWN for comparison in judged.comparisons)
+    if unclear:
+        scatter = f"? {unclear} of {plural(len(judged.comparisons), 'comparison')} not judged: the samples"
+        rows.append(Row(words((f"{scatter} scatter too much, or the difference may be chance", "odd"))))
+    if len(judged.comparisons) > unclear and sick(judged).is_empty and not measured.failures:
+        what = "nothing that could be judged" if unclear else "nothing"
+        rows.append(Row(words((f"✓ {what} is slower than its references", "good"))))
     return Section("", tuple(rows))
 
 
@@ -126,7 +131,10 @@ def results_section(
     show_all: bool,
     width: int,
 ) -> Section:
-    """Return every result beside its references, then the benchmarks that wait; the first of them runs."""
+    """Return every result with its references, then the benchmarks that have no result yet.
+
+    The first of these is running.
+    """
     rows = _rows(measured, judgement, show_all=show_all)
     blocks: list[Block] = [results_table(rows, width=width)] if rows else []
     blocks += [Row(words((f"> {waiting[0]}", "strong")))] if waiting else []
@@ -157,7 +165,7 @@ def failures(entries: Sequence[BenchFailure]) -> Section:
     """
     alike: dict[tuple[str, str], dict[tuple[str, str], dict[str, None]]] = {}
     for entry in entries:
-        # No log is needed if the user stopped the benchmark.
+        # If the user stopped the benchmark, nobody needs its log.
         log = ("", "") if entry.kind == "stopped" else (entry.log_tail, entry.command)
         alike.setdefault(log, {}).setdefault((entry.subject, entry.message), {})[entry.bench_id] = None
     rows = []
@@ -236,7 +244,7 @@ class SickPart(NamedTuple):
     finding: Finding
     """The finding about the worst fault of the part."""
     also: tuple[str, ...]
-    """Other statements about the part, without the cause that the first finding names."""
+    """Other statements about the part, without the cause that the first finding already names."""
     shows_remedy: bool
     """False if an earlier part has the same remedy."""
 
@@ -308,7 +316,7 @@ def _brief_line(bench_id: str, subject: str, rows: Sequence[Result]) -> str:
 
 
 def hosts_page(result: HostSearch) -> Page:
-    """Return one line for each bad host and link with its evidence below, then what the search cost."""
+    """Return one line for each bad host and link with the evidence below, then the cost of the search."""
     lines = [line for fault in result.bad_hosts for line in _host(fault)]
     for link in result.bad_links:
         lines.append(

@@ -1,4 +1,4 @@
-"""Name measurements in a few words, and show them in a table: one line per case, beside its references."""
+"""Name measurements in a few words, and show them in a table: one line per case, with its references."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ _BOOLEANS = {
     "both_ways": ("both ways", ""),
     "concurrent": ("all at once", ""),
 }
-"""Words for true and false; the usual value needs none."""
+"""Words for true and false; the usual value needs no words."""
 _NAMED = {"micro_batch": "micro-batch", "sequence_length": "sequence", "num_workers": "workers"}
 _OF_USER = frozenset({"step"})
 """Parameters that the user named; their values are shown unchanged."""
@@ -112,7 +112,7 @@ _LAYERS = {
     "nic": "over NICs alone",
 }
 WIDE = 110
-"""Width of the page from which the percentiles and each comparison have their own columns."""
+"""Minimum page width at which the percentiles and each comparison have their own columns."""
 
 _LONG = 16
 """A case of at least this many characters is not repeated for the next figure."""
@@ -148,7 +148,7 @@ def name_of(bench_id: str, metric: str, parameters: dict[str, Parameter]) -> str
 
 
 def case(parameters: dict[str, Parameter]) -> str:
-    """Return what identifies the case, short: `bf16 8192³`, `host→device pinned 512 MiB`."""
+    """Return a short name of the case: `bf16 8192³`, `host→device pinned 512 MiB`."""
     sizes = [str(parameters[name]) for name in ("m", "n", "k") if name in parameters]
     shape = f"{sizes[0]}³" if len(sizes) == 3 and len(set(sizes)) == 1 else "×".join(sizes)
     within = parameters.get("direction") == "device_to_device"
@@ -157,7 +157,7 @@ def case(parameters: dict[str, Parameter]) -> str:
         if name in _IMPLIED or (within and name == "direction") or (name == "operation" and value == "read"):
             continue
         if name == "pinned" and "work" in parameters:
-            continue  # binds ranks to CPUs, not memory
+            continue  # here the node binds ranks to CPUs, not memory
         parts.append(_value(name, value))
     return " ".join([*filter(None, parts), *([shape] if shape else [])])
 
@@ -182,10 +182,10 @@ def collective_name(value: Parameter) -> str:
 
 
 def surroundings(measured: MeasurementSet) -> list[str]:
-    """Return reasons to doubt the numbers, in sentences, besides the findings."""
+    """Return sentences with reasons to doubt the numbers, in addition to the findings."""
     unsettled = sum(bool(each.conditions.get("unsettled")) for each in measured.measurements)
     total = len(measured.measurements)
-    return [f"{unsettled} of {total} medians were still moving when their time was over"] * bool(unsettled)
+    return [f"{unsettled} of {total} medians were still changing when the time was over"] * bool(unsettled)
 
 
 def results_table(rows: Sequence[Result], *, width: int) -> Table:
@@ -228,7 +228,7 @@ def results_table(rows: Sequence[Result], *, width: int) -> Table:
 
 
 def _name(row: Result, *, with_case: bool) -> tuple[Words, Words]:
-    """Return the glyph, then name and case; further figures of the same case leave them out."""
+    """Return glyph, name and case. Further figures of the same case have no name and case."""
     glyph: tuple[str, Tone] = (
         ("·", "dim") if row.status is None else (STATUS[row.status].glyph, STATUS[row.status].tone)
     )
@@ -260,14 +260,19 @@ def _all_beside(row: Result, kinds: Sequence[tuple[ComparedTo, str]]) -> list[Wo
 
 
 def _beside(row: Result, kind: ComparedTo, *, with_value: bool = False) -> Words:
-    """Return the share of the reference; for several devices the worst, with its device if it is slow."""
+    """Return the share of the reference; for several devices the worst share, with the device's name if it is
+    slow.
+    """
     comparisons = row.beside(kind)
     if not comparisons:
         return words(("-", "dim"))
     worst = min(comparisons, key=lambda comparison: comparison.share)
     name = f"{worst.subject} " if len(comparisons) > 1 and worst.status is not Status.PASS else ""
     tone = STATUS[worst.status].tone if worst.status in (Status.FAIL, Status.WARN) else "good"
+    tone = "dim" if worst.status is Status.UNKNOWN else tone
     of = f" of {quantity(worst.value, row.unit)}" if with_value else ""
+    here, there = case(row.parameters), case(worst.parameters)
+    of += f" at {there}" if there != here else ""
     return words((f"{name}{worst.share * 100:.0f} %", tone), (of, "dim"))
 
 

@@ -19,10 +19,10 @@ from probes.facts.measurements import Measurement, Parameter
 _FEWEST_POINTS = 3
 _MOST_CURVES = 4
 _POOR_FIT = 0.2
-"""Residual above which the two numbers of a fit are only a rough summary."""
+"""Residual above which the two numbers of a fit are shown as a poor fit."""
 _MARGIN = 0.5
-"""Part of the range that is shown below the smallest value: a curve over time shows its dips and does not
-exaggerate noise.
+"""Part of the range that is shown below the smallest value, so that a curve over time shows its dips but does
+not exaggerate noise.
 """
 
 
@@ -101,7 +101,10 @@ def _swept(sweep: _Sweep, measurements: Sequence[Measurement]) -> list[Figure]:
 
 
 def _over_time(name: str, unit: str, title: str, measurements: Sequence[Measurement]) -> list[Figure]:
-    """Return one figure over time; with many devices, the lowest, middle and highest by their mean."""
+    """Return one figure over time.
+
+    For many devices, show only the devices with the lowest, middle and highest mean.
+    """
     curves = []
     for entry in measurements:
         series = entry.series.get(name, ())
@@ -150,9 +153,9 @@ def _fit(fit: Fit) -> Row:
 
 
 _ENDS = (("from", "to"), ("numa_node", "memory_node"))
-"""Names of parameters that contain the two ends."""
+"""Names of the parameters that contain the two ends of a transfer."""
 _FEWEST_PAIRS = 2
-"""Smallest number of pairs that make a matrix."""
+"""Minimum number of pairs for which a matrix is drawn."""
 _LOW = 0.9
 """Share of the matrix's median below which a cell is marked."""
 
@@ -198,7 +201,8 @@ def _identity(entry: Measurement | Comparison) -> object:
 def worth_a_line(measurements: Sequence[Measurement], *, show_all: bool) -> list[Measurement]:
     """Return the measurements that the table shows.
 
-    Values of a matrix and repetitions of other figures are left out; a device with itself is in both.
+    Values of a matrix and repetitions of other figures are left out; a measurement of a device with itself is
+    in the matrix and in the table.
     """
     if show_all:
         return list(measurements)
@@ -215,7 +219,7 @@ def worth_a_line(measurements: Sequence[Measurement], *, show_all: bool) -> list
 def _by_case(
     measurements: Sequence[Measurement],
 ) -> dict[tuple[str, str], dict[tuple[str, str], list[Measurement]]]:
-    """Return measurements by benchmark and case, then by pair; the best size represents a link."""
+    """Return measurements by benchmark and case, then by pair; each link is represented by its best size."""
     paired = []
     for entry in measurements:
         pair = pair_of(entry)
@@ -229,7 +233,9 @@ def _by_case(
 
 
 def is_link(entry: Measurement) -> bool:
-    """Return whether a measurement goes between two different ends, unlike a node's cores with its memory."""
+    """Return whether a measurement goes between two different ends, unlike a measurement of a node's cores
+    with its own memory.
+    """
     parameters = entry.parameters
     own = any(first in parameters and parameters[first] == parameters.get(second) for first, second in _ENDS)
     return not own and pair_of(entry) is not None

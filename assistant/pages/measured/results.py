@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from assistant.pages.terms import folded, grouped
 from probes.base.units import percent
-from probes.compare.comparing import SWEPT, worse
+from probes.compare.comparing import SWEPT, size_of, worse
 from probes.compare.measurement_judgement import ComparedTo, Comparison
 from probes.facts.measurements import Measurement, Parameter
 from probes.judging.findings import WORST_FIRST, Status
@@ -27,6 +27,9 @@ _ODD = 0.05
 _COUNTED = frozenset({"memory_errors"})
 """Metrics that count errors: every value above 0 is bad."""
 
+_SIZES = frozenset({"m", "n", "k", "bytes", "sequence_length", "batch", "queue_depth"})
+"""Parameters that make a case of a sweep larger or smaller."""
+
 Key = tuple[object, ...]
 
 
@@ -37,9 +40,9 @@ class Result(NamedTuple):
     metric: str
     unit: str
     subject: str
-    """Subjects such as `GPU0-7` if several devices ran the same case."""
+    """The measured device; several devices such as `GPU0-7` if they ran the same case."""
     median: float
-    """Median over the devices' medians."""
+    """Median of the devices' medians."""
     p5: float
     p95: float
     """Percentiles of the device whose samples scatter most."""
@@ -50,7 +53,7 @@ class Result(NamedTuple):
 
     @property
     def spread(self) -> float:
-        """Half of the range from the 5th to the 95th percentile over the median."""
+        """Half of the range from the 5th to the 95th percentile, divided by the median."""
         return (self.p95 - self.p5) / 2 / abs(self.median) if self.median else 0.0
 
     @property
@@ -70,8 +73,8 @@ def results(
 ) -> tuple[Result, ...]:
     """Return the lines in the order of the measurements; with `show_all` every case of a sweep.
 
-    The best case of a sweep has its own comparisons; a device without own comparisons gets the
-    comparisons of the other cases.
+    A line has the comparisons of its own case. Only the best case of a sweep is compared with a published
+    reference, so that the line of another case shows the comparison of the best case.
     """
     groups = grouped((_group_key(entry), entry) for entry in measurements if entry.samples)
     judged = grouped((_sweep_key(comparison), comparison) for comparison in comparisons)
@@ -84,7 +87,12 @@ def results(
 
 
 def _best(cases: Sequence[tuple[list[Measurement], Result]]) -> list[tuple[list[Measurement], Result]]:
-    """Return the best case of each sweep by its leading metric, and the cases that the user named."""
+    """Return one case of each sweep, and the cases that the user named.
+
+    With a leading metric this is the case with its best value. Otherwise it is the largest case, or the
+    smallest of collective times, the same in every run: the best of several like cases differs from run to
+    run.
+    """
     leaders: dict[Key, Result] = {}
     for group, case in cases:
         key = _sweep_of(group[0])
@@ -96,10 +104,14 @@ def _best(cases: Sequence[tuple[list[Measurement], Result]]) -> list[tuple[list[
         key = (*_sweep_of(group[0]), case.metric)
         # All metrics of a sweep show the case of the best leading metric, such as memory at the best rate.
         is_with_leader = leader is not None and leader.parameters == case.parameters
-        if key not in best or is_with_leader or (leader is None and _is_better(group[0], case, best[key][1])):
+        if (
+            key not in best
+            or is_with_leader
+            or (leader is None and _comes_before(group[0], case, best[key][1]))
+        ):
             best[key] = (group, case)
     chosen = {id(case) for _, case in best.values()}
-    # Figures of a sweep stay together, also those of different cases.
+    # Figures of a sweep stay together, even if they are those of different cases.
     places = {key: place for place, key in enumerate(best)}
     shown = [
         (group, case)
@@ -146,11 +158,17 @@ def _comparisons(
     for entry in group:
         near = judged.get(_sweep_key(entry), [])
         same = [comparison for comparison in near if comparison.parameters == entry.parameters]
-        references = {comparison.to for comparison in same}
-        chosen += (
-            same if exact else same + [comparison for comparison in near if comparison.to not in references]
-        )
+        best = [] if exact else [comparison for comparison in near if comparison.to == "reference"]
+        chosen += same + [comparison for comparison in best if comparison not in same]
     return tuple(chosen)
+
+
+def _comes_before(kind: Measurement, result: Result, other: Result) -> bool:
+    """Return whether `result` represents the sweep rather than `other`."""
+    size, other_size = (size_of(case.parameters, _SIZES) for case in (result, other))
+    if size != other_size:
+        return (size < other_size) is (kind.metric == "collective_time_s")
+    return _is_better(kind, result, other)
 
 
 def _is_better(kind: Measurement, result: Result, other: Result) -> bool:
@@ -159,7 +177,7 @@ def _is_better(kind: Measurement, result: Result, other: Result) -> bool:
 
 def _result(group: Sequence[Measurement]) -> Result:
     if group[0].metric in _COUNTED:
-        # A device with errors must not disappear among many without.
+        # A device with errors must not disappear among many devices without errors.
         group = [entry for entry in group if entry.median > 0] or group
     first = group[0]
     middle = statistics.median(entry.median for entry in group)

@@ -19,9 +19,19 @@ def auto_page(result: AutoResult) -> Page:
     ]
     failed = grouped((failure.message, failure.bench_id) for failure in result.measurements.failures)
     problems += [f"  no measurement of {', '.join(names)}: {message}" for message, names in failed.items()]
-    files = [*(f"  {script}" for script in result.scripts), f"Start training:  {result.start}"]
+    files = [*(f"  {script}" for script in result.scripts), *_next_steps(result)]
     return (
         section(f"Verdict: {verdict.verdict.value}", problems),
         *plan_page(result.plan),
         Section(f"Everything is in {result.directory}", tuple(Row(line, literal=True) for line in files)),
     )
+
+
+def _next_steps(result: AutoResult) -> tuple[str, ...]:
+    """Return the command that starts training, or what must happen first."""
+    if result.cannot_start:
+        return (
+            f"These scripts cannot start here yet: {result.cannot_start}",
+            "Then run the same command again, which measures with that torch and writes the scripts for it.",
+        )
+    return (f"Start training{'' if result.is_for_here else ' on that machine'}:  {result.start}",)

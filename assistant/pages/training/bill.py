@@ -9,7 +9,7 @@ from recipes.predict.breakdowns import MemoryBreakdown, TimeBreakdown, terms_of
 
 _MEMORY_TERMS = ("parameters", "gradients", "optimizer", "activations", "logits", "buffers", "overhead")
 _LEAST_SHARE = 0.0005
-"""Smallest part of the sum that is shown; a smaller part would be written as 0 %."""
+"""Smallest part of the sum that is shown, because a smaller part would be written as 0 %."""
 
 
 def memory_terms(memory: MemoryBreakdown) -> Shares:
@@ -40,7 +40,7 @@ def speed(
     mfu: float | Unknown | None,
     samples_per_s: float | None = None,
 ) -> str:
-    """Return tokens per second and MFU, as far as they are known."""
+    """Return tokens per second and MFU, if they are known."""
     parts = (
         [f"{count(tokens_per_s_per_gpu)} tokens/s per GPU"]
         if isinstance(tokens_per_s_per_gpu, float | int)

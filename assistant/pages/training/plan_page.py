@@ -92,7 +92,9 @@ def decisions(plan: Plan, *, with_alternatives: bool = False) -> Section:
 
 
 def narrow_decisions(plan: Plan) -> Section:
-    """Return the decisions for a narrow page: the reason below, without the alternatives."""
+    """Return the decisions for a narrow page: each reason on its own line below the decision, without the
+    alternatives.
+    """
     rows = (
         (Row(words((row.value, "strong"), "  ") + _basis(row.basis), _name(row.name)), Row(row.because))
         for row in plan.decisions
@@ -105,7 +107,7 @@ def _basis(basis: Basis) -> Words:
 
 
 def _name(name: str) -> str:
-    """Return a decision in words; environment variables as they are."""
+    """Return a decision as text; environment variables are not changed."""
     return name if name.isupper() else name.replace("_", " ")
 
 
@@ -181,12 +183,14 @@ _WAITING = {
         "Planning …",
     ),
     "recipe": (
-        "  5 Plan shows what prevents it; w there changes the workload.",
+        "  Page 5 (Plan) shows why; press w on that page to change the workload.",
         "  The machine is still being read; plan and recipe follow by themselves.",
         "Writing the recipe …",
     ),
 }
-"""Words of a page without plan or recipe: after a failure, during the probe, and while rigtune makes it."""
+"""Texts of a page that has no plan or recipe yet: after a failure, during the probe, and while rigtune makes
+the plan or recipe.
+"""
 
 
 def waiting(what: Literal["plan", "recipe"], facts: MachineFacts | None, *, has_failed: bool) -> Section:
@@ -218,7 +222,7 @@ FIELDS = (
 def form_values(request: PlanRequest, plan: Plan | None) -> dict[str, str]:
     """Return the first values of the form: the planned model, and the user's wishes.
 
-    Values that rigtune chose are left empty, so that it may choose again.
+    Values that rigtune chose are left empty, so that rigtune may choose again.
     """
     asked = {field.name: getattr(request, field.name) for field in FIELDS}
     values = {name: "" if value is None else str(value) for name, value in asked.items()}
@@ -226,7 +230,7 @@ def form_values(request: PlanRequest, plan: Plan | None) -> dict[str, str]:
 
 
 def form_hints(plan: Plan | None) -> dict[str, str]:
-    """Return the meaning of an empty field, with the number in the present plan."""
+    """Return the hint for each field, with the number in the current plan if there is a plan."""
     hints = {field.name: field.hint for field in FIELDS}
     if plan is not None:
         hints["global_batch"] += f", now {plan.workload.global_batch}"

@@ -1,4 +1,4 @@
-"""Show a recipe: the exact files of each launcher, and a short run beside its prediction."""
+"""Show a recipe: the exact files of each launcher, and a short run compared with its prediction."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def tabs(prepared: Prepared, current: int) -> Words:
 
 
 def scripts(files: LauncherFiles) -> Section:
-    """Return the exact text of the files, the one to start first; files in subfolders are left out."""
+    """Return the exact text of the files, the file to start first; files in subfolders are left out."""
     blocks: list[Block] = []
     for artifact in _top_files(files):
         blocks += [Row(), Row(words((artifact.path, "strong")))] * bool(blocks)
@@ -72,7 +72,7 @@ def _top_files(files: LauncherFiles) -> tuple[Artifact, ...]:
 
 
 def file_names(files: LauncherFiles) -> Words:
-    """Return the files that an export writes, and the number of files in folders of their own."""
+    """Return the files that an export writes, and the number of files in subfolders."""
     folders = Counter(artifact.path.split("/", 1)[0] for artifact in files.artifacts if "/" in artifact.path)
     names = [artifact.path for artifact in _top_files(files)]
     names += [f"{name}/ ({plural(number, 'file')})" for name, number in folders.items()]
@@ -89,7 +89,7 @@ def overwrite_words(*, overwrite: bool) -> Words:
 
 
 def destination(files: LauncherFiles, directory: str) -> Section:
-    """Return the files that `e` will write, and their folder."""
+    """Return the files that the key `e` writes, and their folder."""
     return section("Destination", [directory, file_names(files)])
 
 

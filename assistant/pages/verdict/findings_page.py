@@ -71,7 +71,7 @@ def rows(findings: Sequence[Finding], *, show_all: bool, query: str = "") -> tup
 
 
 def _folded(findings: Sequence[Finding]) -> list[Finding]:
-    """Return the findings, many unknown ones with the same reason folded into one."""
+    """Return the findings; if many unknown findings have the same reason, they become one."""
     reasons = grouped(
         (finding.observed or finding.summary, finding)
         for finding in findings
@@ -130,7 +130,7 @@ def remedy(finding: Finding) -> str:
 
 
 def nothing(findings: Sequence[Finding], *, query: str, is_checking: bool) -> Section:
-    """Return the words of an empty list."""
+    """Return the text for an empty list."""
     if is_checking:
         lines = [words(("The checks are running.", "dim"))]
     elif query:
@@ -160,7 +160,7 @@ def summary(findings: Sequence[Finding], limit: int) -> Section:
 
 
 class NextStep(NamedTuple):
-    """The screen to go to, and why."""
+    """The screen to open next, and why."""
 
     screen: str
     words: str

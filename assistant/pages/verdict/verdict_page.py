@@ -17,13 +17,16 @@ _MOST_NAMES = 6
 """Largest number of checks that are named for one reason; the JSON names all."""
 _NOT_GIVEN = NOT_RECORDED.words
 _EXPLAINS = {"gpu-driver": "gpus"}
-"""Failed check and the need that it leaves unmet: this explains why checks with that need are unknown."""
+"""Failed checks, each with the need that is then not met.
+
+This explains why checks that have this need are unknown.
+"""
 
 
 def verdict_page(verdict: Verdict, *, verbose: bool = False) -> Page:
     """Return the verdict with its problems, worst first.
 
-    Checks that passed or do not apply are a count, unless `verbose`.
+    Of checks that passed or do not apply, only the number is shown, unless `verbose`.
     """
     counting = [finding for finding in verdict.findings if finding.waived is None]
     page = [_headline(verdict)]
@@ -122,7 +125,9 @@ def _tail(verdict: Verdict, *, verbose: bool) -> Section:
 
 
 def _remedies(remedies: list[Remedy]) -> list[Row]:
-    """Return each text and each command once; equal findings may need commands for different devices."""
+    """Return each text and each command once; findings that are otherwise equal may need commands for
+    different devices.
+    """
     rows = [Row(text, "  do") for text in dict.fromkeys(remedy.text for remedy in remedies)]
     for remedy in dict.fromkeys(remedy for remedy in remedies if remedy.command):
         marks = ["as root"] * remedy.needs_root + ["cannot be undone"] * (not remedy.reversible)
@@ -154,7 +159,9 @@ def _by_reason(findings: list[Finding], follows: dict[str, str], *, briefly: boo
 
 
 def _reason(finding: Finding, follows: dict[str, str], *, briefly: bool) -> str:
-    """Return why a check could not be made; with `briefly`, all that a recording lacks is one reason."""
+    """Return why a check could not be made; with `briefly`, all values that a recording lacks share one
+    reason.
+    """
     if finding.check_id in follows:
         return f"follows from {follows[finding.check_id]}"
     reason = finding.observed or finding.summary

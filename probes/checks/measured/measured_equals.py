@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from probes.base.statistics import outliers, quantile
 from probes.base.units import percent, quantity
 from probes.compare.comparing import Peers, beside_peers, is_sound, share_of
-from probes.compare.measured_findings import failures, limit_ref, of, refs_of, words_of
+from probes.compare.measured_findings import failures, limit_ref, of, refs_of, too_uncertain, words_of
 from probes.compare.reference_values import gpu_named
 from probes.compare.slow_causes import Cause, of_compute, of_host_copy
 from probes.compare.slow_parts import pair_of
@@ -56,9 +56,13 @@ _MOST_SHOWN = 3
 
 def equal_devices(evidence: Evidence) -> Iterator[Finding]:
     yield from failures(DEVICES, evidence, ("gemm", "memory-copy"))
-    groups = [peers for peers in beside_peers(evidence) if _are_devices(peers)]
-    if not groups:
+    every = [peers for peers in beside_peers(evidence) if _are_devices(peers)]
+    if not every:
         yield DEVICES.skipped(HOST, "there are no equal devices to compare")
+        return
+    groups = [peers for peers in every if len(peers.uncertain) < len(peers.members)]
+    if not groups:
+        yield too_uncertain(DEVICES, [member for peers in every for member in peers.members])
         return
     slow: dict[str, list[tuple[Peers, Measurement]]] = {}
     for peers in groups:
@@ -67,7 +71,11 @@ def equal_devices(evidence: Evidence) -> Iterator[Finding]:
                 slow.setdefault(member.subject, []).append((peers, member))
     for subject, slow_cases in slow.items():
         yield _odd_one(evidence, subject, slow_cases)
-    unlike = [peers for peers in groups if len(peers.members) == 2 and _differ(evidence, peers)]
+    unlike = [
+        peers
+        for peers in groups
+        if len(peers.members) == 2 and not peers.uncertain and _differ(evidence, peers)
+    ]
     if unlike and not slow:
         yield _two_that_differ(evidence, unlike)
     elif not slow:

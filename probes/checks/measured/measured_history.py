@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from probes.base.record import NOT_RECORDED
-from probes.base.units import percent, quantity
-from probes.compare.comparing import Earlier, beside_baselines, judged_cases
-from probes.compare.measured_findings import failed_benchmark, refs_of, words_of
+from probes.base.units import percent, plural, quantity
+from probes.compare.comparing import Earlier, beside_baselines, judged_cases, kind_of
+from probes.compare.measured_findings import failed_benchmark, refs_of, too_uncertain, words_of
 from probes.compare.slow_causes import changed_since
-from probes.facts.measurements import BUSY_SHARE, Measurement
+from probes.facts.measurements import BUSY_SHARE, Measurement, others_share
 from probes.judging.findings import Evidence, Finding, Judge, Remedy, Status
 from probes.judging.reporting import HOST, fold_names
 
@@ -48,40 +48,39 @@ def measured_baseline(evidence: Evidence) -> Iterator[Finding]:
         yield BASELINE.skipped(HOST, "no earlier run has a measurement with the same parameters")
         return
     judged = list(judged_cases(compared))
-    slower = [case for case in judged if case.status is not Status.PASS]
-    groups: dict[tuple[str, str, str, str], list[Earlier]] = {}
+    slower = [case for case in judged if case.status in (Status.FAIL, Status.WARN)]
+    groups: dict[tuple[str, str, str], list[Earlier]] = {}
     for case in slower:
         measured = case.measured
-        groups.setdefault(
-            (case.baseline.kind, measured.bench_id, measured.metric, measured.subject), []
-        ).append(case)
+        groups.setdefault((case.baseline.kind, measured.bench_id, kind_of(measured.subject)), []).append(case)
     for slow_cases in groups.values():
         yield _slower(evidence, slow_cases)
     for kind in _KINDS:
         of_kind = [case for case in judged if case.baseline.kind == kind]
-        if of_kind and not any(case.baseline.kind == kind for case in slower):
-            yield _as_fast(evidence, kind, of_kind)
+        clear = [case for case in of_kind if case.status is Status.PASS]
+        if clear and not any(case.baseline.kind == kind for case in slower):
+            yield _as_fast(evidence, kind, clear)
+        elif of_kind and not clear and not slower:
+            yield too_uncertain(BASELINE, [case.measured for case in of_kind])
 
 
 def _slower(evidence: Evidence, cases: Sequence[Earlier]) -> Finding:
     worst = min(cases, key=lambda case: case.share)
     measured, before = worst.measured, worst.before
     changes = changed_since(before, measured)
-    busy = [
-        when
-        for when, case in (("now", measured), ("then", before))
-        if case.conditions.get("host_busy") is True
-    ]
+    busy = [when for when, case in (("now", measured), ("then", before)) if case.was_disturbed]
     fails = any(case.status is Status.FAIL for case in cases)
     interval = worst.interval
     sure = f" ({percent(round(interval[0], 2))} to {percent(round(interval[1], 2))})" if interval else ""
     why = f"; changed: {', '.join(changes)}" if changes else ""
     doubt = f"; others used the machine {' and '.join(busy)}" if busy else ""
     limits, run = evidence.thresholds, _KINDS[worst.baseline.kind]
+    names = fold_names(sorted({case.measured.subject for case in cases}))
+    more = f"; {plural(len(cases) - 1, 'other case')} slower too" if len(cases) > 1 else ""
     return BASELINE.problem(
-        measured.subject,
+        names,
         f"{measured.bench_id} ({words_of(measured)}) reaches {percent(round(worst.share, 2))}{sure} of "
-        f"{run}{why}{doubt}",
+        f"{run}{more}{why}{doubt}",
         fails=fails,
         expected=f"{quantity(before.median, before.unit)}, as in {run} of {worst.baseline.measured.started}",
         observed=quantity(measured.median, measured.unit),
@@ -128,7 +127,7 @@ def measured_conditions(evidence: Evidence) -> Iterator[Finding]:
     if not observed_load:
         yield CONDITIONS.undetermined(HOST, NOT_RECORDED, what="who else used the machine meanwhile")
     elif not disturbances:
-        share = percent(round(_others_share(observed_load), 3))
+        share = percent(round(others_share(observed_load), 3))
         yield CONDITIONS.passed(
             HOST,
             "the machine was quiet while it was measured",
@@ -163,13 +162,13 @@ def _busy(measured: Sequence[Measurement]) -> Iterator[Finding]:
     busy = [
         measurement
         for measurement in measured
-        if measurement.conditions.get("host_busy") is True
-        and ("gpu_shared_with" not in measurement.conditions or _others_share([measurement]) > BUSY_SHARE)
+        if measurement.was_disturbed
+        and ("gpu_shared_with" not in measurement.conditions or others_share([measurement]) > BUSY_SHARE)
     ]
     if not busy:
         return
     benches = ", ".join(dict.fromkeys(measurement.bench_id for measurement in busy))
-    share = _others_share(busy)
+    share = others_share(busy)
     yield CONDITIONS.warned(
         HOST,
         f"others used the machine during {benches}: these numbers may be lower than on a quiet machine",
@@ -221,9 +220,3 @@ def _versions(measured: Sequence[Measurement]) -> Iterator[Finding]:
                 remedy=Remedy(text="Use one training interpreter on all hosts, and measure again."),
                 evidence=refs_of(members[0] for members in by_value.values()),
             )
-
-
-def _others_share(measured: Sequence[Measurement]) -> float:
-    """Return the largest share of the CPUs that other programs took during a measurement."""
-    shares = (measurement.conditions.get("others_cpu_share") for measurement in measured)
-    return max((float(share) for share in shares if isinstance(share, (int, float))), default=0.0)

@@ -1,9 +1,9 @@
 """Check that torch and NCCL run on these GPUs: versions, architectures, duplicates, plugins.
 
-A torch build from before the GPU was made, or from after its support ended, imports well and fails at the
-first kernel ("no kernel image is available"). Source: NVIDIA CUDA Compatibility guide; CUDA Toolkit release
-notes; NCCL release notes; pytorch/pytorch#122571 and NVIDIA/nccl#354 (mixed versions); aws-ofi-nccl
-documentation. The versions are data rows.
+A torch build that is older than the GPU, or so new that it no longer supports the GPU, can be imported but
+fails at the first kernel ("no kernel image is available"). Source: NVIDIA CUDA Compatibility guide; CUDA
+Toolkit release notes; NCCL release notes; pytorch/pytorch#122571 and NVIDIA/nccl#354 (mixed versions);
+aws-ofi-nccl documentation. The required versions are rows of data files.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from probes.judging.reporting import HOST, Judged, judge_each, on_gpus, on_nics
 
 TORCH = Judge(
     check_id="torch-cuda",
-    why="Training starts with `import torch`; without a build that this driver runs it fails, or runs on "
-    "the CPU.",
+    why="Training starts with `import torch`. If the driver cannot run the torch build, training fails or "
+    "runs on the CPU.",
 )
 
 _INSTALL = Remedy(
@@ -35,16 +35,16 @@ ARCHITECTURE = Judge(
 )
 VERSION = Judge(
     check_id="nccl-version",
-    why="An NCCL from before these GPUs does not start on them, or does not know their links.",
+    why="An NCCL that is older than these GPUs does not start on them, or does not know their links.",
 )
 DUPLICATES = Judge(
     check_id="nccl-duplicates",
-    why="A library on the search path replaces the one that torch was tested with; ranks of several "
-    "versions refuse each other.",
+    why="A library on the search path replaces the one that torch was tested with; ranks with "
+    "different NCCL versions cannot connect to each other.",
 )
 PLUGIN = Judge(
     check_id="nccl-plugin",
-    why="Without it NCCL cannot use these network cards and sends everything over TCP.",
+    why="Without a network plugin NCCL cannot use these network cards and sends everything over TCP.",
 )
 
 
@@ -89,7 +89,7 @@ def _with_gpus(facts: MachineFacts, torch: str, limits: Thresholds) -> Finding:
         )
     row = limits.cuda_driver(cuda)
     if row is None:
-        unknown = Unknown(Reason.NOT_RECORDED, f"no row for CUDA {cuda}")
+        unknown = Unknown(Reason.NOT_RECORDED, f"rigtune has no data on CUDA {cuda}")
         return TORCH.undetermined(HOST, unknown, what="the driver that this CUDA needs", evidence=refs)
     driver = facts.software.driver_version
     if driver is None:
@@ -146,7 +146,7 @@ def _judge_architecture(gpu: Gpu, cuda: str, limits: Thresholds) -> Judged:
         return capability
     row = limits.cuda_architecture(capability)
     if row is None:
-        return Unknown(Reason.NOT_RECORDED, f"no row for compute capability {capability}")
+        return Unknown(Reason.NOT_RECORDED, f"rigtune has no data on compute capability {capability}")
     new_enough = at_least(cuda, row.cuda_first)
     if isinstance(new_enough, Unknown):
         return new_enough
@@ -186,7 +186,7 @@ def nccl_version(gpus: tuple[Gpu, ...], evidence: Evidence) -> Findings:
             f"NCCL {version} is known to fail: {fault.meaning}",
             expected=f"a version after {fault.last}",
             observed=version,
-            remedy=Remedy(text="Update NCCL, or torch with it."),
+            remedy=Remedy(text="Update NCCL, or update torch, whose package contains NCCL."),
             evidence=(*refs, fault.ref),
         )
     rows = {row.compute_capability: row for row in limits.nccl_architectures}
@@ -206,7 +206,7 @@ def nccl_version(gpus: tuple[Gpu, ...], evidence: Evidence) -> Findings:
             "NCCL is older than this GPU",
             expected=f"NCCL {row.nccl} or newer for compute capability {gpu.compute_capability}",
             observed=f"NCCL {version}",
-            remedy=Remedy(text="Update torch, which brings NCCL, or the NCCL of the system."),
+            remedy=Remedy(text="Update torch, whose package contains NCCL, or update the system's NCCL."),
             evidence=(*refs, row.ref),
         )
 
@@ -279,7 +279,7 @@ def nccl_plugin(nics: tuple[Nic, ...], evidence: Evidence) -> Finding:
 
 _REMEDIES = {
     "EFA": "Install aws-ofi-nccl with the EFA installer, and put its folder on LD_LIBRARY_PATH or in "
-    "ld.so.conf.d. In a container the image brings it.",
+    "ld.so.conf.d. In a container the image must contain the plugin.",
     "gIB": "Mount /usr/local/gib and source its scripts/set_nccl_env.sh where training starts.",
 }
 

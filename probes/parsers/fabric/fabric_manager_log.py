@@ -26,7 +26,7 @@ _CUT = re.compile(
     r"(?P<time>)(?:(?:nv-|nvidia-)fabricmanager[\w.-]{0,20}\[\d{1,10}\]|nvidia-fabricmanager\.service): "
     r"(?P<message>.{1,600})"
 )
-"""Line of the journal whose time and host somebody removed."""
+"""Line of the journal from which time and host were removed."""
 _SERVICE = "nvidia-fabricmanager.service: "
 _ERROR_WORDS = re.compile(
     r"\b(?:fail(?:ed|ure)?|error|abort(?:ed|ing)?|don't match|does(?:n't| not) match|mismatch"
@@ -43,7 +43,7 @@ _SWITCH_ERROR = re.compile(
 )
 _TROUBLE = frozenset({"ERROR", "CRITICAL", "FATAL"})
 _HARMLESS = re.compile(r"NV_WARN_NOTHING_TO_DO")
-"""Answer of the driver that reports no fault although its level is an error."""
+"""Answer of the driver that does not mean a fault, although its level is an error."""
 _NUMBERS = re.compile(r"\b(?:0x)?[0-9a-fA-F]*\d[0-9a-fA-F]{7,}\b")
 _ABORTED = re.compile(
     r"aborting fabric manager|fabric manager (?:is )?(?:aborted|exiting)"
@@ -81,8 +81,8 @@ def recognise(text: str) -> bool:
 def parse_fabric_manager_log(text: str) -> tuple[LogEvent, ...]:
     """Return errors of NVSwitches (`sxid`) and of the Fabric Manager, each with its count.
 
-    Equal errors count as one event. A start of the Fabric Manager ends its own earlier errors
-    (`fabric-manager`), but no errors of a switch.
+    Equal errors become one event. A start of the Fabric Manager ends its own earlier errors
+    (`fabric-manager`), but it does not end errors of a switch.
     """
     tally = Tally()
     for number, line in enumerate(text.split("\n"), 1):
@@ -133,7 +133,9 @@ def parse_devices(text: str) -> tuple[PciDevice, ...]:
 
 
 def parse_gpus(text: str) -> tuple[Gpu, ...]:
-    """Return the GPUs of the inventories, each once, without index: the log has their place on the board."""
+    """Return the GPUs of the inventories, each once, without an index, because the log only contains their
+    position on the board.
+    """
     return tuple(
         Gpu(index=UNNUMBERED, pci_bus_id=address, evidence=(line_ref(number),))
         for address, number in _inventory(text, "gpu").items()

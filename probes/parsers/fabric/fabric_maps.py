@@ -186,7 +186,7 @@ def recognise_ibswinfo(text: str) -> bool:
 def parse_switches(text: str) -> tuple[FabricSwitch, ...]:
     """Return the switches; values that a switch leaves empty are unknown.
 
-    States are in the tool's words (`OK`, `ERROR`).
+    States are those that the tool prints (`OK`, `ERROR`).
     """
     lines = text.splitlines()
     starts = [number for number, line in enumerate(lines) if line.startswith("part number ")]
@@ -213,7 +213,7 @@ def _values_of(lines: list[str]) -> list[tuple[str, str]]:
 
 
 def _switch(title: str, values: list[tuple[str, str]], line: int) -> FabricSwitch:
-    # The first of several equal fields counts, so it is inserted last.
+    # If a field occurs several times, the first is used, so it is inserted last.
     single = dict(reversed([pair for pair in values if pair[1]]))
     supplies: dict[str, str] = {}
     fans: dict[str, str] = {}
@@ -252,7 +252,7 @@ def _none(what: str) -> Unknown:
 
 
 def recognise_guid_list(text: str) -> bool:
-    """Return whether the text is a list of hosts and GUIDs and nothing else."""
+    """Return whether the text contains only a list of hosts and GUIDs."""
     first, *others = [line for line in text[:200_000].splitlines() if line.strip()] or [""]
     has_name = others and _NAME.fullmatch(first) is not None
     return bool(has_name) and all(_NAME.fullmatch(line) or _GUID.fullmatch(line) for line in others[:-1])

@@ -44,7 +44,8 @@ def parse_nics(text: str) -> tuple[Nic, ...]:
 
     def finish_port() -> None:
         if {"hca_id", "phys_port_cnt"} <= device.keys() and not (has_ports or port):
-            port["port"] = "1"  # The output ends before the first port, so nothing more is known of it.
+            # The output ends before the first port, so nothing more is known of this port.
+            port["port"] = "1"
         if "port" in port:
             nics.append(_nic(device, port, tuple(gids), start))
         port.clear()

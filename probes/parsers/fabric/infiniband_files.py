@@ -19,7 +19,7 @@ _PORT = pattern(r"\s*Port (\d{1,3}):\s*")
 _PANIC = pattern(r"ibpanic: \[\d{1,10}\] main: (.{1,200})")
 _VANISHED = pattern(r"stat of IB device '([^'\n]{1,64})' failed: .{1,80}")
 _NAME = ""
-"""Key of the device's name beside the fields, none of which has an empty name."""
+"""Key under which the device's name is stored; no field has an empty name."""
 _MISSING = Unknown(Reason.NOT_RECORDED, "not in the output of ibstat")
 
 
@@ -34,7 +34,7 @@ def port_word(text: str) -> str | Unknown:
 
 
 def port_link_layer(text: str) -> str | Unknown:
-    """Return `InfiniBand` or `Ethernet`; Unknown for EFA and others, which state none."""
+    """Return `InfiniBand` or `Ethernet`; Unknown for EFA and other devices, which do not state it."""
     word = text.strip()
     if word in ("InfiniBand", "Ethernet"):
         return word
@@ -44,7 +44,7 @@ def port_link_layer(text: str) -> str | Unknown:
 def parse_ibstat(text: str) -> tuple[Nic, ...]:
     """Return the ports of `ibstat`, even if the output ends early.
 
-    If a device vanished while ibstat ran, its `ibpanic` line gives a port without values, and the error as
+    If a device vanished while ibstat ran, its `ibpanic` line becomes a port without values, with the error as
     the reason.
     """
     ports: list[Nic] = []

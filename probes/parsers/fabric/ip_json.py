@@ -41,7 +41,9 @@ def recognise(text: str) -> bool:
 
 
 def parse_interfaces(text: str) -> tuple[Interface, ...] | Unknown:
-    """Return the interfaces with all that the text contains about them; Unknown if it contains none."""
+    """Return the interfaces with everything that the text contains about them; Unknown if it contains no
+    interface.
+    """
     if text.lstrip()[:1] not in ("[", "{"):
         return _from_text(text) or Unknown(Reason.UNPARSABLE, "no interface in the text")
     data = _decoded(text)
@@ -68,12 +70,12 @@ def parse_interfaces(text: str) -> tuple[Interface, ...] | Unknown:
 
 
 class _Collection(NamedTuple):
-    """Contents of a collection beside the rows of `ip`, by interface."""
+    """Contents of a collection other than the rows of `ip`, by interface."""
 
     members: dict[str, list[str]]
-    """Members of bonds."""
+    """Members of each bond."""
     speeds: dict[str, float]
-    """Gb/s."""
+    """Speed in Gb/s."""
     neighbours: dict[str, str]
     hardware: dict[str, str]
     """Hardware addresses."""
@@ -135,7 +137,7 @@ def _absent(name: str, settings: dict[str, str] | None) -> Interface:
 def _up(state: object, flags: list[str]) -> bool | Unknown:
     """Return whether the interface is up.
 
-    Drivers without carrier detection report UNKNOWN; then the administrator's flag counts.
+    Drivers without carrier detection report UNKNOWN; then the administrator's flag is used.
     """
     if isinstance(state, str) and state.upper() != "UNKNOWN":
         return state.upper() == "UP"
@@ -197,7 +199,7 @@ def _configured(extras: dict[str, Any]) -> dict[str, dict[str, str]]:
 def _configured_name(name: str, collection: _Collection) -> str | Unknown:
     """Return the interface whose configuration contains the hardware address of interface `name`.
 
-    If several configurations contain the address, that of `name` itself comes first.
+    If several configurations contain the address, the configuration of `name` itself is preferred.
     """
     own = collection.hardware.get(name, "").lower()
     owners = [

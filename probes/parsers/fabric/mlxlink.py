@@ -52,7 +52,7 @@ def recognise(text: str) -> bool:
 def parse_nics(text: str) -> tuple[Nic, ...]:
     """Return the ports; a port without a name in the text is called `unnamed`."""
     if _is_json(text):
-        # The rewritten lines have other numbers than those of the text.
+        # The numbers of the rewritten lines differ from those of the text.
         return tuple(msgspec.structs.replace(nic, evidence=()) for nic in parse_nics(_as_printed(text)))
     blocks: list[_Block] = []
     name = _UNNAMED
@@ -115,7 +115,7 @@ def _nic(block: _Block) -> Nic:
         name=block.name,
         link_layer=layer if infiniband or ethernet else NOT_RECORDED,
         state=_state(values["State"]) if "State" in values else NOT_RECORDED,
-        # Ethernet prints the state of a state machine (`ETH_AN_FSM_ENABLE`), which is no physical state.
+        # Ethernet prints the state of a state machine (`ETH_AN_FSM_ENABLE`), which is not a physical state.
         physical_state=NOT_RECORDED if physical is None else physical_state(physical),
         rate_gbps=float(ethernet[1]) if ethernet else _infiniband_gbps(infiniband, lanes),
         lanes=lanes,

@@ -67,7 +67,7 @@ _NAMES = {
     "PortXmitPkts": "port_xmit_packets",
     "PortRcvPkts": "port_rcv_packets",
 }
-"""Names of counters in sysfs that are not the tool's own words with underscores."""
+"""Names of counters in sysfs that differ from the tool's own words with underscores."""
 _NO_COUNTERS = frozenset({"PortSelect", "CounterSelect", "CounterSelect2"})
 _WORD = pattern(r"[A-Z]+(?![a-z])\d*|[A-Z][a-z0-9]*")
 
@@ -180,7 +180,7 @@ def recognise_ibstatus(text: str) -> bool:
 
 
 def parse_ibstatus(text: str) -> tuple[Nic, ...]:
-    """Return the ports, also if the output ends early."""
+    """Return the ports, even if the output ends early."""
     blocks: list[tuple[str, int, int, dict[str, str]]] = []
     for number, line in enumerate(text.splitlines(), 1):
         if (match := _IBSTATUS_HEAD.fullmatch(line)) is not None:

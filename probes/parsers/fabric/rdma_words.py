@@ -57,20 +57,21 @@ _PHYSICAL = {
 def port_state(word: str) -> str | Unknown:
     """Return the logical state in upper case.
 
-    `ACTIVE` is the result for ibstat's `Active`, ibv_devinfo's `PORT_ACTIVE (4)` and rdma's `ACTIVE`.
+    For example, `ACTIVE` is the result for ibstat's `Active`, ibv_devinfo's `PORT_ACTIVE (4)` and rdma's
+    `ACTIVE`.
     """
     name = word.partition("(")[0].strip().lower().removeprefix("port_")
     return _STATES.get(name) or Unknown(Reason.UNPARSABLE, f"{word[:40]!r} is not a port state")
 
 
 def physical_state(word: str) -> str | Unknown:
-    """Return the physical state in the kernel's words: `LinkUp` for `LINK_UP (5)`."""
+    """Return the physical state as the kernel names it: `LinkUp` for `LINK_UP (5)`."""
     name = re.sub(r"[\s_]", "", word[:60].partition("(")[0]).lower()
     return _PHYSICAL.get(name) or Unknown(Reason.UNPARSABLE, f"{word[:40]!r} is not a physical port state")
 
 
 def port_rate(text: str) -> tuple[float | Unknown, int | Unknown, str | Unknown]:
-    """Return rate in Gb/s, lanes and speed of `400 Gb/sec (4X NDR)`; only the rate of ibstat's `400`."""
+    """Return rate in Gb/s, lanes and speed for `400 Gb/sec (4X NDR)`; only the rate for ibstat's `400`."""
     match = _RATE.fullmatch(text.strip())
     if match is None:
         unknown = Unknown(Reason.UNPARSABLE, f"{text[:40]!r} is not a port rate")
@@ -85,7 +86,7 @@ def lane_speed(gbps: float) -> str | Unknown:
     `gbps` may be the signalling rate or the data rate.
     """
     names = (name for name, rate in LANE_GBPS.items() if 0.98 * rate <= gbps <= 1.07 * rate)
-    # QDR and FDR10 have the same rate. QDR comes first in the table.
+    # QDR and FDR10 have the same rate. QDR is chosen because it comes first in the table.
     return next(names, None) or Unknown(Reason.UNPARSABLE, f"no lane runs at {gbps:g} Gb/s")
 
 
@@ -113,7 +114,7 @@ def whole_number(text: str) -> int | Unknown:
 
 def mapped_ipv4(gid: str) -> str | None:
     """Return the IPv4 address that a RoCE GID maps (`::ffff:a.b.c.d`), in any notation; else None."""
-    import ipaddress  # noqa: PLC0415 - RoCE only; it costs several milliseconds
+    import ipaddress  # noqa: PLC0415 - needed only for RoCE; the import takes several milliseconds
 
     try:
         address = ipaddress.IPv6Address(gid)

@@ -12,7 +12,7 @@ from probes.base.record import Reason, Unknown, map_known
 
 _LIST = pattern(r"\d{1,6}(-\d{1,6})?(,\d{1,6}(-\d{1,6})?)*")
 _MOST = 1 << 16
-"""Most entries of a list; no kernel is built for as many (CONFIG_NR_CPUS is at most 8192 on x86)."""
+"""Maximum number of entries of a list; kernels support fewer CPUs (CONFIG_NR_CPUS is at most 8192 on x86)."""
 
 _WORD = r"(?:0x[0-9a-fA-F]{1,8}|[0-9a-fA-F]{0,8})"
 _MASK = pattern(rf"{_WORD}(?:,{_WORD}){{0,2047}}")
@@ -47,7 +47,8 @@ def parse_cpu_list(text: str) -> tuple[int, ...] | Unknown:
 def mask_cpus(text: str) -> tuple[int, ...] | Unknown:
     """Return the numbers of the bits that are set: 0 to 15 for `00000000,0000ffff` and `0x0000ffff`.
 
-    Words have 32 bits, the last one the lowest; hwloc leaves words of zeros empty, or prints one long number.
+    Words have 32 bits, and the last word has the lowest numbers. hwloc leaves zero words empty, or prints one
+    long number.
     """
     text = text.strip()
     if _SINGLE.fullmatch(text):

@@ -32,14 +32,14 @@ def recognise(text: str) -> bool:
 
 
 def parse_power(text: str) -> float | Unknown:
-    """Return the power that the machine draws now, in W."""
+    """Return the current power draw of the machine, in W."""
     if match := _READING.search(text):
         return float(match[1])
     return Unknown(Reason.UNPARSABLE, f"ipmitool dcmi power: {text.strip()[:60]!r}")
 
 
 def parse_capacity(text: str) -> float | Unknown:
-    """Return the capacity of all power supplies together, in W, from `dmidecode -t 39`."""
+    """Return the total capacity of all power supplies, in W, from `dmidecode -t 39`."""
     watts = [int(match[1]) for match in _CAPACITY.finditer(text)]
     return (
         float(sum(watts))

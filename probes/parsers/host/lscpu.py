@@ -37,7 +37,7 @@ def recognise(text: str) -> bool:
 
 
 def parse_cpu(text: str) -> Cpu:
-    """Return the processors; offline processors do not count."""
+    """Return the processors; offline processors are left out."""
     fields = {name: value for name, value, _ in _fields(text)}
     first = next((line for _, _, line in _fields(text)), 0)
     sockets, cores, threads = (
@@ -63,7 +63,9 @@ def parse_cpu(text: str) -> Cpu:
 
 
 def parse_numa_nodes(text: str) -> tuple[NumaNode, ...]:
-    """Return the nodes with their CPUs; a node without CPUs is the memory of a GPU, or memory behind CXL."""
+    """Return the nodes with their CPUs; a node without CPUs is the memory of a GPU, or memory that is
+    attached over CXL.
+    """
     nodes: dict[int, NumaNode] = {}
     for name, value, _ in _fields(text):
         match = _NODE.fullmatch(name)

@@ -36,7 +36,7 @@ class Space(Record, kw_only=True):
     path: str
     total_bytes: int
     available_bytes: int
-    """Space for a process without root's reserve."""
+    """Space that a process without root rights may use."""
 
 
 def parse_mounts(text: str) -> tuple[Mount, ...]:

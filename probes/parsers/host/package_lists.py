@@ -82,7 +82,7 @@ def parse_packages(text: str) -> dict[str, str]:
 def parse_units(text: str) -> dict[str, str]:
     """Return states by unit, without `.service`, of `systemctl show -p Id,LoadState,ActiveState`.
 
-    Absent units are left out.
+    Units that do not exist are left out.
     """
     states: dict[str, str] = {}
     for block in text.split("\n\n"):
@@ -151,7 +151,7 @@ def is_whole(text: str) -> bool:
 def parse_lsmod(text: str) -> tuple[str, ...]:
     """Return the loaded modules by name, with underscores, in the order of the text.
 
-    Rows before a header do not count.
+    Rows before a header are ignored.
     """
     header = _HEADER.search(text)
     rows = (

@@ -34,11 +34,13 @@ def settings_of(text: str, names: tuple[str, ...]) -> dict[str, str]:
 
 
 def gpus_of_node(text: str, host: str) -> int | None:
-    """Return the number of GPUs of a node in slurm.conf; 0 if its line names none, None without a line."""
+    """Return the number of GPUs of a node in slurm.conf; 0 if the node's line names no GPU, None if the node
+    has no line.
+    """
     default = ""
     for row in parse_lines(text):
         names = row.get("nodename", "")
-        if names.upper() == "DEFAULT":  # The line sets the values of the lines after it.
+        if names.upper() == "DEFAULT":  # The line sets the default values for the lines after it.
             default = row.get("gres", default)
         elif contains_host(names, host):
             return sum(int(count) for count in _GPUS.findall(row.get("gres", default)))
@@ -59,7 +61,9 @@ def _contains(part: re.Match[str], host: str) -> bool:
 
 
 def _in_ranges(digits: str, ranges: str) -> bool:
-    """Return whether a number is in the ranges; it has as many digits as the first number of its range."""
+    """Return whether a number is in the ranges; the number must have as many digits as the first number of
+    its range.
+    """
     if not digits.isdecimal() or len(digits) > 9:
         return False
     for part in ranges.split(","):

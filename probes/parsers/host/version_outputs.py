@@ -35,7 +35,7 @@ class _CudaJson(msgspec.Struct):
 
 
 class DriverModule(Record, kw_only=True):
-    """The loaded kernel module of the NVIDIA driver."""
+    """Version of the loaded kernel module of the NVIDIA driver."""
 
     version: str
     is_open: bool

@@ -34,15 +34,15 @@ _WORDS: tuple[tuple[str, Reason], ...] = (
     ("invalid argument", Reason.ERROR),
     ("driver not loaded", Reason.ERROR),
 )
-"""Substrings in lower case with the reason that each one means; the first match counts.
+"""Substrings in lower case with the reason that each one means; the first match is used.
 
-The texts come from `nvmlErrorString` (nvml.h, NVML 12 and 13); `ERR!` comes from the nvidia-smi table. All
-occur in real outputs of drivers 418 to 610.
+The texts come from `nvmlErrorString` (nvml.h, NVML 12 and 13); `ERR!` comes from the nvidia-smi table. All of
+these texts occur in real outputs of drivers 418 to 610.
 """
 
 _QUANTITY = pattern(r"(-?\d+(?:\.\d+)?)\s*([A-Za-z%]*)")
 _MEMORY_UNITS = {"B": 1, "KiB": KIB, "MiB": MIB, "GiB": GIB, "MB": MIB, "GB": GIB}
-"""Bytes per unit. Old drivers print MB and mean MiB."""
+"""Bytes per unit. Old drivers print MB although the unit is MiB."""
 _SWITCH = {
     **dict.fromkeys(("Enabled", "Yes", "Active", "On"), True),
     **dict.fromkeys(("Disabled", "No", "Not Active", "Off"), False),
@@ -61,7 +61,7 @@ _ACTIONS = {"reset": "gpu reset", "reboot": "node reboot", "drain and reset reco
 """NVML's name of a recovery action by nvidia-smi's name, if the two differ."""
 _DEVICE_ID = pattern(r"(?:0x)?(?!0000)([0-9a-f]{4})([0-9a-f]{4})")
 _FAILURES = ("unknown error", "gpu is lost", "gpu requires reset", "err!")
-"""Words in lower case of an error of the GPU."""
+"""Words, in lower case, in an error message of the GPU."""
 _LONGEST = 120
 
 EVENT_REASONS = {
@@ -115,7 +115,7 @@ def printed(text: str | None, what: str) -> str | Unknown:
 
 
 def converted(text: str | None, what: str, convert: Callable[[str], T | None]) -> T | Unknown:
-    """Return the value that `convert` makes of the printed text; Unknown (unparsable) if it returns None."""
+    """Return the result of `convert` for the printed text; Unknown (unparsable) if `convert` returns None."""
     value = printed(text, what)
     if isinstance(value, Unknown):
         return value
@@ -124,7 +124,9 @@ def converted(text: str | None, what: str, convert: Callable[[str], T | None]) -
 
 
 def unreadable(text: str | None, what: str) -> Unknown:
-    """Return the reason why a field has no value: the words in its place, or that they are strange."""
+    """Return the reason why a field has no value: what the words in its place mean, or that they are not
+    known.
+    """
     return converted(text, what, lambda _: None)
 
 
@@ -216,7 +218,7 @@ def device_id(text: str | None, what: str) -> str | Unknown:
 
 
 def banks(text: str | None, what: str) -> int | Unknown:
-    """Return the count of a text such as `639 bank(s)`."""
+    """Return the count in a text such as `639 bank(s)`."""
     return whole((text or "").replace("bank(s)", "").strip(), what)
 
 

@@ -1,8 +1,8 @@
 """Parse `nvidia-smi nvlink -e`: the error counters of each NVLink since the driver was loaded.
 
 Drivers up to Hopper print replays, recoveries and CRC errors. NVLink 5 has other counters; those of lost or
-repeated data count as the same three. People run the command in a loop with banners, cut its output, and join
-links without errors in one line (`Links 0-2, 4-5: Replay/Recovery/CRC Errors: 0`).
+repeated data fill the same three fields. People run the command in a loop with banners, cut its output, and
+join links without errors in one line (`Links 0-2, 4-5: Replay/Recovery/CRC Errors: 0`).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _NOT_COUNTED = "successful"
 _MOST = 2**63
 """Largest count that is kept."""
 _MOST_LINKS = 64
-"""Upper bound of a link's number: twice as many links as any GPU has."""
+"""Upper bound for link numbers: twice the number of links of any GPU."""
 
 
 Links = dict[int, dict[str, int]]
@@ -59,7 +59,10 @@ def recognise(text: str) -> bool:
 
 
 def parse_gpus(text: str) -> tuple[Gpu, ...]:
-    """Return the GPUs with the error counters of their links, whose states the output does not contain."""
+    """Return the GPUs with the error counters of their links.
+
+    The output does not contain the links' states.
+    """
     gpus: dict[tuple[int, str | None], tuple[Gpu, Links]] = {}
     links: Links | None = None
     for number, line in enumerate(text.split("\n"), 1):
@@ -109,7 +112,7 @@ def _count(links: Links, numbers: str, name: str, value: int) -> None:
 def count_errors(counters: dict[str, int], name: str, value: int) -> None:
     """Add a counter, whose name is in lower case, to the fields of a link.
 
-    Several counters of one field report the same fault, so the largest one counts, and not their sum.
+    Several counters of one field report the same fault, so the largest counter is used, and not the sum.
     """
     for part, field in _FIELDS:
         if part in name:

@@ -134,7 +134,7 @@ def _joined_links(
 
 
 def _links_by_message(line: str, so_far: tuple[NvLink, ...] | Unknown) -> tuple[NvLink, ...] | Unknown:
-    """Return the links that a message in place of the list implies; `so_far` for every other line."""
+    """Return the links that a message in place of the list implies; for other lines return `so_far`."""
     words = line.strip().lower()
     if "does not have or support nvlink" in words:
         return ()

@@ -64,7 +64,7 @@ _OWN_COLUMNS = (
 _MARKS = frozenset(
     ("name", "gpu_name", "uuid", "gpu_uuid", "index", "pci.bus_id", "gpu_bus_id", "memory.total")
 )
-"""A header has one of these columns beside another known column."""
+"""A header has one of these columns and another known column."""
 _LONGEST_LINE = 65_536
 _FIRST_LINES = 200
 
@@ -105,7 +105,7 @@ def unread(text: str) -> tuple[Unread, ...]:
 
 
 def _rows(text: str) -> Iterator[tuple[int, list[str], _Header | None]]:
-    """Return number and cells of each line below its header, and of each line above the first header."""
+    """Return number and cells of each line, with the header above it; lines above the first have none."""
     header: _Header | None = None
     for number, cells in _lines(text):
         if (new_header := _header(cells)) is not None:
@@ -245,8 +245,8 @@ def _with_processes(gpus: list[Gpu]) -> tuple[Gpu, ...]:
 def _is_bare_row(cells: list[str]) -> bool:
     """Return whether a row without header identifies a GPU.
 
-    Such a row has a PCI address or UUID beside an index or a name, or one name, and all other cells are
-    values.
+    Such a row has either a PCI address or UUID together with an index or a name, or exactly one name. All
+    other cells are values.
     """
     named = any(_ADDRESS.fullmatch(cell) or _UUID.fullmatch(cell) for cell in cells)
     if named and any(_INDEX.fullmatch(cell) or _NAME.fullmatch(cell) for cell in cells):

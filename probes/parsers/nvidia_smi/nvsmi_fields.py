@@ -1,4 +1,5 @@
-"""Table of the places that fill each field of a `Gpu`, shared by nvidia-smi's XML, text and CSV.
+"""Table of the places from which each field of a `Gpu` is read; it is shared by nvidia-smi's XML, text and
+CSV.
 
 The names are those of drivers 418 to 610, gathered from recorded outputs. A field is read from the first of
 its places that contains a value.
@@ -33,7 +34,7 @@ from probes.parsers.nvidia_smi.nvidia_words import (
 )
 
 Lookup = Callable[[str], str | None]
-"""Function that returns the text at a path or in a column; None if there is none."""
+"""Function that returns the text at a path or in a column; None if there is no text."""
 
 
 class FieldRow(NamedTuple):
@@ -273,7 +274,9 @@ _PARTS: dict[str, type[Any]] = {
 
 
 def read_field(row: FieldRow, places: Iterable[str], look: Lookup) -> object:
-    """Return the first value at `places`; else the reason why the first present place has none."""
+    """Return the first value at `places`; if there is none, the reason why the first existing place has no
+    value.
+    """
     failure = NOT_RECORDED
     for place in places:
         value = row.read(text, place) if (text := look(place)) is not None else NOT_RECORDED

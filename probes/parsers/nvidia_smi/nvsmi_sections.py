@@ -68,11 +68,13 @@ class Tree:
         self._sections: dict[str, int] = {}
 
     def add(self, path: str, value: str) -> None:
-        """Add a value; the first of two equal paths counts."""
+        """Add a value; if a path occurs twice, the first value is kept."""
         self._values.setdefault(path, value)
 
     def section(self, path: str) -> str:
-        """Return the path for a section that begins, with a number unless it is the first of its name."""
+        """Return the path for a section that begins; it has a number unless the section is the first with its
+        name.
+        """
         count = self._sections[path] = self._sections.get(path, 0) + 1
         return path if count == 1 else f"{path}#{count}"
 
@@ -141,7 +143,7 @@ def _errors(tree: Tree, period: str, old: str, kind: str) -> int | Unknown:
     """Return a count of ECC errors: one total per kind up to schema 10, later a sum over the memories.
 
     Newer drivers split the uncorrectable errors of SRAM into parity and SECDED. Without `old`, the name of
-    the section up to schema 10, only the errors of SRAM count.
+    the section up to schema 10, only the errors of SRAM are counted.
     """
     section = f"ecc_errors/{period}"
     if old and tree.has_section(f"{section}/{old}"):
@@ -154,7 +156,7 @@ def _errors(tree: Tree, period: str, old: str, kind: str) -> int | Unknown:
     total = sum(only_known(values))
     unread = [value for value in values if isinstance(value, Unknown)]
     if total > 0 or not unread:
-        return total  # Errors of one memory count even if another memory's counter cannot be read.
+        return total  # Errors of one memory are counted even if another memory's counter cannot be read.
     return next((value for value in unread if value.reason is not Reason.NOT_SUPPORTED), unread[0])
 
 
@@ -206,7 +208,7 @@ def _violations(tree: Tree) -> tuple[Count, ...] | Unknown:
 
 
 def violation_counts(values: Iterable[tuple[str, int | Unknown]]) -> tuple[Count, ...] | Unknown:
-    """Return the known counters by name; the first unknown one if all of them are unknown."""
+    """Return the known counters by name; if all counters are unknown, return the first Unknown."""
     pairs = list(values)
     known = tuple(Count(name=name, value=value) for name, value in pairs if not isinstance(value, Unknown))
     return known or first_unknown(*(value for _, value in pairs)) or NOT_RECORDED
@@ -301,7 +303,7 @@ def _processes(tree: Tree) -> tuple[GpuProcess, ...] | Unknown:
         if text is None:
             return Unknown(Reason.NOT_RECORDED, "no processes")
         return () if text.strip() in ("", "None") else unreadable(text, "processes")
-    # NVML lists processes that compute. Type G only draws.
+    # NVML lists processes that compute. Processes of type G only use graphics.
     return tuple(
         GpuProcess(
             pid=pid,

@@ -93,7 +93,7 @@ def parse_list(text: str) -> tuple[Gpu, ...]:
 
 
 def unread_list(text: str) -> tuple[Unread, ...]:
-    """Return lines that begin like a GPU's line and end differently."""
+    """Return lines that begin like the line of a GPU but end differently."""
     return tuple(
         Unread(source="", line=number, text=line.strip()[:120], why="not as nvidia-smi -L writes it")
         for number, line in enumerate(text.splitlines(), start=1)

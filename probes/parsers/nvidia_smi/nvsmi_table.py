@@ -35,7 +35,7 @@ _ROW = re.compile(
     r"\|\s{1,8}[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7]\s[^|\n]{1,20}\|",
     re.MULTILINE,
 )
-"""The first row of a GPU, for tables whose head was cut off."""
+"""The first row of a GPU; it identifies tables whose head was cut off."""
 _MIG_PART = re.compile(r"^[ \t]{0,8}\|\s{1,4}MIG devices:\s{1,200}\|", re.MULTILINE)
 _DRIVER = re.compile(r"(?:Driver|KMD) Version: ?(\d[\d.]{1,30})")
 _CUDA = re.compile(r"CUDA (?:UMD )?Version: ?(\d{1,3}\.\d{1,3})")

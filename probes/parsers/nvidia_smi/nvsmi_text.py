@@ -25,7 +25,7 @@ _PART = re.compile(
     r"|Fabric[ \t]*\n[ \t]*State[ \t]*:|GPU Recovery Action[ \t]*: )",
     re.MULTILINE | re.IGNORECASE,
 )
-"""A pasted part without the line that names the GPU."""
+"""Sections that identify a pasted part without the line that names the GPU."""
 _HEADER = {
     "driver_version": "driver",
     "kmd_version": "driver",
@@ -34,7 +34,7 @@ _HEADER = {
     "attached_gpus": "attached",
 }
 _REMARK = re.compile(r"\s+\[[^\]]*\]?$")
-"""Remark that driver 610 writes behind the values of renamed labels."""
+"""Remark that driver 610 writes after the values of renamed labels."""
 _CUT = "[...]"
 _PARENTS = {
     "volatile": "ecc_errors/",
@@ -45,7 +45,7 @@ _PARENTS = {
     "bank_remap_availability_histogram": "remapped_rows/",
     "health": "fabric/",
 }
-"""Path above a section that belongs into another one, for pastes that lost their indentation."""
+"""Path of the parent of a nested section, for pasted texts that lost their indentation."""
 _WRAPPER = "performance"
 """Heading that some outputs of `-d PERFORMANCE` put above the clock event reasons."""
 _PROCESS = {"type": "type", "name": "process_name", "used_gpu_memory": "used_memory"}
@@ -69,7 +69,7 @@ class _Line(NamedTuple):
     indent: int
     label: str
     value: str | None
-    """Text behind the colon; None for the heading of a section."""
+    """Text after the colon; None for the heading of a section."""
 
 
 class _Block(NamedTuple):

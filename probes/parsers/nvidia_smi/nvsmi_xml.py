@@ -14,9 +14,9 @@ from probes.parsers.nvidia_smi.nvsmi_sections import Tree, path_word, read_tree
 _ROOT = "<nvidia_smi_log"
 _END = "</nvidia_smi_log>"
 _PART = re.compile(r'<gpu id="[0-9A-Fa-f]{4,8}:')
-"""Element of a GPU, for pastes without the log around it."""
+"""Element of a GPU, for pasted texts without the surrounding log."""
 _DEEPEST = 8
-"""Deepest level of elements that is read; no schema has as many."""
+"""Deepest level of elements that is read; no schema has so many levels."""
 
 
 class SmiLog(Record, kw_only=True):

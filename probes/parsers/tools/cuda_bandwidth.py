@@ -1,7 +1,7 @@
 """Parse `bandwidthTest` of the CUDA samples, and `gpu_copy` of SuperBench: copies between hosts and GPUs.
 
 bandwidthTest prints one line per size (`--csv`, shmoo mode) or a table; its D2D copies stay within one GPU's
-memory. Of the rates for several sizes, the largest counts. Units: GB/s are 1e9 bytes per second.
+memory. If there are rates for several sizes, the largest is used. Units: GB/s are 1e9 bytes per second.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def parse_results(text: str) -> tuple[ToolResult, ...]:
 
 
 def parse_gpus(text: str) -> tuple[Gpu, ...]:
-    """Return the GPUs that were measured, by CUDA's numbers, which are NVML's if all GPUs are visible."""
+    """Return the GPUs that were measured, with CUDA's numbers, which equal NVML's if all GPUs are visible."""
     gpus: dict[int, Gpu] = {index: Gpu(index=index) for index in gpus_measured(parse_results(text))}
     for line_number, line in enumerate(text.split("\n"), 1):
         if (match := _DEVICE.fullmatch(line)) is not None:
@@ -84,7 +84,7 @@ def _results(text: str) -> Iterator[ToolResult]:
 
 
 class _Table:
-    """The tables of bandwidthTest, whose rows depend on the headings above them."""
+    """Parser of bandwidthTest's tables, whose rows depend on the headings above them."""
 
     def __init__(self) -> None:
         self.device, self.direction, self.memory, self.factor = "0", "", "", 0.0
@@ -124,7 +124,7 @@ def _rate(
 
 def _copy(match: re.Match[str], line: int) -> Iterator[ToolResult]:
     value = number(match[6])
-    ends = dict.fromkeys((match[1], match[3]))  # once if a GPU copies within its own memory
+    ends = dict.fromkeys((match[1], match[3]))  # only one GPU number if a GPU copies within its own memory
     kinds = [end.rstrip("0123456789") for end in ends]
     if value is not None:
         yield ToolResult(

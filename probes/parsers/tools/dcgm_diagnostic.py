@@ -1,8 +1,9 @@
 """Parse `dcgmi diag`: its table, its JSON (`-j`, of DCGM 3 and 4), fragments, and lists of failed tests.
 
 A table wraps messages at a fixed width in the middle of words, and prints a result per group of GPUs below
-the test's name. A report without any test yields one diagnosis UNKNOWN, because a missing result is no pass.
-Source: NVIDIA/DCGM, dcgmi/Diag.cpp and common_lib, JSON keys of versions 3 and 4 (read 2026-11).
+the test's name. A report without any test yields one diagnosis UNKNOWN, because a missing result does not
+mean that a test passed. Source: NVIDIA/DCGM, dcgmi/Diag.cpp and common_lib, JSON keys of versions 3 and 4
+(read 2026-11).
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _CELL = re.compile(
     r"(?:\s{0,4}-\s{0,4}(All|(?:GPUs?|CPUs?|Entit(?:y|ies))?:?\s{0,4}[\d, -]{1,200}))?"
 )
 _ENTITY = re.compile(r"(GPU|[A-Z][A-Za-z]{1,11}) ?(\d{1,4}): (Pass|Fail|Warn|Skip)")
-"""A line per device, as DCGM 4 prints."""
+"""A line for one device, as DCGM 4 prints it."""
 _NAMES = "|".join(sorted((re.escape(name) for name in TESTS), key=len, reverse=True))
 _RETYPED = re.compile(
     rf"\s{{0,12}}[|*-]?\s{{0,4}}({_NAMES})\s*[:|]?\s+"
@@ -38,7 +39,7 @@ _MESSAGE = re.compile(r"(?:(?:Warning|Error|Info)(?:: ?\w{1,16})?)?", re.IGNOREC
 _WRAPPED = 45
 """Width at which DCGM 2 and 3 cut a message, in the middle of words.
 
-A shorter piece ends with a word, or with the blank behind it.
+A shorter piece ends with a whole word, or with the blank after the word.
 """
 _VERDICT = re.compile(r"\b(?:PASS|FAIL|WARN|SKIP)", re.IGNORECASE)
 _METADATA = re.compile(
@@ -74,10 +75,7 @@ class _Test:
         ]
 
     def _device_results(self) -> list[tuple[str, tuple[str, ...], int]]:
-        """Return the results, without the summary above the devices if they contain it.
-
-        DCGM 4 prints the summary first.
-        """
+        """Return the results without those of DCGM 4's summary that the results of the devices repeat."""
         if len(self.results) < 2 or self.results[0][1] != (HOST,):
             return self.results
         first, *others = self.results
@@ -145,7 +143,7 @@ def parse_gpus(text: str) -> tuple[Gpu, ...]:
 
 
 def parse_unread(text: str) -> tuple[Unread, ...]:
-    """Return rows of tests whose result is none of the tool's words, and a JSON report without its end."""
+    """Return rows of tests with an unknown result word, and a JSON report whose end is missing."""
     root = next((root for root in ROOTS if f'"{root}"' in text), None)
     cut = Unread(source="", line=0, text=root or "", why="the JSON report is incomplete")
     rows = (
@@ -189,7 +187,7 @@ def _table(text: str) -> list[_Test]:
 
 
 def _retyped(text: str) -> list[_Test]:
-    """Return the tests of a list that somebody wrote by hand."""
+    """Return the tests of a handwritten list."""
     tests: list[_Test] = []
     for number, line in enumerate(text.split("\n"), 1):
         match = _RETYPED.fullmatch(line)

@@ -32,7 +32,7 @@ def attached_gpus(text: str) -> int | None:
 
 
 def parse_gpus(text: str) -> tuple[Gpu, ...]:
-    """Return the GPUs by DCGM's number, which is NVML's if no GPU is hidden."""
+    """Return the GPUs with DCGM's number, which equals NVML's if no GPU is hidden."""
     gpus: list[Gpu] = []
     for number, line in enumerate(map(str.strip, text.split("\n")), 1):
         is_other = any(word in line for word in ("Switch", "CPU", "ConnectX"))

@@ -1,8 +1,8 @@
 """Parse `dcgmi health --check`, the results of DCGM's background watches. DCGM 1 to 4, table or JSON.
 
 Up to DCGM 1.7 the table has a row per GPU with `PCIe system: Warning - text`; since then it is a tree with a
-row per watch and its text below. Source: NVIDIA DCGM user guide, active health checks, of versions 1.7 and 4;
-dcgmi/Health.cpp (read 2026-11).
+row per watch and the watch's text below. Source: NVIDIA DCGM user guide, active health checks, of versions
+1.7 and 4; dcgmi/Health.cpp (read 2026-11).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def recognise(text: str) -> bool:
 def parse_diagnoses(text: str) -> tuple[Diagnosis, ...]:
     """Return one diagnosis per GPU and watch.
 
-    If none of them has the overall result, it becomes a diagnosis of the host.
+    If no diagnosis has the overall result, that result becomes a diagnosis of the host.
     """
     watches = _watches(text)
     overall = _OVERALL.search(text)

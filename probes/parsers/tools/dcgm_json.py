@@ -40,7 +40,7 @@ def parse_json(body: object, text: str, start: int) -> tuple[Diagnosis, ...]:
 def metadata(document: dict[str, object], root: str) -> tuple[str, list[str]]:
     """Return the driver's version and the GPUs' PCI device ids; empty if the document lacks them.
 
-    Version 4 has them beside the report, version 3 in it.
+    Version 4 has them next to the report, version 3 inside the report.
     """
     fields: dict[str, object] = {}
     for part in (document.get("metadata"), document.get(root)):
@@ -60,7 +60,7 @@ def metadata(document: dict[str, object], root: str) -> tuple[str, list[str]]:
 def parse_damaged(text: str) -> tuple[Diagnosis, ...]:
     """Return the results of a report that was cut or shortened.
 
-    It is read by the order of its keys: test, device, status, warnings.
+    The report is read by the order of its keys: test, device, status, warnings.
     """
     diagnoses: list[Diagnosis] = []
     test, group = "", "GPU"
@@ -89,7 +89,8 @@ def _results(test: dict[str, object], text: str, start: int) -> Iterator[Diagnos
     name = str(test.get("name", "unnamed"))[:80]
     place = text.find(f'"{name}"', start)
     line = line_at(text, place if place >= 0 else start)
-    # Without results of devices, the summary counts. It names no device, so it is about the host.
+    # Without results of devices, the summary is used. The summary names no device, so its subject is the
+    # host.
     for result in [*_dicts(test.get("results"))] or _dicts([test.get("test_summary")]):
         message, code = _message(result)
         for subject in _subjects(result):

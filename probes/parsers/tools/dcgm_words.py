@@ -62,9 +62,11 @@ TESTS = frozenset(
 """Names of tests in lower case, from the tables and plugins of all versions."""
 
 SETTING_TESTS = frozenset({"persistence mode", "environment variables", "graphics processes"})
-"""Tests of settings. A failure of one shows no damage."""
+"""Tests of settings. If one of them fails, this does not mean that hardware is damaged."""
 SETTING_ERRORS = frozenset({25, 28, 29})
-"""Errors that show no damage: graphics processes, a CUDA variable, and persistence mode (dcgm_errors.h)."""
+"""Errors that do not mean that hardware is damaged: graphics processes, a CUDA variable, and persistence mode
+(dcgm_errors.h).
+"""
 
 Result = Literal["PASS", "WARN", "FAIL", "SKIP", "UNKNOWN"]
 

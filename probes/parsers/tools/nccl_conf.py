@@ -14,7 +14,7 @@ _LOGGED = pattern(r"NCCL INFO (NCCL_[A-Z0-9_]{1,60}) set(?: by environment)? to 
 _BY_PLUGIN = pattern(r"Setting (NCCL_[A-Z0-9_]{1,60}) to ")
 """Report of a plugin's own choice: `NET/OFI Setting NCCL_PROTO to "simple"`.
 
-NCCL then reports it as if it came from the environment.
+NCCL then reports this variable as if it came from the environment.
 """
 _MOST_LINES = 4096
 
@@ -40,8 +40,8 @@ class Ignored(Record, kw_only=True):
 def parse_configuration(text: str) -> tuple[tuple[Assignment, ...], tuple[Ignored, ...]]:
     """Return the assignments of a file in order, and the lines that have no effect.
 
-    Lines without effect have no `=` and are neither empty nor a comment. The first of two assignments of a
-    name counts. Only a `#` in the first column begins a comment.
+    Lines without effect have no `=` and are neither empty nor a comment. If a name is assigned twice, the
+    first assignment is used. Only a `#` in the first column begins a comment.
     """
     assignments: list[Assignment] = []
     ignored: list[Ignored] = []
@@ -55,7 +55,9 @@ def parse_configuration(text: str) -> tuple[tuple[Assignment, ...], tuple[Ignore
 
 
 def parse_logged(text: str) -> tuple[Assignment, ...]:
-    """Return the variables that ranks report, each name and value once, except those of a plugin."""
+    """Return the variables that ranks report, each pair of name and value once, without those that a plugin
+    set.
+    """
     by_plugin = {match[1] for match in _BY_PLUGIN.finditer(text)}
     assignments: dict[tuple[str, str], Assignment] = {}
     for number, line in enumerate(text.split("\n"), 1):

@@ -77,7 +77,7 @@ _FATAL = pattern(
     r"NET/OFI .{0,120}(?:failed|RC: -\d|ERROR)|"
     r"optimal provider|Caught signal|exceeded|invalid (?:usage|argument)|ncclRemoteError|timed? ?out"
 )
-"""Words of warnings after which the run ends. After other warnings, NCCL continues more slowly."""
+"""Patterns of warnings after which the run ends. After other warnings, NCCL continues more slowly."""
 _NEGLIGIBLE = pattern(
     r"Failed to open libibverbs|Failed to find .{0,60}symbol|Could not find: lib|No plugin found|"
     r"dlvsym failed|"
@@ -101,7 +101,9 @@ _FATAL_LINES = (
     pattern(r"nccl(?:UnhandledCudaError|SystemError|InternalError|InvalidUsage|RemoteError): .*"),
     pattern(r"^Duplicate GPU detected.*"),
 )
-"""Lines of programs without NCCL's prefix that end a run; the last group, if any, is the message."""
+"""Patterns of lines without NCCL's prefix with which a program reports the end of a run; the last group, if
+any, is the message.
+"""
 
 _SWITCHED_OFF = pattern(
     r"\b(NCCL_(?:IB|IBEXT|P2P|SHM|NET_GDR|CUMEM|COLLNET)\w{0,24}_?DISABLE) set by environment to 1\b"
@@ -125,7 +127,7 @@ def recognise(text: str) -> bool:
 
 
 def parse_nccl_log(text: str) -> tuple[LogEvent, ...]:
-    """Return one event per kind of problem, with its first line; none for a healthy log."""
+    """Return one event per kind of problem, with the first line of the problem; none for a healthy log."""
     tally = Tally()
     for number, line, _ in lines_with(text, _WORDS):
         if (sighting := read_nccl_line(line.strip())) is not None:
@@ -137,7 +139,9 @@ def parse_nccl_log(text: str) -> tuple[LogEvent, ...]:
 
 
 def _sockets(text: str) -> tuple[Sighting, int] | None:
-    """Return the problem that nodes communicate by TCP, and its position; None if no faster way is likely."""
+    """Return the problem that nodes communicate by TCP, and its position; None if a faster network is
+    unlikely.
+    """
     used = _SOCKETS.search(text)
     if used is None or _RDMA.search(text) is not None:
         return None
@@ -157,7 +161,7 @@ def _sockets(text: str) -> tuple[Sighting, int] | None:
 
 
 def read_nccl_line(line: str) -> Sighting | None:
-    """Return the problem that a line reports; None for lines that a healthy run prints too."""
+    """Return the problem that a line reports; None for lines that a healthy run also prints."""
     for fatal_line in _FATAL_LINES:
         if (match := fatal_line.search(line)) is not None:
             return _sighting(match[match.lastindex or 0], fatal=True)
@@ -170,7 +174,7 @@ def read_nccl_line(line: str) -> Sighting | None:
 
 
 def _remark(line: str) -> Sighting | None:
-    """Return the problem that NCCL mentions outside its warnings."""
+    """Return the problem that NCCL reports in a line that is not a warning."""
     words, variant = "", ""
     if (match := _REFUSED.search(line)) is not None:
         words = match[0].rstrip(". ")

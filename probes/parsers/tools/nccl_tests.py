@@ -54,13 +54,13 @@ _COLLECTIVES = (
 )
 _START = re.compile(rf"(?<![a-z_])({_COLLECTIVES})_perf\b")
 _MARKS = ("busbw", "nThread", "Out of bounds", " float ", " half ", "bfloat16", "int8", "double")
-"""Words of lines that are worth a closer look."""
+"""Words of which each relevant line contains at least one."""
 _MOST_ROWS = 65536
 _PRECISION = 0.004
 """Largest deviation of the quotient of two rounded rates of at least `_LEAST_RATE` GB/s."""
 _LEAST_RATE = 2.0
 _MOST_GUESSED = 128
-"""Most ranks that the rounding of the printed rates can distinguish."""
+"""Largest number of ranks that can be derived from the rounded rates."""
 
 
 class Row(NamedTuple):
@@ -88,7 +88,9 @@ def recognise(text: str) -> bool:
 
 
 def parse_results(text: str) -> tuple[ToolResult, ...]:
-    """Return bus bandwidths by size, averages and verdicts of the tool, also of several runs in one text."""
+    """Return bus bandwidths by size, averages and verdicts of the tool, even if the text contains several
+    runs.
+    """
     results: list[ToolResult] = []
     run = _Run()
     for line_number, raw in untagged_lines(text):
@@ -101,7 +103,7 @@ def parse_results(text: str) -> tuple[ToolResult, ...]:
 
 
 def _precedes_table(line: str) -> bool:
-    """Return whether a line belongs before a table, so that it ends the rows above it."""
+    """Return whether a line belongs before a table, so that it ends the rows of the table above."""
     return (
         ("Rank" in line and _RANK.fullmatch(line) is not None)
         or _HEADER.fullmatch(line) is not None
@@ -110,7 +112,7 @@ def _precedes_table(line: str) -> bool:
 
 
 def started(line: str) -> str:
-    """Return the collective that a line reports as started; empty if there is none."""
+    """Return the collective that a line reports as started; empty if no such line exists."""
     match = _START.search(line) if "_perf" in line and "concluded" not in line else None
     return match[1] if match else ""
 
@@ -178,9 +180,10 @@ class _Run:
 
 
 def collective(name: str, columns: tuple[str, str], rates: tuple[float, float], ranks: int | None) -> Names:
-    """Return the collective's name and the number of ranks, if not given then derived from one row.
+    """Return the collective's name and the number of ranks.
 
-    `columns` are the reduction and the root, `rates` the algorithm and the bus bandwidth in GB/s.
+    Values that are not given are derived from one row. `columns` are the reduction and the root, `rates` the
+    algorithm and the bus bandwidth in GB/s.
     """
     algorithm, bus = rates
     factor = bus / algorithm if algorithm >= _LEAST_RATE else None
@@ -209,7 +212,7 @@ def _by_columns(redop: str, root: str, factor: float | None) -> str:
 
 
 def _ranks(share: float) -> int | None:
-    """Return n for the share (n-1)/n; None if rounding leaves a doubt."""
+    """Return n for the share (n-1)/n; None if n is uncertain because of rounding."""
     count = round(1 / (1 - share)) if 0 < share < 1 else 0
     is_certain = 2 <= count <= _MOST_GUESSED and abs((count - 1) / count - share) < _PRECISION / count
     return count if is_certain else None
@@ -218,7 +221,7 @@ def _ranks(share: float) -> int | None:
 def parse_gpus(text: str) -> tuple[Gpu, ...]:
     """Return the GPUs of the first host in the list of ranks.
 
-    Versions before 2.14 print only the bus of a GPU's address.
+    Versions before 2.14 print only the bus number of a GPU's PCI address.
     """
     ranks = [
         (number_of_line, rank)

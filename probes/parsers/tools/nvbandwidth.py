@@ -2,7 +2,7 @@
 
 A row and a column of a matrix are the two ends of a copy; the line above the matrix shows which of them is
 the host. Units: GB/s are 1e9 bytes per second. Tests that a machine cannot run (device to device with one
-GPU) are waived, which is no fault.
+GPU) are waived, which does not mean a fault.
 """
 
 from __future__ import annotations
@@ -81,15 +81,14 @@ def parse_results(text: str) -> tuple[ToolResult, ...]:
 
 
 def _first_numbers(results: Iterable[ToolResult]) -> tuple[ToolResult, ...]:
-    """Return the results without the numbers beyond the most that are kept."""
+    """Return at most the maximum number of results."""
     room = itertools.count(1)
     return tuple(result for result in results if result.metric == "status" or next(room) <= _MOST_RESULTS)
 
 
 def parse_gpus(text: str) -> tuple[Gpu, ...]:
-    """Return the GPUs in the list of devices, else the measured GPUs, by CUDA's numbers.
-
-    The numbers are NVML's if all GPUs are visible.
+    """Return the GPUs in the list of devices, else the measured GPUs, with CUDA's numbers, which equal NVML's
+    if all GPUs are visible.
     """
     gpus: dict[int, Gpu] = {}
     document = json_object(text, TOOL)
@@ -108,12 +107,12 @@ def parse_gpus(text: str) -> tuple[Gpu, ...]:
 
 
 def _address(printed: str) -> str | Unknown:
-    """Return the PCI address, of which nvbandwidth prints no function (`00000009:01:00`)."""
+    """Return the PCI address; nvbandwidth prints addresses without the function number (`00000009:01:00`)."""
     return normal_address(printed if "." in printed else f"{printed}.0") if printed else NOT_RECORDED
 
 
 def parse_unread(text: str) -> tuple[Unread, ...]:
-    """Report a JSON output without its end."""
+    """Report a JSON output whose end is missing."""
     if f'"{TOOL}"' in text and json_object(text, TOOL) is None:
         return (Unread(source="", text=f'"{TOOL}"', why="the JSON object is incomplete"),)
     return ()

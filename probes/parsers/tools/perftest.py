@@ -1,6 +1,7 @@
-"""Parse perftest: `ib_write_bw`, `ib_read_bw`, `ib_send_bw`, their `_lat` twins, `raw_ethernet_*` and `rdma`.
+"""Parse perftest: `ib_write_bw`, `ib_read_bw`, `ib_send_bw`, the `_lat` variants, `raw_ethernet_*` and
+`rdma`.
 
-Server and client print the same table, and one text may contain both, so the last line of a size counts.
+Server and client print the same table, and one text may contain both, so the last line of each size is used.
 Units: MB/sec are 2^20 bytes per second, Gb/sec 1e9 bits. Source: linux-rdma/perftest,
 src/perftest_resources.c and perftest_parameters.h (read 2026-11).
 """
@@ -42,10 +43,10 @@ _ERROR_ALONE = re.compile(
     r"|Parser function exited with Error)",
     re.M,
 )
-"""Errors that only perftest prints, for texts that contain nothing but the error."""
+"""Errors that only perftest prints. They identify texts that contain only the error."""
 _UNITS = {"MB": float(MIB), "MiB": float(MIB), "Gb": 1e9 / 8, "GB": 1e9}
 _AVERAGE, _TYPICAL = 1, 2
-"""Columns behind size and iterations: peak, average bandwidth; minimum, maximum, typical latency."""
+"""Columns after size and iterations: peak and average bandwidth, or minimum, maximum and typical latency."""
 
 
 def recognise(text: str) -> bool:

@@ -15,7 +15,7 @@ _PREFIX = re.compile(r"\[\d{1,6}(?:,\d{1,6})?\](?:<std(?:out|err)>)?:? ?|\d{1,6}
 _NUMBER = re.compile(r"[+-]?\d{1,18}(?:\.\d{1,18})?(?:[eE][+-]?\d{1,3})?")
 _GPU = re.compile(r"GPU\d{1,4}")
 _MOST_STARTS = 64
-"""Most braces that are tried as the beginning of an object, because warnings may contain braces."""
+"""Maximum number of braces that are tried as the beginning of an object; warnings may contain many braces."""
 TOOL_ERROR = Unknown(Reason.ERROR, "the tool reported an error")
 
 

@@ -17,7 +17,7 @@ HOST = torch.device("cpu")
 OVERRUN = 2.0
 """Factor by which a case may exceed its share of the budget; shorter cases compensate for the excess."""
 FEWEST_CALLS = FEWEST_SAMPLES + 2
-"""Fewest calls of a case, including a warm-up of two calls."""
+"""Minimum number of calls of a case, including a warm-up of two calls."""
 
 
 class SkipCaseError(Exception):
@@ -66,8 +66,8 @@ def time_each(
     """Time the call of every case on all ranks at the same time.
 
     `work_of` returns the kind of a case and its work. A case is skipped if it would far exceed its share of
-    the budget, judged by the previous case of the same kind; a case that the user asked for fails instead.
-    `before` runs before each call and is not timed.
+    the budget, estimated from the previous case of the same kind; a case that the user requested fails
+    instead. `before` runs before each call and is not timed.
     """
     seconds_per_work: dict[object, float] = {}
 
@@ -108,8 +108,8 @@ def all_ready(answer: Answer, case: Case, ready: bool) -> bool:
 def refuse_overrun(least_s: float, budget_s: float) -> None:
     """Raise SkipCaseError on all ranks if the case would far exceed its time share on any rank.
 
-    `least_s` is the time of the fewest calls, judged by an earlier case; 0 without an earlier case. Every
-    rank must call this function first.
+    `least_s` is the time of the minimum number of calls, estimated from an earlier case; 0 without an earlier
+    case. Every rank must call this function first.
     """
     if largest(HOST, least_s / max(budget_s, 1e-9))[0] > OVERRUN:
         raise SkipCaseError(f"would take about {least_s:.1f} s, where {budget_s:.1f} s are left for it")
@@ -133,7 +133,7 @@ def attempt(answer: Answer, case: Case, device: torch.device, action: Callable[[
         kind = "out_of_memory" if is_out_of_memory(error) else "unsupported"
         answer.failure(kind, first_line(error), case)
     if device.type == "cuda":
-        torch.cuda.empty_cache()  # memory of the failed case must not make the next case fail
+        torch.cuda.empty_cache()  # the memory of the failed case could make the next case fail
     return None
 
 

@@ -25,7 +25,7 @@ LEARNING_RATE = 0.1
 
 @dataclasses.dataclass(frozen=True)
 class CnnShape:
-    """The sizes of the network. The defaults are ResNet-50's."""
+    """The sizes of the network. The defaults are those of ResNet-50."""
 
     depths: tuple[int, ...] = (3, 4, 6, 3)
     """Blocks per stage; each stage after the first halves the image and doubles the channels."""
@@ -108,7 +108,7 @@ class CnnTrainer:
         self.model.to(memory_format=torch.channels_last)
         self.model.train()
         if device.type == "cuda":
-            # The shapes never change, so one search for the best kernel serves all steps.
+            # The shapes never change, so one search for the best kernel is enough for all steps.
             torch.backends.cudnn.benchmark = True
         if world_size > 1:
             self.model = nn.parallel.DistributedDataParallel(

@@ -19,9 +19,11 @@ OWNERS = 61
 Every sum stays below 2**24 and so exact in fp32 up to 2834 ranks.
 """
 CHUNK = 4 * 1024**2
-"""Elements that are made or compared at once, so that a check needs little memory beside the buffers."""
+"""Number of elements that are created or compared at a time, so that a check needs little memory in addition
+to the buffers.
+"""
 NOT_SUPPORTED = ("not support", "no support", "not implemented", "unsupported")
-"""Words of torch's process groups for a missing collective."""
+"""Words in the errors of torch's process groups about a missing collective."""
 
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "send_recv")
 
@@ -34,13 +36,11 @@ def buffer_bytes(name: str, size_bytes: int, ranks: int) -> float:
 
 
 class Collective:
-    """A collective with its buffers. `size_bytes` is the size of these data, as in nccl-tests:
+    """A collective with its buffers. `size_bytes` is the size of the following data, as in nccl-tests:
 
-    all_reduce, broadcast    each rank's buffer
-    all_gather               the data that each rank has afterwards
-    reduce_scatter           the data that each rank had before
-    all_to_all               the data that each rank sends, including its own part
-    send_recv                the data that each rank sends to the next rank, in a ring
+    all_reduce, broadcast each rank's buffer all_gather the data that each rank has afterwards reduce_scatter
+    the data that each rank had before all_to_all the data that each rank sends, including its own part
+    send_recv the data that each rank sends to the next rank, in a ring
 
     The size is rounded down to equal parts for all ranks. Source: nccl-tests, `*GetCollByteCount` in
     src/*.cu. Raises CaseError for a name that is not in `COLLECTIVES`.

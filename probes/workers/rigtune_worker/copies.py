@@ -1,4 +1,4 @@
-"""Run copies between devices: their data, host memory on a chosen NUMA node, and several copies at a time."""
+"""Run copies between devices: their data, host memory on a chosen NUMA node, and simultaneous copies."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from .protocol import CaseError
 
 CELL_BYTES = 8
 STEP = 0x9E3779B97F4A7C15 - 2**64
-"""2**64 over the golden ratio, as a signed number: neighbours differ in all bytes.
+"""2**64 divided by the golden ratio, as a signed number: products with neighbouring numbers differ in all
+bytes.
 
 Source: Knuth, TAOCP 3, section 6.4.
 """
@@ -34,10 +35,11 @@ def check_pattern(data: torch.Tensor, seed: int, what: str) -> None:
 
 
 class Copies:
-    """Copies that the current stream starts and waits for; several run at once, each on its own streams.
+    """Copies that the current stream starts and waits for.
 
-    torch makes a copy between two GPUs wait for the current streams of both GPUs
-    (aten/src/ATen/native/cuda/Copy.cu), so each copy has a stream on either GPU.
+    Several copies run at the same time, each on its own streams. torch makes a copy between two GPUs wait for
+    the current streams of both GPUs (aten/src/ATen/native/cuda/Copy.cu), so each copy has a stream on either
+    GPU.
     """
 
     def __init__(self, *pairs: Pair) -> None:
@@ -72,9 +74,9 @@ class Copies:
 def bound_to(cpus: Sequence[int]) -> Iterator[None]:
     """Run on these CPUs with one thread.
 
-    Without CPUs nothing changes. Raises CaseError if the kernel refuses. A single thread is needed because
-    the kernel places a page on the node of the thread that first writes the page, and torch's other threads
-    keep their CPUs.
+    If `cpus` is empty, nothing changes. Raises CaseError if the kernel does not allow this. A single thread
+    is needed because the kernel places a page on the node of the thread that first writes the page, and
+    torch's other threads keep their CPUs.
     """
     if not cpus:
         yield
@@ -96,10 +98,10 @@ def bound_to(cpus: Sequence[int]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def page_locked(tensor: torch.Tensor, wanted: bool) -> Iterator[None]:
-    """Lock the pages of a host tensor for the GPU if `wanted`. Raises CaseError if the driver refuses.
+    """Lock the pages of a host tensor for the GPU if `wanted`.
 
-    torch's own pinned memory comes from a cache and lies on the node that first wrote it. Registering (CUDA
-    runtime API, cudaHostRegister) leaves the pages in place.
+    Raises CaseError if the driver does not allow this. torch's own pinned memory comes from a cache and is on
+    the node that first wrote it. Registering (CUDA runtime API, cudaHostRegister) leaves the pages in place.
     """
     if not wanted:
         yield

@@ -2,7 +2,7 @@
 
     python -m rigtune_worker.count path/to/file.py:function --out counts.json [--folder DIR]
 
-The function builds the module and its inputs on `device`, which is "meta":
+The function builds the module and the module's inputs on `device`, which is "meta":
 
     def function(device, micro_batch):       # micro_batch may be left out, or have a default
         ...

@@ -51,7 +51,9 @@ FREE = frozenset(
 )
 PRODUCTS = frozenset({"mm", "addmm", "bmm", "baddbmm"})
 MANY = 64
-"""Channels from which Winograd's transforms cost little compared with the products that they save."""
+"""Minimum number of channels from which Winograd's transforms cost little compared with the products that
+they save.
+"""
 ATTENTION_BACKWARD = 2.5
 """FLOPs relative to the forward pass: fused attention computes the scores again.
 

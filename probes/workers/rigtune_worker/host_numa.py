@@ -25,7 +25,7 @@ def bind(cpus: Iterable[int]) -> None:
 
 
 def threads() -> list[int]:
-    """Return the ids of the threads of this process; only the first thread without procfs."""
+    """Return the ids of the threads of this process; without procfs, only the id of the first thread."""
     try:
         return [int(name) for name in os.listdir("/proc/self/task")]
     except OSError:
@@ -46,7 +46,7 @@ def usable_cpus(numa_cpus: dict[str, list[int]], node: int, most: int) -> list[i
 
 
 def last_level_cache_bytes(cpus: Iterable[int]) -> int:
-    """Return the last-level caches of these CPUs together, each counted once; 0 if unknown."""
+    """Return the total size of the last-level caches of these CPUs, each counted once; 0 if unknown."""
     folders = [CPU.format(cpu) + "/cache/index3" for cpu in cpus]
     caches = {text_of(folder + "/shared_cpu_list"): text_of(folder + "/size") for folder in folders}
     sizes = [re.match(r"(\d+)K", size) for size in caches.values()]

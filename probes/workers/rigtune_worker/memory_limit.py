@@ -26,9 +26,9 @@ def available_bytes() -> int:
 
 
 def available_in_groups() -> int | None:
-    """Return the least memory that a control group of this process has left.
+    """Return the memory that is still available in the tightest control group of this process.
 
-    Files in the page cache count as left, because the kernel can drop them. Version 2 has memory.max,
+    Files in the page cache are included, because the kernel can drop them. Version 2 has memory.max,
     memory.current and memory.stat; version 1 has limit_in_bytes, usage_in_bytes and the same stat (kernel
     documentation, admin-guide/cgroup-v2 and cgroup-v1/memory).
     """
@@ -56,8 +56,8 @@ def limit_memory(device: torch.device, limit_bytes: int = 0, ranks: int = 1) -> 
     """Limit the memory of this process to `limit_bytes` from now on.
 
     With 0, a GPU has no limit, and a CPU rank has its share of the available memory. On a CPU the limit
-    concerns private writable memory (RLIMIT_DATA, which counts such mappings since Linux 4.7, getrlimit(2)).
-    Reserved address space does not count, and torch reports that it is out of memory.
+    concerns private writable memory (RLIMIT_DATA, which includes these mappings since Linux 4.7,
+    getrlimit(2)). Reserved address space is not included, and torch reports that it is out of memory.
     """
     if device.type == "cuda":
         if limit_bytes:
@@ -76,7 +76,9 @@ def limit_memory(device: torch.device, limit_bytes: int = 0, ranks: int = 1) -> 
 
 
 def refuse_beyond_memory(needed_bytes: int, device: torch.device) -> None:
-    """Raise CaseError if a CPU rank would exceed its share of the available memory; GPUs refuse anyway."""
+    """Raise CaseError if a CPU rank would exceed its share of the available memory; on GPUs the allocation
+    fails by itself.
+    """
     share_bytes = int(MARGIN * available_bytes() / int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
     if device.type == "cpu" and 0 < share_bytes < needed_bytes:
         needed, share = (f"{size / 2**30:.1f} GiB" for size in (needed_bytes, share_bytes))

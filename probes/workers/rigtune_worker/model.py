@@ -34,7 +34,7 @@ class ModelShape:
     kv_heads: int
     """Key and value heads.
 
-    With fewer of them than `heads`, query heads share a key-value head (grouped-query attention).
+    If there are fewer than `heads`, several query heads share a key-value head (grouped-query attention).
     """
     head_dim: int
     ffn_hidden: int
@@ -111,7 +111,7 @@ def rotate(x: Tensor, angles: Tensor) -> Tensor:
 
 
 class Attention(nn.Module):
-    """Causal self-attention."""
+    """Causal self-attention layer."""
 
     def __init__(self, shape: ModelShape) -> None:
         super().__init__()

@@ -47,10 +47,10 @@ def prepare(limit_s: int, hosts: list[str]) -> None:
 
 
 def interface_to(hosts: list[str]) -> str:
-    """Return the interface to the first of `hosts` that a real interface reaches.
+    """Return the interface that leads to the first reachable host among `hosts`.
 
-    The result is the loopback if all hosts are this machine. It is empty if no name is known here or the
-    routes cannot be read.
+    The result is the loopback if all hosts are this machine. The result is empty if this machine resolves no
+    name, or if the routes cannot be read.
     """
     interfaces = [interface_of(address) for address in map(address_of, hosts) if address]
     real = [name for name in interfaces if name and name != LOOPBACK]
@@ -58,7 +58,7 @@ def interface_to(hosts: list[str]) -> str:
 
 
 def address_of(host: str) -> str:
-    """Return the IPv4 address of a host; empty if its name is not known here."""
+    """Return the IPv4 address of a host; empty if this machine cannot resolve the name."""
     try:
         return socket.getaddrinfo(host, None, socket.AF_INET, socket.SOCK_STREAM)[0][4][0]
     except OSError:

@@ -139,13 +139,13 @@ def load_file(path: str) -> Any:
     path = os.path.abspath(path)
     if not os.path.isfile(path):
         raise SetupError(f"there is no file {path}: {_HOW}")
-    sys.path.insert(0, os.path.dirname(path))  # the folder of the script, as Python does
+    sys.path.insert(0, os.path.dirname(path))  # Python, too, puts the folder of a script first on sys.path
     name = os.path.splitext(os.path.basename(path))[0]
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise SetupError(f"{path} is no Python module: {_HOW}")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # pickling and dataclasses look up modules of classes there
+    sys.modules[name] = module  # pickling and dataclasses look up the modules of classes in sys.modules
     spec.loader.exec_module(module)
     return module
 

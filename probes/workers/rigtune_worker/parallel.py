@@ -27,7 +27,7 @@ BUCKET_CAP_MB = 25
 
 
 def choose_device(kind: str) -> torch.device:
-    """Return this rank's device: the GPU of its LOCAL_RANK, or the CPU. Raises SetupError."""
+    """Return this rank's device: the GPU whose number is LOCAL_RANK, or the CPU. Raises SetupError."""
     if kind == "cpu":
         return torch.device("cpu")
     if kind != "cuda":
@@ -44,7 +44,7 @@ def choose_device(kind: str) -> torch.device:
 
 @contextlib.contextmanager
 def process_group(backend: str, device: torch.device) -> Iterator[None]:
-    """Join the ranks that the launcher started, or make a group of one rank.
+    """Join the process group of the ranks that the launcher started, or create a group of one rank.
 
     The launcher sets RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT. Only NCCL's group is destroyed, because
     its threads may still be sending, and not after an exception: the other ranks would wait for this rank.
@@ -57,7 +57,8 @@ def process_group(backend: str, device: torch.device) -> Iterator[None]:
         raise SetupError(f"backend gloo: torch {torch.__version__} was built without gloo")
     options: dict[str, Any] = {"timeout": COLLECTIVE_TIMEOUT}
     if backend == "nccl":
-        # Binding the device initialises NCCL at once and prevents ranks from guessing each other's GPU.
+        # Binding the device initialises NCCL immediately, and ranks need not guess which GPUs other ranks
+        # use.
         options["device_id"] = device
     if "RANK" not in os.environ:
         options.update(store=dist.HashStore(), rank=0, world_size=1)
@@ -70,10 +71,11 @@ def process_group(backend: str, device: torch.device) -> Iterator[None]:
 def build_model(
     shape: ModelShape, *, strategy: str, precision: str, recompute: bool, device: torch.device, seed: int = 0
 ) -> nn.Module:
-    """Return the model on `device` with equal weights for every strategy, wrapped for it, with fp32 masters.
+    """Return the model on `device` with fp32 masters, wrapped for the strategy.
 
-    The model is first built without memory, then filled part by part. With FSDP each part is sharded before
-    the next part is filled, so that the whole model is never in the memory of one rank.
+    The weights are the same for every strategy. The model is first built without memory, then filled part by
+    part. With FSDP each part is sharded before the next part is filled, so that the whole model is never in
+    the memory of one rank.
     """
     with torch.device("meta"):
         model = Transformer(shape)
@@ -133,17 +135,17 @@ def largest(device: torch.device, *values: float) -> list[float]:
 
 
 def agreed(device: torch.device) -> Callable[[float], float]:
-    """Return a function that gives all ranks the largest of their numbers (`timing.time_calls`)."""
+    """Return a function that gives every rank the largest of all ranks' numbers (`timing.time_calls`)."""
     return lambda value: largest(device, value)[0]
 
 
 def cases_within_budget(
     request: dict[str, Any], answer: Answer, device: torch.device
 ) -> Iterator[tuple[dict[str, Any], float]]:
-    """Yield each case with its seconds, equal on every rank; the ranks wait for each other before each.
+    """Yield each case with its time budget in seconds, which is equal on every rank.
 
-    Cases after the end of the budget are reported as skipped, so that a slow machine exceeds the budget by
-    one case at most.
+    The ranks wait for each other before each case. Cases after the end of the budget are reported as skipped,
+    so that a slow machine exceeds the budget by one case at most.
     """
     budget = Budget(request["budget_s"], len(request["cases"]))
     for case in request["cases"]:
@@ -155,7 +157,7 @@ def cases_within_budget(
 
 
 def shared_share(budget: Budget, device: torch.device) -> float:
-    """Return the seconds for the next case: the smallest over ranks, since each has its own clock."""
+    """Return the seconds for the next case: the smallest over ranks, because each rank has its own clock."""
     return -largest(device, -budget.next_case())[0]
 
 

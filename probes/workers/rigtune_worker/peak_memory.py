@@ -18,7 +18,7 @@ class PeakMemory:
 
     On CUDA, `allocated_bytes` is the largest number of bytes that torch's allocator had handed out, and
     `reserved_bytes` the largest number that it had taken from the driver. On a CPU both are the peak resident
-    set size minus the resident set size at creation, so without the interpreter and torch itself.
+    set size minus the resident set size at creation, which excludes the interpreter and torch itself.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -28,12 +28,12 @@ class PeakMemory:
             torch.cuda.empty_cache()
             torch.cuda.reset_peak_memory_stats(device)
             return
-        # glibc returns freed pages, so that an earlier model does not count in the baseline. Other C
-        # libraries have no malloc_trim; the baseline is then a little high.
+        # malloc_trim makes glibc return freed pages to the kernel, so that the baseline does not include an
+        # earlier model. Other C libraries have no malloc_trim; the baseline is then a little high.
         with contextlib.suppress(OSError, AttributeError):
             ctypes.CDLL(None).malloc_trim(0)
         # The kernel resets its peak to the present size (proc(5), clear_refs). If the process may not write
-        # this file, the peak includes the start of the process, which matters only for very small models.
+        # this file, the peak includes the start of the process, which is relevant only for very small models.
         with contextlib.suppress(OSError), open("/proc/self/clear_refs", "w") as file:
             file.write("5")
         self.baseline_bytes = status_bytes("VmRSS")

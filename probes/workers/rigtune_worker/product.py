@@ -1,6 +1,6 @@
 """Compute and check matrix products C[m, n] = A[m, k] B[k, n] by dtype, on random data.
 
-With zeros a GPU would take less power and run at higher clocks.
+With zeros a GPU would use less power and run at higher clocks.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ Source: CUDA C++ Programming Guide, 'Compute Capabilities'. On older GPUs torch 
 would not be that of the hardware.
 """
 FLUSH_BYTES = 256 * 1024**2
-"""Size larger than any GPU's L2 cache (126 MB on B200)."""
+"""Bytes that are more than any GPU's L2 cache (126 MB on B200)."""
 CHECKED = 64
 """Number of compared rows and columns of the result."""
 TOLERANCE = {"fp32": 0.01, "tf32": 0.01, "fp16": 0.01, "bf16": 0.05, "fp8": 0.5}
-"""Largest error over sqrt(k), the standard deviation of the result's elements.
+"""Largest allowed error divided by sqrt(k), which is the standard deviation of the result's elements.
 
 The result reaches 4.5 deviations. Rounding changes it by up to half a unit in the last place: 2**-12 in fp16
 and 2**-9 in bf16. tf32 rounds the operands to 2**-11. The remainder allows for split sums. fp8 products are
@@ -97,7 +97,7 @@ def fp8_product(a: torch.Tensor, b: torch.Tensor) -> Callable[[], torch.Tensor]:
         )
         return (
             result[0] if isinstance(result, tuple) else result
-        )  # torch before 2.5 gives the largest value too
+        )  # torch before 2.5 returns the largest value as well
 
     try:
         multiply()
@@ -111,7 +111,9 @@ def fp8_product(a: torch.Tensor, b: torch.Tensor) -> Callable[[], torch.Tensor]:
 
 
 def largest_error(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> float:
-    """Return the largest error at sampled rows and columns; odd steps cover all places within a tile."""
+    """Return the largest error at sampled rows and columns; because the steps are odd, all places within a
+    tile are sampled.
+    """
     row_step, column_step = (size // CHECKED | 1 for size in c.shape)
     expected = a[::row_step].double() @ b[:, ::column_step].double()
     return float((c[::row_step, ::column_step].double() - expected).abs().max())

@@ -1,6 +1,6 @@
 """Write a worker's answers: JSON lines in separate files, because other code prints to standard output.
 
-`rank<N>.jsonl` holds one object per line, each with `event`:
+`rank<N>.jsonl` has one object per line, each with `event`:
 
     start    versions, device and conditions; always first
     sample   `case` (what was measured) and the numbers of one sample group, written as soon as it is complete
@@ -20,7 +20,7 @@ OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "_alloc_failed")
 """Words in errors of CUDA and NCCL, of torch on a CPU, and of cuBLAS, which allocates outside torch."""
 
 LOST_PEER = ("Connection closed by peer", "Connection reset by peer")
-"""Words of gloo for the end of another rank."""
+"""Words in gloo's errors when another rank has ended."""
 
 
 class Timing(NamedTuple):
@@ -31,14 +31,14 @@ class Timing(NamedTuple):
     warmup_calls: int
     calls_per_sample: int
     half_width: float | None = None
-    """Half width of the 95 % interval of the median over the median; None below six samples."""
+    """Half width of the median's 95 % interval, divided by the median; None below six samples."""
     budget_spent: bool = False
     """True if sampling ended before the interval was narrow: at the time limit or the limit of samples."""
     settled: bool | None = True
     """False if the durations kept rising or falling; None if there were too few samples."""
 
     def figures(self) -> dict[str, float]:
-        """Return the timing as the answer's figures: counts, a fraction, and 0 or 1."""
+        """Return the timing as figures for the answer; booleans become 0 or 1."""
         figures: dict[str, float] = {
             "warmup_calls": self.warmup_calls,
             "calls_per_sample": self.calls_per_sample,
@@ -63,13 +63,15 @@ class CaseError(Exception):
 
 
 def dump_line(file: TextIO, value: dict[str, Any]) -> None:
-    """Write one line and pass it to the kernel at once, so that a killed worker loses no finished result."""
+    """Write a line and pass it to the kernel immediately, so that a killed worker loses no results."""
     file.write(json.dumps(value) + "\n")
     file.flush()
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Return True for torch's own error, and for the plain RuntimeErrors of libraries and of the CPU."""
+    """Return True for torch's OutOfMemoryError, and for a RuntimeError of a library or the CPU that reports a
+    lack of memory.
+    """
     torch = sys.modules.get("torch")
     if isinstance(error, MemoryError) or (
         torch is not None and isinstance(error, torch.cuda.OutOfMemoryError)
@@ -113,7 +115,7 @@ class Answer:
     ) -> None:
         """Write one case's durations.
 
-        `series` holds values over time, one per sample, `figures` single numbers.
+        `series` are values over time, one per sample; `figures` are single numbers.
         """
         if isinstance(timing, Timing):
             figures = {**timing.figures(), **figures}

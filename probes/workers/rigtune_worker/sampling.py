@@ -19,19 +19,19 @@ WINDOW = 8
 With fewer samples the confidence interval is never considered narrow.
 """
 TREND = 0.01
-"""Smallest difference, as a fraction of the median, that counts as a trend."""
+"""Smallest difference, as a fraction of the median, that is treated as a trend."""
 WARMUP_SHARE = 0.3
-"""Largest share of the budget for warm-up; then sampling begins even if warm-up has not ended."""
+"""Largest share of the budget for warm-up. After this time sampling begins even if warm-up has not ended."""
 CONFIDENCE = 0.95
 NARROW = 0.02
 """Largest half width of the confidence interval, divided by the median, at which sampling ends."""
 LEAST_SHARE = 0.25
-"""Share of the budget after which sampling may end, even if the interval is narrow before.
+"""Share of the budget before which sampling does not end, even if the interval is already narrow.
 
 A short period does not show how the machine's load varies.
 """
 FEWEST_SAMPLES = 3
-"""Samples that are taken even beyond the budget, up to OVERRUN times."""
+"""Number of samples that are taken even if they exceed the budget, by a factor of at most OVERRUN."""
 MOST_SAMPLES = 200
 MOST_REPEATS = 1000
 OVERRUN = 3.0
@@ -55,8 +55,8 @@ def take_samples(
     The first calls are warm-up, and so are all samples up to a window without trend. Sampling ends when the
     confidence interval of the median is narrow or when the next sample would exceed the budget. Ranks that
     wait for each other, or load the machine at the same time, need `agree`, which returns the largest of
-    their numbers to all ranks, so that they make the same calls. It is called at least once per sample,
-    outside of the timed part.
+    their numbers to all ranks, so that all ranks make the same calls. `agree` is called at least once per
+    sample, outside of the timed part.
     """
     begun = clock()
 
@@ -124,7 +124,7 @@ def _repeats(
     spent_s: Callable[[], float],
     most_s: float,
 ) -> tuple[int, int]:
-    """Return how many calls fill `sample_s`, judged by warm calls, and the number of calls so far."""
+    """Return how many calls fill `sample_s`, estimated from warm calls, and the number of calls so far."""
     repeats, calls = 1, 1
     while sample_s > 0 and repeats < MOST_REPEATS and not agree(float(spent_s() > most_s)):
         before_s = spent_s()

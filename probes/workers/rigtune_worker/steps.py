@@ -41,7 +41,7 @@ def time_step(
 
 
 def reference_step(case: dict[str, Any], model: dict[str, Any], device: torch.device) -> Step:
-    """Return the reference transformer's step. `case` holds the fields of a `TrainConfig`."""
+    """Return the reference transformer's step. `case` contains the fields of a `TrainConfig`."""
     trainer = reference_trainer(case, model, device)
     # Like the training loop, average and read the loss in every step.
     return lambda: agree(device, trainer.step(0))
@@ -76,7 +76,7 @@ def time_own_step(
 
 
 def cnn_step(case: dict[str, Any], model: dict[str, Any], device: torch.device) -> Step:
-    """Return the residual network's step. `case` holds micro_batch, image_size and precision."""
+    """Return the residual network's step. `case` contains micro_batch, image_size and precision."""
     trainer = CnnTrainer(
         CnnShape.from_dict(model),
         micro_batch=case["micro_batch"],

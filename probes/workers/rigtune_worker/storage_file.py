@@ -21,14 +21,14 @@ from .surroundings import text_of
 MIB = 1024**2
 BLOCK = MIB
 LEAST_BYTES = 64 * MIB
-"""Smallest file; the caches of many disks and controllers hold less."""
+"""Smallest file size, in bytes; the caches of many disks and controllers are smaller."""
 SHARE_OF_FREE = 0.05
-"""Largest share of the free space, so that no other program runs out of it."""
+"""Largest share of the free space that the file may use, so that no other program runs out of space."""
 IN_MEMORY = ("tmpfs", "ramfs", "hugetlbfs")
 """File systems in memory, which may accept O_DIRECT (tmpfs since Linux 6.6) without reading a disk."""
 SMALL_FILE_BYTES = 4 * MIB
 FEWEST_FILES = 64
-"""Fewest files of a dataset of small files."""
+"""Minimum number of files in a dataset of small files."""
 SCAN_S = 2.0
 MOST_ENTRIES = 20_000
 FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -49,7 +49,7 @@ class DataFile(NamedTuple):
 class Mount(NamedTuple):
     point: str
     file_system: str
-    """The kernel's name of its type: ext4, xfs, nfs4, lustre ..."""
+    """The kernel's name for the type of the file system: ext4, xfs, nfs4, lustre ..."""
     device: str
 
 
@@ -144,7 +144,9 @@ def fill(fd: int, size_bytes: int, ends: float) -> int:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         written += count
         if written % (16 * BLOCK) == 0:
-            os.fdatasync(fd)  # the page cache would take all data at once, and the disk exceed the time
+            # Otherwise the page cache would accept all data at once, and writing to the disk would exceed the
+            # time.
+            os.fdatasync(fd)
     return written
 
 
@@ -207,7 +209,8 @@ def small_files(folder: str) -> list[str]:
 
 
 def mount_of(path: str) -> Mount:
-    """Return the mount with `path`: the longest mount point above the path, the last of equally long ones.
+    """Return the mount with `path`: the longest mount point above the path; among equally long mount points,
+    the last.
 
     Source: proc(5), mountinfo.
     """
@@ -241,6 +244,6 @@ def conditions_of(data: DataFile, path: str) -> dict[str, Any]:
     }
     device = os.fstat(data.fd).st_dev
     base = f"/sys/dev/block/{os.major(device)}:{os.minor(device)}"
-    # A partition has the second path, which belongs to its disk.
+    # A partition only has the second path, which belongs to the partition's disk.
     flag = text_of(base + "/queue/rotational") or text_of(base + "/../queue/rotational")
     return {**conditions, "rotational": flag == "1"} if flag else conditions

@@ -1,4 +1,4 @@
-"""Read the conditions of a measurement on this rank: versions, device, load, and files of the kernel."""
+"""Read the conditions of a measurement on this rank (versions, device, load), and files of the kernel."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def host_conditions() -> dict[str, Any]:
 
 def device_uuid(device: Any) -> str:
     """Return `GPU-...` in NVML's notation; empty on a CPU and if unknown."""
-    import torch  # noqa: PLC0415 - some benchmarks run where no torch is
+    import torch  # noqa: PLC0415 - some benchmarks run without torch
 
     if device.type != "cuda":
         return ""

@@ -1,4 +1,4 @@
-"""Search the largest number that works: double until a number fails, then halve the gap.
+"""Search for the largest number that works: double until a number fails, then halve the gap.
 
 Uses only the standard library.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Callable, NamedTuple
 
 MOST = 1 << 16
-"""Number at which doubling ends, because a case that still works here shows no limit."""
+"""Number at which doubling ends, because no limit is found if even this case works."""
 
 
 class Bounds(NamedTuple):

@@ -1,4 +1,4 @@
-"""Send and count TCP streams between two processes, with the standard library alone."""
+"""Send and count TCP streams between two processes, using only the standard library."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ BLOCK_BYTES = 128 * 1024
 WINDOW_S = 0.2
 """Length of one sample."""
 LEAST_SHARE = 0.5
-"""Smallest share of a window that counts as a sample at the end."""
+"""Smallest share of a window that is used as a sample at the end."""
 PATIENCE_S = 20.0
-"""Seconds of silence after which the other side counts as lost."""
+"""Seconds of silence after which the other side is considered lost."""
 
 
 def listen(port: int) -> socket.socket:
@@ -27,7 +27,7 @@ def listen(port: int) -> socket.socket:
 
 
 class Receiver:
-    """A listener on `port`; with 0 the system chooses the port."""
+    """A listener on `port`; if it is 0, the system chooses the port."""
 
     def __init__(self, port: int = 0) -> None:
         self.listener = listen(port)
@@ -71,7 +71,10 @@ class Receiver:
 
 
 def send(host: str, port: int, *, streams: int, seconds: float) -> None:
-    """Send to a `Receiver` for `seconds`. Raises OSError if the receiver cannot be reached or is lost."""
+    """Send to a `Receiver` for `seconds`.
+
+    Raises OSError if the receiver cannot be reached or the connection is lost.
+    """
     connections = [socket.create_connection((host, port), timeout=PATIENCE_S) for _ in range(streams)]
     ends = time.perf_counter() + seconds
     failures: list[OSError] = []

@@ -16,7 +16,7 @@ def elapsed_s(
 ) -> float:
     """Return the mean seconds per call over `repeats` consecutive calls.
 
-    `before` runs before each call and is not counted.
+    `before` runs before each call and is not timed.
     """
     if device.type == "cuda":
         return _elapsed_cuda_s(call, device, repeats, before)
@@ -37,7 +37,7 @@ def _elapsed_cuda_s(
 ) -> float:
     """Time all calls between one pair of events, or each call between its own pair if `before` is given.
 
-    All calls are queued at once, so that `before` also hides the cost of launches.
+    All calls are queued together, so that the time of `before` also hides the cost of launches.
     """
     rounds, calls = (1, repeats) if before is None else (repeats, 1)
     events = [
@@ -66,9 +66,9 @@ def time_calls(
 ) -> Timing:
     """Return durations of `call`, one per sample, within about `budget_s` (see `sampling.take_samples`).
 
-    Collectives need `agree` (`parallel.agreed`), and so do ranks that measure side by side: a rank that ended
-    early would leave its share of the memory's bandwidth to the others. `before` runs before every call,
-    outside of the timed part, for instance to flush caches.
+    Collectives need `agree` (`parallel.agreed`), and so do ranks that measure at the same time: a rank that
+    ended early would leave its share of the memory's bandwidth to the others. `before` runs before every
+    call, outside of the timed part, for instance to flush caches.
     """
     return take_samples(
         lambda repeats: elapsed_s(call, device, repeats, before),

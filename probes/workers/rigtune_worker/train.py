@@ -3,7 +3,7 @@
     torchrun --nproc-per-node 2 -m rigtune_worker.train --config workload.json
     python -m rigtune_worker.train --config workload.json --steps 10 --report report.jsonl
 
-The report holds one JSON object per line, each with `event`: `start`, then `step` for every optimizer step,
+The report has one JSON object per line, each with `event`: `start`, then `step` for every optimizer step,
 then `done`, or `failed` with `kind` and `message`. SIGTERM and SIGINT end the job after the current step.
 """
 
@@ -29,7 +29,7 @@ from .trainer import TrainConfig, Trainer
 from .worker_process import die_with_parent, run_and_leave
 
 WARMUP_STEPS = 3
-"""First steps that the median step time leaves out, if at least as many steps follow.
+"""Number of first steps that the median step time leaves out, if at least as many steps follow.
 
 Allocators, kernels and links are not yet in their steady state.
 """
@@ -39,7 +39,7 @@ class StopRequest:
     """A request to stop, set by SIGTERM or SIGINT and checked between two steps.
 
     A second SIGINT ends the process. A second SIGTERM does not, because Slurm sends a SIGTERM to every
-    process, and torch's agent passes its own SIGTERM on.
+    process, and torch's agent forwards the SIGTERM that it receives.
     """
 
     def __init__(self) -> None:
@@ -121,7 +121,7 @@ def train(config: TrainConfig, device: torch.device, steps: int, report: Report)
     )
     if leads:
         if asked:
-            print(f"stopped after step {len(losses)}, as a signal asked", flush=True)
+            print(f"stopped after step {len(losses)}, because of a signal", flush=True)
         median_s = median_step_time(durations_s)
         print(
             f"done: loss {losses[0]:.3f} -> {losses[-1]:.3f}, median step time {median_s:.4f} s, "

@@ -1,4 +1,4 @@
-"""Run the training step: one optimizer step on synthetic data, without counting and timing."""
+"""Run the training step: one optimizer step on synthetic data, without measuring it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BETAS = (0.9, 0.95)
 WEIGHT_DECAY = 0.1
 """Values of GPT-3 (arXiv 2005.14165), appendix B, as in most published recipes since then."""
 FINAL_FRACTION = 0.1
-"""End of the cosine relative to the peak learning rate (same source)."""
+"""Learning rate at the end of the cosine, relative to the peak learning rate (same source)."""
 ALPHABET = 64
 STRIDES = (1, 3, 5, 7)
 """Strides coprime to the alphabet, so that every walk visits all of it."""
@@ -118,15 +118,15 @@ def synthetic_batch(
 ) -> tuple[Tensor, Tensor]:
     """Return inputs and targets [count, length] of sequences `first` to `first + count - 1`.
 
-    The data need no files or downloads and are equal on every machine. A sequence depends only on its number,
-    so that a global batch is the same data for any number of ranks. Every sequence walks over a small
+    The data need no files or downloads and are the same on every machine. A sequence depends only on its
+    number, so that a global batch is the same data for any number of ranks. Every sequence walks over a small
     alphabet with its own start and stride. A model first learns the symbols that occur (the loss falls from
     ln(vocab) to ln(alphabet)), then the four strides (ln 4), then to detect the stride in the context (0).
     """
     numbers = torch.arange(first, first + count, dtype=torch.int64)
     alphabet = min(ALPHABET, vocab)
     start = scramble(numbers) % alphabet
-    # The strides come in turn, so that small batches are as balanced as large batches.
+    # Strides alternate from sequence to sequence, so that small batches are as balanced as large batches.
     stride = torch.tensor(STRIDES)[numbers % len(STRIDES)]
     steps = torch.arange(length + 1, dtype=torch.int64)
     symbols = (start[:, None] + stride[:, None] * steps) % alphabet

@@ -10,7 +10,7 @@ MOST_CHARACTERS = 20000
 
 
 def transport_lines(pattern: str, pid: int) -> str:
-    """Return the ends of the lines about transports in this process's log, each once.
+    """Return the ends of the lines about transports in this process's log, without duplicates.
 
     Channel and peer are left out. `pattern` is the value of NCCL_DEBUG_FILE, in which NCCL replaces %h by the
     host's name and %p by the process's number.

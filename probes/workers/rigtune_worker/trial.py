@@ -1,4 +1,4 @@
-"""Run trials of a training step, each in its own process, so that running out of memory ends only a trial.
+"""Run trials of a training step, each in its own process, so that running out of memory ends only that trial.
 
     python -m rigtune_worker.trial
 
@@ -45,7 +45,10 @@ LAUNCHER_VARIABLES = (
     "MASTER_PORT",
     "TORCHELASTIC_RUN_ID",
 )
-"""Variables of the job to which the worker belongs; a trial leaves them out, because it trains alone."""
+"""Environment variables of the job to which the worker belongs.
+
+A trial runs without them, because it trains alone.
+"""
 
 DIED = "the process that starts the trials has died"
 
@@ -101,7 +104,8 @@ def main() -> int:
     # All other output, such as that of the user's step, goes to the log.
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
-    # Python 3.12 warns that numpy's threads do not survive a fork; none of them holds a lock here.
+    # Python 3.12 warns that numpy's threads do not survive a fork; none of these threads has a lock at this
+    # point.
     warnings.filterwarnings("ignore", category=DeprecationWarning, message=".*fork.*")
     # The first optimizer imports a large part of torch, which each trial would do again.
     torch.optim.AdamW([torch.zeros(1, requires_grad=True)])
@@ -127,7 +131,7 @@ def run_apart(request: dict[str, Any], trial: dict[str, Any]) -> dict[str, Any]:
     if code == -signal.SIGKILL:
         return {
             "outcome": "out_of_memory",
-            "message": "killed, as the kernel does when the host's memory is full",
+            "message": "killed, probably by the kernel because the host's memory is full",
         }
     if code < 0:
         return {"outcome": "crashed", "message": f"ended by signal {-code} ({signal.Signals(-code).name})"}

@@ -11,7 +11,7 @@ import sys
 def describe():
     answer = {"executable": sys.executable, "python": platform.python_version()}
     try:
-        import torch  # noqa: PLC0415 - whether this works is the question
+        import torch  # noqa: PLC0415 - this program tests whether the import works
     except Exception as error:  # a broken installation fails with anything from ImportError to OSError
         missing = isinstance(error, ImportError) and getattr(error, "name", None) == "torch"
         answer["error"] = "" if missing else "{}: {}".format(type(error).__name__, error)

@@ -32,7 +32,7 @@ def die_with_parent(parent: Optional[int] = None) -> None:
 
 
 def run_and_leave(main: Callable[[], int]) -> None:
-    """Run `main` and end this process at once with its exit code, 1 for an exception.
+    """Run `main` and end this process immediately with the exit code of `main`, 1 for an exception.
 
     Python's own cleanup is not safe for torch's threads. A thread of gloo that still uses the tensor of the
     last collective aborts the process (SIGABRT after all work is done), and a failed rank would wait in
@@ -42,7 +42,7 @@ def run_and_leave(main: Callable[[], int]) -> None:
     try:
         code = main()
     except SystemExit:
-        raise  # wrong usage: nothing of torch runs yet
+        raise  # wrong usage: no thread of torch runs yet
     except BaseException:
         print_exception()
     for stream in (sys.stdout, sys.stderr):

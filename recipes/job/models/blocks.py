@@ -1,6 +1,6 @@
 """A transformer as groups of equal blocks: matrix products, attention and vectors.
 
-The time model, the memory model and the parameter counts all walk these groups, so a new kind of layer is
+The time model, the memory model and the parameter counts all use these groups, so a new kind of layer is
 described once.
 """
 
@@ -19,15 +19,20 @@ Split = Literal["columns", "rows", "none"]
 
 
 class Product(Record, kw_only=True):
-    """A linear layer: each of `rows` copies of a token meets a weight of `inputs` x `outputs`."""
+    """A linear layer: each of `rows` copies of a token is multiplied by a weight of `inputs` x `outputs`."""
 
     inputs: int
     outputs: int
     split: Split = "columns"
     rows: float = 1.0
-    """Copies of a token that meet such a weight: the experts per token, else 1."""
+    """Number of copies of a token that are multiplied by a weight of this kind: the experts per token, else
+    1.
+    """
     experts: int = 1
-    """Weights of this shape in the block, of which a token meets `rows`. Expert parallelism divides them."""
+    """Number of weights of this shape in the block; a token uses `rows` of them.
+
+    Expert parallelism divides them.
+    """
     part: Literal[
         "attention", "cross-attention", "mlp", "experts", "shared", "router", "state-space", "head"
     ] = "mlp"
@@ -38,7 +43,7 @@ class Product(Record, kw_only=True):
 
 
 class Attention(Record, kw_only=True):
-    """Scores and values of one layer."""
+    """Attention scores and weighted values of one layer."""
 
     heads: int
     query_key_dim: int
@@ -46,7 +51,7 @@ class Attention(Record, kw_only=True):
     kv_heads: int
     causal: bool
     window: int = 0
-    """Tokens looked back at; 0 for all."""
+    """Number of earlier tokens that a token attends to; 0 for all."""
     cross: bool = False
 
 
@@ -68,21 +73,25 @@ class Block(Record, kw_only=True):
     state_space: StateSpace | None = None
     hidden: int
     ffn_width: float = 0.0
-    """Width of the MLP that a token passes, with the experts and shared experts that it meets."""
+    """Total width of the MLP for one token: its experts and the shared experts together."""
     gated: bool = True
     norms: int = 2
     parallel: bool = False
-    """Attention and MLP read the same input, so that tensor parallelism reduces their outputs together."""
+    """Whether attention and MLP read the same input, so that tensor parallelism reduces their outputs
+    together.
+    """
     decoder: bool = True
-    """False for the encoder of an encoder-decoder."""
+    """False in the encoder of an encoder-decoder."""
     tokens: float = 1.0
-    """Tokens that pass, per token of the workload's sequence: the decoder of an encoder-decoder sees its own
-    length.
+    """Tokens that the block processes, per token of the workload's sequence: the decoder of an
+    encoder-decoder has a length of its own.
     """
     vector_parameters: int = 0
-    """Biases, norms, convolutions and other parameters of one block that are no product's."""
+    """Parameters of one block outside matrix products: biases, norms, convolutions and others."""
     extra: bool = False
-    """A block that serves training only and is in no parameter count (multi-token prediction)."""
+    """Whether the block is used only in training and not included in parameter counts (multi-token
+    prediction).
+    """
 
     @property
     def parameters(self) -> int:
@@ -94,7 +103,7 @@ class Block(Record, kw_only=True):
 def blocks_of(model: TransformerModel) -> tuple[Block, ...]:
     """Return all blocks in the order of the forward pass.
 
-    The head is `head_product`. Kept: thousands of cases share a few models.
+    The head is `head_product`. The result is cached, because thousands of cases share a few models.
     """
     if model.attention_layers is not None or model.state_space_layers:
         return _hybrid_blocks(model)
@@ -119,7 +128,7 @@ def blocks_of(model: TransformerModel) -> tuple[Block, ...]:
 
 
 def head_product(model: TransformerModel) -> Product:
-    """Return the product that gives the logits."""
+    """Return the matrix product that gives the logits."""
     return Product(inputs=model.hidden, outputs=model.head_outputs or model.vocab, part="head")
 
 
@@ -168,7 +177,7 @@ def _block(
 
 
 def _prediction_block(model: TransformerModel) -> Block:
-    """Return a layer of the usual kind behind a projection of the two joined inputs.
+    """Return a layer of the usual kind that follows a projection of the two joined inputs.
 
     This is multi-token prediction (arXiv 2412.19437, section 2.2).
     """
@@ -221,7 +230,7 @@ def _attention_products(model: TransformerModel) -> tuple[Product, ...]:
             Product(inputs=value_dim, outputs=hidden, split="rows", part="attention"),
         )
     query, key_value = model.heads * model.head_dim, 2 * model.kv_heads * model.head_dim
-    if model.query_latent:  # DeepSeek-V4: one head serves as key and value
+    if model.query_latent:  # DeepSeek-V4: one head is both key and value
         inputs = (
             *_query_products(model, query),
             Product(inputs=hidden, outputs=key_value // 2, split="none", part="attention"),
@@ -239,7 +248,7 @@ def _attention_products(model: TransformerModel) -> tuple[Product, ...]:
 
 
 def _cross_products(model: TransformerModel) -> tuple[Product, ...]:
-    """Return the products of cross-attention: the decoder's queries meet the encoder's keys and values."""
+    """Return the products of cross-attention: the decoder's queries and the encoder's keys and values."""
     query, key_value = model.heads * model.head_dim, 2 * model.kv_heads * model.head_dim
     return (
         Product(inputs=model.hidden, outputs=query, part="cross-attention"),
@@ -251,9 +260,11 @@ def _cross_products(model: TransformerModel) -> tuple[Product, ...]:
 
 
 def _attention_vectors(model: TransformerModel) -> int:
-    """Return the number of biases of the projections, norms of queries and keys, and sinks."""
+    """Return the number of parameters in the biases of the projections, the norms of queries and keys, and
+    the sinks.
+    """
     heads, kv_heads, size = model.heads, model.kv_heads, model.head_dim
-    vectors = model.query_latent + model.key_value_latent  # their norms
+    vectors = model.query_latent + model.key_value_latent
     if model.query_latent and not model.key_value_latent:
         vectors += size
     if model.bias or model.qkv_bias:
@@ -314,7 +325,7 @@ def _expert_vectors(model: TransformerModel) -> int:
 
 
 def _hybrid_blocks(model: TransformerModel) -> tuple[Block, ...]:
-    """Return attention, state space, MLP and experts as blocks of their own (Nemotron-H, Qwen3-Next)."""
+    """Return separate blocks for attention, state space, MLP and experts (Nemotron-H, Qwen3-Next)."""
     norm = norm_parameters(model, model.hidden)
     groups = []
     if model.state_space_layers:
@@ -365,7 +376,7 @@ def _hybrid_blocks(model: TransformerModel) -> tuple[Block, ...]:
 def _state_space_block(model: TransformerModel, norm: int) -> Block:
     """Return a Mamba-2 mixer or a gated delta net.
 
-    Of the latter, values and gate are as wide as the inner width, and keys as wide as the states.
+    In a gated delta net, values and gate are as wide as the inner width, and keys as wide as the states.
     """
     inner, heads, width = (
         model.state_space_inner,

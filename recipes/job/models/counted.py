@@ -1,4 +1,6 @@
-"""The user's own module, with the counts of the worker on the meta device (`rigtune_worker.count`)."""
+"""The user's own module as a model, with the counts that the worker made on the meta device
+(`rigtune_worker.count`).
+"""
 
 from __future__ import annotations
 
@@ -37,16 +39,16 @@ class _Answer(Record, kw_only=True):
 
 
 def names_own_module(text: str) -> bool:
-    """Return whether a model's name is a Python file, with or without `:function` behind it."""
+    """Return whether a model's name is a Python file, with or without `:function` at the end."""
     return (text.rpartition(":")[0] or text).endswith(".py")
 
 
 def counted_model(text: bytes | str, target: str) -> VisionModel:
-    """Return the model of counts that the worker's answer about `target` describes.
+    """Return the model with the counts in the worker's answer about `target`.
 
-    The counts are of one sample if the function takes `micro_batch`. Such a model has no image size: its
-    figures hold for the inputs that the user's function makes. Raises InputError with the worker's message if
-    it failed, or if `text` is no answer.
+    The counts are for one sample if the user's function has the parameter `micro_batch`. The model has no
+    image size: its figures are valid for the inputs that the user's function makes. Raises InputError with
+    the worker's message if the worker failed, or if `text` is not an answer.
     """
     try:
         answer = msgspec.json.decode(text, type=_Answer)

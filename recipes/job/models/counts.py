@@ -1,4 +1,4 @@
-"""The model presets, and what follows from a model's sizes alone: parameters and FLOPs."""
+"""The model presets, and the numbers of parameters and FLOPs that a model's sizes determine."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from recipes.job.workload import TransformerModel
 def load_models() -> tuple[TransformerModel, ...]:
     """Return the presets of `recipes/data/models/`.
 
-    A preset without a published learning rate gets that of GPT-3 at the nearest size.
+    A preset without a published learning rate gets the learning rate of the GPT-3 model that is nearest in
+    size.
     """
     return tuple(with_learning_rate(model) for model in load_rows("recipes", "models", TransformerModel))
 
 
 def layer_parameter_count(model: TransformerModel) -> int:
-    """Return all parameters of one layer: matrices, biases, norms; the mean if layers differ."""
+    """Return all parameters of one layer: matrices, biases, norms; the mean over layers if they differ."""
     return round(sum(block.count * block.parameters for block in _counted(model)) / model.layers)
 
 
@@ -35,7 +36,8 @@ def root_parameter_count(model: TransformerModel) -> int:
     count = (
         (model.vocab + model.token_types) * width + positions + stacks * model.position_buckets * model.heads
     )
-    if model.embedding_size:  # projections into the layers, and a decoder's out again; BERT's has a bias
+    # Projections into the layers, and in a decoder out of them; BERT's projection has a bias.
+    if model.embedding_size:
         count += model.hidden * (width + 1) if model.kind == "encoder" else 2 * model.hidden * width
     if model.embedding_norm:
         count += stacks * norm_parameters(model, width)
@@ -52,14 +54,16 @@ def root_parameter_count(model: TransformerModel) -> int:
 def parameter_count(model: TransformerModel) -> int:
     """Return the number of trainable parameters, each counted once.
 
-    The counts of the presets equal the published ones. An encoder is the bare model, without the head of
-    pre-training.
+    The counts of the presets equal the published ones. An encoder is counted without the head that
+    pre-training adds.
     """
     return sum(block.count * block.parameters for block in _counted(model)) + root_parameter_count(model)
 
 
 def active_parameter_count(model: TransformerModel) -> int:
-    """Return the parameters that one token uses: all parameters without the other experts."""
+    """Return the parameters that one token uses: all parameters except those of the experts that the token
+    does not use.
+    """
     idle = sum(
         block.count * product.inputs * product.outputs * (product.experts - product.rows)
         for block in _counted(model)
@@ -71,7 +75,10 @@ def active_parameter_count(model: TransformerModel) -> int:
 
 @functools.lru_cache(maxsize=1024)
 def matmul_parameter_count(model: TransformerModel) -> int:
-    """Return the weights that multiply one token: its layers, its experts and the head, without look-ups."""
+    """Return the number of weights that multiply one token: those of layers, its experts and the head.
+
+    Table look-ups are excluded.
+    """
     layers = sum(
         block.count * block.tokens * product.inputs * product.outputs * product.rows
         for block in _counted(model)
@@ -82,10 +89,11 @@ def matmul_parameter_count(model: TransformerModel) -> int:
 
 
 def attention_flops_per_token(model: TransformerModel, sequence_length: int, *, causal: bool = True) -> float:
-    """Return the FLOPs of scores, values and state-space scans per token, forward and backward.
+    """Return the forward and backward FLOPs per token of attention scores, weighted values and state-space
+    scans.
 
-    Causal attention costs 6 a d s per layer, half of the full 12 (a heads of size d, s tokens). `causal`
-    False counts a decoder's attention in full, as torchtitan and llm-foundry do.
+    Causal attention costs 6 a d s per layer, half of the 12 a d s of full attention (a heads of size d, s
+    tokens). `causal` False counts a decoder's attention in full, as torchtitan and llm-foundry do.
     """
     total = 0.0
     for block in _counted(model):
@@ -103,16 +111,15 @@ def attention_flops_per_token(model: TransformerModel, sequence_length: int, *, 
 
 
 _SCAN_FLOPS = 7.0
-"""FLOPs of a forward scan per token, inner element and state: the count of Megatron-LM's throughput report.
-"""
+"""FLOPs of a forward scan per token, inner element and state, from Megatron-LM's throughput report."""
 
 
 def flops_per_token(model: TransformerModel, sequence_length: int, *, causal: bool = True) -> float:
     """Return model FLOPs of one token, forward and backward: 6 per weight that multiplies it, plus attention.
 
     Recomputation is not counted. The convention is that of Megatron-LM; torchtitan and llm-foundry count full
-    attention. A token of an encoder-decoder is one of the encoder, with the tokens of the decoder that go
-    with it.
+    attention. For an encoder-decoder, the result is for one encoder token and the decoder tokens that go with
+    it.
     """
     return 6.0 * matmul_parameter_count(model) + attention_flops_per_token(
         model, sequence_length, causal=causal

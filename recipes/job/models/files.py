@@ -17,8 +17,8 @@ from recipes.job.workload import TransformerModel
 
 _MAX_SIZE = 10**9
 _COUNT_IT = (
-    "give the name of a preset (`rigtune list models`), or count your module: "
-    "`rigtune predict -h`, --own-module"
+    "give the name of a preset (`rigtune list models`), or count your own module: "
+    "see --own-module in `rigtune predict -h`"
 )
 _TABLE = "GPT-3 (arXiv 2005.14165) table 2.1, the row of the nearest size"
 _PUBLISHED_RATES = (
@@ -37,15 +37,16 @@ powers of two.
 
 
 def names_model_file(text: str) -> bool:
-    """Return whether a model's name is a file of sizes: a row as in `data/models/` or a `config.json`."""
+    """Return whether a model's name is the path of a file with sizes: a row as in `data/models/` or a
+    `config.json`.
+    """
     return text.endswith((".json", ".toml"))
 
 
 def model_from_file(text: str, name: str) -> TransformerModel:
     """Return the model in `text`, a TOML row or a Hugging Face `config.json`.
 
-    `name` is the path, for messages and the id. Raises InputError that names the file and what is wrong with
-    it.
+    `name` is the path, for messages and the id. Raises InputError that names the file and the mistake.
     """
     is_json = text.lstrip().startswith("{")
     try:
@@ -86,7 +87,7 @@ _AT_LEAST_ONE = (
 
 
 def _require_sound(model: TransformerModel, name: str) -> None:
-    """Raise InputError for sizes that no model has or that contradict each other."""
+    """Raise InputError for impossible sizes and for sizes that contradict each other."""
     for field in msgspec.structs.fields(TransformerModel):
         value, least = getattr(model, field.name), 1 if field.name in _AT_LEAST_ONE else 0
         if isinstance(value, int) and not least <= value <= _MAX_SIZE:
@@ -158,7 +159,7 @@ def _from_hugging_face(config: dict[str, Any], name: str) -> dict[str, Any]:
             raise InputError(f"{name}: {str(architecture)[:60]!r} is not read: {reason}", _COUNT_IT)
         known = ", ".join(sorted(ARCHITECTURES))
         raise InputError(
-            f"{name}: architecture {str(architecture)[:60]!r} is none that rigtune knows", f"known: {known}"
+            f"{name}: architecture {str(architecture)[:60]!r} is unknown to rigtune", f"known: {known}"
         )
     sizes = adapter(Config(config))
     for field, value in sizes.items():
@@ -181,7 +182,10 @@ def _from_hugging_face(config: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def with_learning_rate(model: TransformerModel) -> TransformerModel:
-    """Return `model`, with the learning rate of GPT-3's row of the nearest size if it has none of its own."""
+    """Return `model`.
+
+    If the model has no learning rate, it gets that of the GPT-3 row that is nearest in size.
+    """
     if model.learning_rate:
         return model
     rate, tokens = _published_rate(model.layers, model.hidden)
@@ -192,7 +196,7 @@ def with_learning_rate(model: TransformerModel) -> TransformerModel:
 
 
 def _published_rate(layers: int, hidden: int) -> tuple[float, int]:
-    matrices = 12 * layers * hidden**2  # the table's models are 12 L h^2 and embeddings
+    matrices = 12 * layers * hidden**2  # the models of the table have 12 L h^2 parameters and embeddings
     _, learning_rate, tokens = min(
         _PUBLISHED_RATES, key=lambda row: abs(row[0] - matrices) / min(row[0], max(matrices, 1))
     )

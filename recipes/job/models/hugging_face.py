@@ -12,12 +12,14 @@ from recipes.job.models.hugging_face_config import Config, Sizes, decoder, exper
 def _with(
     adapter: Callable[[Config], Sizes], others: Callable[[Config], Sizes] | None = None, **fields: Any
 ) -> Callable[[Config], Sizes]:
-    """Return an adapter whose architecture has some fields of `others`, and some fixed ones, instead."""
+    """Return a reader that replaces some fields: by fields of `others`, and by fixed values."""
     return lambda config: adapter(config) | (others(config) if others else {}) | fields
 
 
 def _windowed(adapter: Callable[[Config], Sizes], every: int) -> Callable[[Config], Sizes]:
-    """Return an adapter with local attention in all layers but each `every`-th (0: in all)."""
+    """Return a reader that gives all layers local attention, except each `every`-th layer (0: without
+    exception).
+    """
     return lambda config: windows(config, adapter(config), every)
 
 
@@ -31,7 +33,7 @@ def _qwen(config: Config) -> Sizes:
 
 
 _mistral = _windowed(decoder, 0)
-"""Sizes of Mistral v0.1 and Phi-3: the file's window, if any, is that of every layer."""
+"""Sizes of Mistral v0.1 and Phi-3: if the file has a window, every layer has this window."""
 
 
 def _qwen2(config: Config) -> Sizes:
@@ -343,12 +345,12 @@ MODEL_TYPES = {
     "t5": "T5ForConditionalGeneration",
     "xlm-roberta": "XLMRobertaForMaskedLM",
 }
-"""Architecture of each type; the pairs are those of transformers (models/auto/modeling_auto.py)."""
+"""Architecture of each type; the pairs come from transformers (models/auto/modeling_auto.py)."""
 
 UNREAD = {
-    "albert": "its layers share one set of weights, which no count here has",
-    "deberta": "its attention has products with relative positions, which are not counted",
-    "mamba|rwkv|jamba|zamba|falcon_?mamba": "its state space or recurrent layers are none that are counted",
+    "albert": "its layers share one set of weights, which rigtune cannot count",
+    "deberta": "its attention has products with relative positions, which rigtune cannot count",
+    "mamba|rwkv|jamba|zamba|falcon_?mamba": "rigtune cannot count its state space or recurrent layers",
     "vit|deit|beit|swin|dino|clip|siglip": "it is an image model",
     "resnet|convnext|efficientnet|mobilenet|regnet": "it is an image model",
 }

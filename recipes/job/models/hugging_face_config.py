@@ -1,4 +1,4 @@
-"""Values of a Hugging Face `config.json` under their many names, and sizes that most architectures share."""
+"""Values of a Hugging Face `config.json`, whose names vary, and sizes that most architectures share."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ GPT = {"gated_mlp": False, "norm": "layernorm", "bias": True, "tied_embeddings":
 _LENGTH_LIMIT = 8192
 """Longest default length, tokens.
 
-A config states the longest context; pre-training mostly runs at no more than this (Llama 3, arXiv 2407.21783,
-section 3.4).
+A config states the longest context; pre-training mostly uses no longer sequences than this (Llama 3, arXiv
+2407.21783, section 3.4).
 """
 
 
@@ -25,7 +25,7 @@ class Config:
         self._values = values
 
     def whole(self, *names: str) -> int | None:
-        """Return the first of these values that is a whole number; None if none is."""
+        """Return the first of these values that is a whole number; None if no value is."""
         for name in names:
             value = self._values.get(name)
             if isinstance(value, int) and not isinstance(value, bool):
@@ -33,7 +33,7 @@ class Config:
         return None
 
     def flag(self, name: str, *, default: bool = False) -> Any:
-        """Return the unchanged value; the model's constructor refuses values that are not boolean."""
+        """Return the value unchanged; the model's constructor rejects values that are not boolean."""
         value = self._values.get(name)
         return default if value is None else value
 
@@ -50,13 +50,15 @@ class Config:
         return Config({**usual, **self._values})
 
     def part(self, name: str) -> Config:
-        """Return the config inside this one, such as a multimodal model's text model; else this one."""
+        """Return the nested config of this name, such as that of a multimodal model's text model; else this
+        config.
+        """
         value = self._values.get(name)
         return Config(value) if isinstance(value, dict) else self
 
 
 def decoder(config: Config) -> Sizes:
-    """Return the sizes of Llama and of most architectures after it."""
+    """Return the sizes of Llama and of most architectures that followed Llama."""
     hidden = config.whole("hidden_size", "n_embd", "d_model", "n_embed")
     heads = config.whole("num_attention_heads", "n_head", "n_heads", "num_heads")
     context = config.whole(
@@ -101,7 +103,7 @@ def experts_of(config: Config) -> Sizes:
 
 
 def windows(config: Config, sizes: Sizes, every: int = 0) -> Sizes:
-    """Return the sizes with local attention in all layers but each `every`-th (0: in all).
+    """Return the sizes with local attention in all layers except each `every`-th (0: without exception).
 
     The file's own list of layers takes precedence.
     """
@@ -115,7 +117,7 @@ def windows(config: Config, sizes: Sizes, every: int = 0) -> Sizes:
 def later_windows(config: Config, sizes: Sizes) -> Sizes:
     """Return the sizes with Qwen's windows.
 
-    They are in the layers from `max_window_layers` on if `use_sliding_window` is true, else in none.
+    If `use_sliding_window` is true, the layers from `max_window_layers` on have local attention.
     """
     if config.flag("use_sliding_window") is not True:
         return sizes

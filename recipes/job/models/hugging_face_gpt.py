@@ -95,7 +95,8 @@ def opt(config: Config) -> Sizes:
     width = config.whole("word_embed_proj_dim")
     return sizes | {
         **GPT,
-        "learned_positions": positions + 2 if positions else None,  # two rows go before the first position
+        # The table has two rows before the first position.
+        "learned_positions": positions + 2 if positions else None,
         "embedding_size": width if width and width != sizes["hidden"] else 0,
         "final_norm": config.flag("do_layer_norm_before", default=True),
     }

@@ -13,7 +13,7 @@ from recipes.job.workload import VisionModel
 
 _MEGA, _KILO = 1e6, 1e3
 _PREFIXES = ("timm", "torchvision", "tf", "legacy", "dm", "tv", "gluon", "swsl", "ssl")
-"""Prefixes that tables of runs put before a name without meaning another architecture."""
+"""Prefixes of names in tables of runs that do not change the architecture."""
 _SUFFIX = re.compile(
     r"[._-](v1\.5|v15|v1b?|fp16|fp32|tf32|amp|nchw|nhwc|torchvision|baseline|pretrained|in1k|in22k|in21k"
     r"|imagenet|\d{3})$"
@@ -32,7 +32,7 @@ class _File(StrictRecord, kw_only=True):
 
 
 class Alias(StrictRecord, kw_only=True):
-    """Names of a counted model that do not follow from its id."""
+    """Names of a counted model that cannot be derived from its id."""
 
     model: str
     names: tuple[str, ...] = ()
@@ -92,7 +92,7 @@ def plain_name(name: str) -> str:
 def _by_name() -> dict[str, str]:
     ids: dict[str, str] = {}
     for name in load_vision_models():
-        # `_100` is a width of 1.0, `_224` the usual input.
+        # `_100` means a width of 1.0, `_224` the usual input.
         for short in (name.removesuffix("_100"), name.removesuffix("_224"), *_without_prefix(name)):
             ids.setdefault(plain_name(short), name)
     ids |= {plain_name(name): name for name in load_vision_models()}
@@ -102,9 +102,9 @@ def _by_name() -> dict[str, str]:
 
 @functools.lru_cache(maxsize=1024)
 def find_vision_model(name: str, image_size: int | None = None) -> VisionModel | None:
-    """Return the model at this image size, or at its usual size; None if no counted model has the name."""
+    """Return the model for this image size, or for its usual size; None if no counted model has the name."""
     name = name if "dino" in name.lower() else _GIGANTIC.sub(r"\1gigantic", name)
-    # Brackets contain remarks; the part behind a dot may name a set of weights.
+    # Brackets contain remarks; the part after a dot may name a set of weights.
     stripped = _REGNET.sub(_timm_regnet_name, re.sub(r"\([^)]*\)", "", name.lower())).strip()
     while stripped:
         for spelling in (stripped, stripped.split(".")[0], *_without_prefix(stripped)):
@@ -124,9 +124,12 @@ _VIT_SIZES = {
     "bigg": "gigantic",
 }  # fmt: skip
 _GIGANTIC = re.compile(r"(?<![A-Za-z])((?:[Vv]i[Tt]|VIT|[Vv]ision[-_ ][Tt]ransformer)[-_ /]?)G(?![A-Za-z])")
-"""A capital G, the spelling of arXiv 2106.04560; DINO's largest model is giant in any letters."""
+"""Names with a single capital G, which is the spelling of ViT-G (gigantic) in arXiv 2106.04560.
+
+A small g means giant.
+"""
 _VIT_PATCHES = {"tiny": 16, "small": 16, "base": 16, "large": 16, "huge": 14, "giant": 14, "gigantic": 14}
-"""Pixels of a patch's side in the sizes of arXiv 2010.11929 and 2106.04560."""
+"""Side of a patch, pixels, of the model sizes in arXiv 2010.11929 and 2106.04560."""
 _VIT = re.compile(
     r"(?<![a-z])(?:vit|dinov[23]|vision[-_ ]transformer)[-_ /]?"
     r"(?P<size>tiny|small|base|large|huge|gigantic|giant|bigg|ti|[tsblhg])(?![a-z])"
@@ -137,8 +140,8 @@ _VIT = re.compile(
 def _vision_transformer(name: str, image_size: int | None) -> VisionModel | None:
     """Return a vision transformer by its size.
 
-    The training method does not matter (DINOv2, CLIP's image tower): heads and weights differ little. A patch
-    size that was not counted is replaced by one that was, on an image of as many patches.
+    The training method does not matter (DINOv2, CLIP's image tower), because heads and weights differ little.
+    A patch size that was not counted is replaced by a counted size, with an image that has as many patches.
     """
     match = _VIT.search(name)
     if match is None:
@@ -165,9 +168,9 @@ def _without_prefix(name: str) -> list[str]:
 
 @functools.lru_cache(maxsize=1024)
 def at_size(model: VisionModel, image_size: int) -> VisionModel:
-    """Return the model on images of another size.
+    """Return the model for images of another size.
 
-    Everything but parameters and kernels grows with the pixels of an image.
+    All counts except parameters and kernels grow with the pixels of an image.
     """
     if model.fixed_size or image_size == model.image_size:
         return model

@@ -1,4 +1,4 @@
-"""Search of the preset that a published name means, in any spelling."""
+"""Search for the preset that a published name means, in any spelling."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from recipes.job.workload import TransformerModel
 _LEADING = frozenset(
     {"meta", "nvidia", "hf", "huggingface", "nemo", "mcore", "megatron", "pretrain", "finetune", "google"}
 )
-"""Words before a name for who made or ran the model."""
+"""Words before a model's name that state who made or ran the model."""
 _DISTINGUISHING = re.compile(
     r"\d+(\.\d+)?[bmt]|\d+x\d+(\.\d+)?b|a\d+(\.\d+)?[bm]|\d{1,2}(\.\d+)?|v\d+(\.5)?"
     r"|tiny|mini|nano|small|medium|large|x+l|lite|air|vision|super|ultra|next|distill|like"
@@ -24,7 +24,7 @@ _DISTINGUISHING = re.compile(
 Any other word at the end describes how the model was tuned, run or released.
 """
 _NEUTRAL = re.compile(r"chat|instruct|base|coder|math|vl|text|it|sft|release|\d{3,}")
-"""Words anywhere in a name that leave the sizes as they are."""
+"""Words anywhere in a name that do not change the sizes."""
 _SIZE = re.compile(r"(?<![a-z0-9.])(\d+(?:\.\d+)?)-?(t|b|m)(?![a-z0-9])")
 _UNITS = {"t": 1e3, "b": 1.0, "m": 1e-3}
 _GPT_LIKE = re.compile(
@@ -41,7 +41,10 @@ def plain_name(name: str) -> str:
 
 
 def find_model(name: str) -> TransformerModel:
-    """Return the preset of this id or name in any spelling. Raises UsageError that names the nearest ids."""
+    """Return the preset of this id or name in any spelling.
+
+    A UsageError names the nearest ids.
+    """
     wanted = name.strip().lower()
     exact = next((model for model in load_models() if model.id == wanted), None)
     model = exact or (_index().get(_joined(name)) if wanted.isprintable() else None)
@@ -54,13 +57,13 @@ def find_model(name: str) -> TransformerModel:
 
 
 def _joined(name: str) -> str:
-    """Return a key of the index: the joined words of a name without the maker of the model."""
+    """Return the name's key in the index: its words joined, without the maker of the model."""
     return "".join(itertools.dropwhile(_LEADING.__contains__, plain_name(name[:200]).split("-")))
 
 
 @functools.lru_cache(maxsize=4096)
 def model_named(name: str) -> TransformerModel | None:
-    """Return the preset of this name; None if no row has it.
+    """Return the preset of this name; None if no row has the name.
 
     The name may continue with words that do not change the sizes.
     """
@@ -83,7 +86,9 @@ def _beginning(words: list[str]) -> TransformerModel | None:
 
 @functools.lru_cache(maxsize=4096)
 def size_in_name(name: str) -> float | None:
-    """Return the billions of parameters in a name: 7 of `7B dense`, 0.125 of `mpt-125m`; None without one."""
+    """Return the billions of parameters in a name: 7 for `7B dense`, 0.125 for `mpt-125m`; None if the name
+    states no size.
+    """
     size = _SIZE.search(plain_name(name[:200]))
     return float(size[1]) * _UNITS[size[2]] if size else None
 
@@ -92,7 +97,7 @@ def size_in_name(name: str) -> float | None:
 def is_like_gpt(name: str) -> bool:
     """Return whether a name means GPT's layers rather than Llama's.
 
-    They have LayerNorm, a plain MLP, biases, learned positions and a tied head.
+    GPT's layers have LayerNorm, a plain MLP, biases, learned positions and a tied head.
     """
     return _GPT_LIKE.match(plain_name(name[:200])) is not None
 
@@ -101,7 +106,7 @@ def is_like_gpt(name: str) -> bool:
 def _index() -> dict[str, TransformerModel]:
     """Return the presets by ids and other names without separators.
 
-    A name without dots (llama31-8b) is a key too unless it is another preset's.
+    A name without dots (llama31-8b) is a key too, unless the key belongs to another preset.
     """
     names = [(name.replace("-", ""), model) for model in load_models() for name in (model.id, *model.names)]
     index = dict(reversed(names))

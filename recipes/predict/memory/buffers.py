@@ -25,7 +25,7 @@ class Buffers(NamedTuple):
 
 
 def buffers_of(job: TransformerJob, stage: Stage, states: States) -> Buffers:
-    """Return what is held beside states and activations."""
+    """Return the buffers that exist in addition to states and activations."""
     candidate, stack = job.candidate, job.stack
     step = (
         states.updated * states.each.weight * stack.memory.step_copies
@@ -41,15 +41,16 @@ def buffers_of(job: TransformerJob, stage: Stage, states: States) -> Buffers:
     buckets = 0.0
     own = stack.memory.keeps_gradients or stack.shards_optimizer
     if sharding in ("zero1", "zero2") and (stack.memory.bucket_elements or not own):
-        # DeepSpeed: one bucket fills while the other is reduced, whole however little is trained
-        # (zero/stage_1_and_2.py)
+        # DeepSpeed: one bucket is filled while the other is reduced; buckets have full size even if few
+        # parameters are trained (zero/stage_1_and_2.py)
         buckets = 2 * job.wide_bytes * (stack.memory.bucket_elements or constant("deepspeed_bucket_elements"))
         return Buffers(buckets, buckets, buckets, buckets + step)
     if not stack.memory.keeps_gradients:
         size = states.trained * states.each.gradient
         buckets = 2 * min(constant("ddp_bucket_bytes"), size)
         if sharding == "none" and candidate.grad_accum > 1:
-            buckets += size  # gradients that accumulate are tensors of their own beside the reducer's buckets
+            # Accumulated gradients are separate tensors, in addition to the reducer's buckets.
+            buckets += size
             return Buffers(
                 buckets - min(2 * constant("ddp_bucket_bytes"), size), buckets, buckets, buckets + step
             )
@@ -57,7 +58,7 @@ def buffers_of(job: TransformerJob, stage: Stage, states: States) -> Buffers:
 
 
 def _raised(candidate: Candidate, stack: Stack, states: States) -> float:
-    """Return a flat copy of 16-bit gradients and its fp32 copy, beside the gradients that others update.
+    """Return the bytes by which a flat copy of 16-bit gradients and its fp32 copy exceed the freed gradients.
 
     deepspeed/runtime/zero/stage_1_and_2.py frees the gradients that other ranks update, then flattens its own
     part and casts it to fp32; stage3.py does so for a group of parameters at a time.
@@ -77,19 +78,20 @@ def _raised(candidate: Candidate, stack: Stack, states: States) -> float:
 
 
 def _windows(job: TransformerJob, stage: Stage, step: float) -> Buffers:
-    """Return the buffers of fully sharded parameters, whose blocks are gathered one by one.
+    """Return the buffers for fully sharded parameters, whose blocks are gathered one by one.
 
-    At a time there are the present block, the prefetched one and the all-gather's staging buffer, then
-    unsharded gradients and two reduce-scatter inputs in flight, in fp32 unless all is 16 bits. Embedding,
-    final norm and head form the root unit, which stays gathered from the forward pass to the end of the
-    backward pass, when its gradients are reduced too.
+    During a gather, the current block, the prefetched block and the all-gather's staging buffer exist. During
+    the backward pass, unsharded gradients and two reduce-scatter inputs exist, in fp32 unless everything has
+    16 bits. Embedding, final norm and head form the root unit, which stays gathered from the forward pass to
+    the end of the backward pass, when the root's gradients are reduced too.
 
     DeepSpeed fetches single modules instead, up to a number of live parameters, and reduces gradients through
-    a flat buffer that exists from the start, however few are trained (deepspeed/runtime/zero/stage3.py).
+    a flat buffer that exists from the start, even if few parameters are trained
+    (deepspeed/runtime/zero/stage3.py).
     """
     candidate, stack, wide = job.candidate, job.stack, job.wide_bytes
     if candidate.degrees.fsdp == 1 and wide == _FP32 and not candidate.offload:
-        wide = 0.0  # gathering one rank's fp32 parameters is a view
+        wide = 0.0  # with one rank, gathered fp32 parameters are only a view
     root = stage.table + stage.head
     if stack.memory.bucket_elements or (candidate.offload and not candidate.offload_weights):
         part = wide if job.trains_weights else frozen_bytes(job)
@@ -102,7 +104,7 @@ def _windows(job: TransformerJob, stage: Stage, step: float) -> Buffers:
     else:
         layer, reduced, part = stage.largest.total, 0.0, frozen_bytes(job)
     # One of the blocks is for gradients. The link to the host is slower than the links between GPUs, so fewer
-    # copies wait for it.
+    # copies wait for the host link.
     kept, flying = (3, 1) if candidate.offload_weights else (4, 2)
     loss = wide * root + part * layer
     if not reduced:

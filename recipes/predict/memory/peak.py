@@ -1,6 +1,6 @@
 """Peak memory of the fullest rank, term by term.
 
-A rank's memory is followed through the moments of a step, and the largest one is reported:
+The model computes a rank's memory at several moments of a step, and reports the largest value:
 
     loading    weights before they are sharded, if every rank loads all of them
     loss       all activations, the loss's temporaries, the strategy's buffers at the end of the forward pass
@@ -35,7 +35,7 @@ from recipes.predict.training_job import TransformerJob
 _CHUNKED_BYTES = 2.5
 """Bytes per logit of a loss in eight parts.
 
-The logit has 16 bits, the gradient that replaces it too, and one part is in fp32 (pytorch/torchtune
+The logit has 16 bits, the gradient that replaces it too, and one part is in fp32 (pytorch/torchtune,
 modules/loss/ce_chunked_output_loss.py).
 """
 
@@ -57,7 +57,7 @@ class _Peak(NamedTuple):
     moment: _Moment
     moments: tuple[_Moment, ...]
     one_size: bool
-    """The loss's temporaries are all of one size."""
+    """Whether all temporary tensors of the loss have the same size."""
     apart: float
     """Bytes of gradients that cannot reuse freed blocks; 0 if they can."""
 
@@ -67,10 +67,11 @@ class _Peak(NamedTuple):
 
 
 def memory_of(job: TransformerJob) -> MemoryBreakdown:
-    """Return the peak memory of the job's fullest rank, bytes, of all pipeline stages.
+    """Return the peak memory in bytes of the job's fullest rank over all pipeline stages.
 
-    `needed` decides whether the job fits, and `upper` whether a plan may recommend it: on a GPU with a margin
-    for the model's own error, on a CPU as if the C library returned nothing between the moments.
+    `needed` decides whether the job fits, and `upper` whether a plan may recommend it: on a GPU it includes a
+    margin for the model's error; on a CPU it assumes that the C library returns no memory between the
+    moments.
     """
     candidate, cluster, stack = job.candidate, job.cluster, job.stack
     stages = stages_of(
@@ -120,8 +121,8 @@ def figure_bytes(breakdown: MemoryBreakdown, figure: str) -> float:
     """Return the memory that a program reports: `allocated`, `reserved` (framework's allocator) or `device`.
 
     `device` is nvidia-smi's figure. Any other `figure` means the figure that users of the stack print. Some
-    stacks log one pipeline stage that is not the fullest: a figure of the log is that stage's; nvidia-smi's,
-    and an unnamed one, are the fullest GPU's.
+    stacks log one pipeline stage that is not the fullest. For them, figures of the log are those of the
+    logged stage, while nvidia-smi's figure and an unnamed figure are those of the fullest GPU.
     """
     kind = figure if figure in ("allocated", "reserved", "device") else breakdown.logged_figure
     value = {"allocated": breakdown.allocated, "reserved": breakdown.reserved}.get(kind, breakdown.total)
@@ -129,9 +130,9 @@ def figure_bytes(breakdown: MemoryBreakdown, figure: str) -> float:
 
 
 def fuses_attention(job: TransformerJob) -> bool:
-    """Return whether attention never writes its scores: the candidate's choice, else the stack's.
+    """Return whether attention never writes its scores. The candidate determines this, or else the stack.
 
-    GPUs that FlashAttention and cuDNN do not support have torch's memory-efficient kernels.
+    On GPUs that FlashAttention and cuDNN do not support, torch uses its memory-efficient kernels.
     """
     stack, stated = job.stack, job.candidate.flash_attention
     if stated is not None:
@@ -143,23 +144,24 @@ def fuses_attention(job: TransformerJob) -> bool:
 def _held_gradients(job: TransformerJob, states: States, compute: Compute) -> float:
     """Return the bytes of gradients that exist before the backward pass.
 
-    They are in buffers, in the reducer's buckets, or of earlier micro-batches.
+    These gradients are in buffers, in the reducer's buckets, or from earlier micro-batches.
     """
     candidate, stack, degrees = job.candidate, job.stack, job.candidate.degrees
     if stack.defers_reduction(candidate):
-        return states.trained * (states.each.gradient if compute == "fp32" else 2.0)  # in what it computes in
+        # In the precision of the computation.
+        return states.trained * (states.each.gradient if compute == "fp32" else 2.0)
     replicated = candidate.sharding_stage == "none" and degrees.dp * degrees.fsdp > 1
     held = stack.memory.keeps_gradients or replicated or candidate.grad_accum > 1 or degrees.pp > 1
     return states.gradients if held else 0.0
 
 
 def _reserved(peak: _Peak, key: str, limit: float | None) -> float:
-    """Return the bytes that the caching allocator reserves, with freed blocks that do not fit again.
+    """Return the bytes that the caching allocator reserves, including freed blocks that fit no later tensor.
 
-    It keeps them until memory is short. Activations come and go; beside the optimizer's step a part of their
-    blocks is kept. The next layer reuses the blocks of a layer. Temporaries of the loss are far larger; if
-    all of them have one size, they reuse each other's blocks. `key` is of the fitted rows: `varying` if
-    samples differ in length.
+    The allocator keeps these blocks until memory is short. During the optimizer's step it still has a part of
+    the blocks that activations used. Each layer reuses the blocks of the layer before. Temporaries of the
+    loss are far larger; if all of them have one size, they reuse each other's blocks. `key` selects the
+    fitted rows: `varying` if samples differ in length.
     """
     layers, loss = parameter("memory.fragmentation", key), parameter("memory.loss_fragmentation", key)
     if peak.one_size and key != "varying":
@@ -182,7 +184,7 @@ def _reserved(peak: _Peak, key: str, limit: float | None) -> float:
 def _on_cpu(peak: _Peak) -> MemoryBreakdown:
     """Return the resident memory that a worker reports beyond the start of its process.
 
-    It includes the heap that the C library keeps.
+    The result includes the heap that the C library keeps.
     """
     moment = peak.moment
     dynamic = max(moment.total - moment.gradients for moment in peak.moments)
@@ -254,7 +256,8 @@ def _peak(job: TransformerJob, stage: Stage) -> _Peak:
             layer += count * whole
     live *= max(1.0, min(candidate.recomputed_together, sum(count for count, _ in stage.blocks)))
     cached = row.weight_cache_bytes.get(compute, 0.0) if job.trains_weights else 0.0
-    # Leaves are cast once in a forward pass, recomputed or not; views of experts in one tensor are not kept.
+    # Leaf tensors are cast once in a forward pass, even with recomputation; casts of views of experts in one
+    # tensor are not kept.
     casts = cached * (stage.linear + stage.head)
     if checkpointing == "full":
         cache, live_cache = (
@@ -281,8 +284,8 @@ def _peak(job: TransformerJob, stage: Stage) -> _Peak:
     )
     moment = max(moments, key=lambda moment: moment.total)
     weights = states.weights + _transposes(job, row) * (stage.linear + stage.expert)
-    # FSDP reduces gradients on a stream of its own, and the allocator keeps freed blocks for the stream that
-    # had them.
+    # FSDP reduces gradients on a separate stream, and the allocator reserves freed blocks for the stream that
+    # used them.
     apart = states.gradients if candidate.sharding_stage == "zero3" else 0.0
     return _Peak(weights, states.optimizer, moment, moments, one_size, apart)
 
@@ -300,9 +303,9 @@ def _loss(job: TransformerJob, row: Implementation, compute: Compute) -> tuple[f
 def _logit_bytes(job: TransformerJob, saved: SavedBytes, compute: Compute, *, upcasts: bool) -> float:
     """Return the bytes of logits per token.
 
-    After the loss of a part its gradient stays, in the place of its logits. A fused loss works on so many
-    tokens at a time that their logits, in 16 bits and fp32, are as many as the hidden states of all, whose
-    gradient is kept (Liger-Kernel, fused_linear_cross_entropy.py).
+    After the loss of a part, the gradient replaces the part's logits in memory. A fused loss processes so
+    many tokens at a time that their logits, in 16 bits and fp32, have as many elements as the hidden states
+    of all tokens. It keeps the gradient of the hidden states (Liger-Kernel, fused_linear_cross_entropy.py).
     """
     model, stack, tensor = job.workload.model, job.stack, job.candidate.degrees.tp
     if stack.memory.loss == "fused":
@@ -311,7 +314,7 @@ def _logit_bytes(job: TransformerJob, saved: SavedBytes, compute: Compute, *, up
     if compute == "cast" and model.raises_logits and saved.raised_logits and not stack.memory.own_loss:
         each = saved.raised_logits
     if compute == "raised" and not upcasts:
-        each *= 2.0  # a head in fp32 gives logits in fp32
+        each *= 2.0  # a head in fp32 computes logits in fp32
     if stack.memory.loss == "chunked":
         each = min(each, _CHUNKED_BYTES)
     return (
@@ -323,7 +326,7 @@ def _logit_bytes(job: TransformerJob, saved: SavedBytes, compute: Compute, *, up
 
 
 def _transposes(job: TransformerJob, row: Implementation) -> float:
-    """Return bytes of the transposed copy of a weight (Transformer Engine: quantizers' columnwise usage).
+    """Return the bytes of the transposed copy of a weight (Transformer Engine: quantizers' columnwise usage).
 
     Sharded weights are transposed when they are gathered, frozen weights when they are used (NeMo:
     disable_parameter_transpose_cache).

@@ -1,6 +1,6 @@
 """Contents of one pipeline stage on one rank before data-parallel sharding.
 
-They are blocks, parameters by kind, embedding and head.
+The contents are blocks, parameters by kind, embedding and head.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Stage(NamedTuple):
     """One pipeline stage on one rank."""
 
     blocks: tuple[tuple[float, Block], ...]
-    """How many of each kind of block."""
+    """Number of blocks of each kind."""
     linear: float
     other: float
     expert: float
@@ -32,15 +32,15 @@ class Stage(NamedTuple):
     (DeepSeek-V3, arXiv 2412.19437, section 2.2).
     """
     head: float
-    """Parameters of the head; 0 if it uses the embedding's weights on the same stage.
+    """Parameters of the head; 0 if the head uses the embedding's weights on the same stage.
 
-    If the head is tied to the embedding but on another stage, that stage has its own copy of the embedding.
+    If a tied head is on another stage than the embedding, the head's stage has its own copy of the embedding.
     """
     largest: BlockShare
     first: bool
     last: bool
     in_flight: float
-    """Micro-batches whose activations exist at the same time."""
+    """Number of micro-batches whose activations exist at the same time."""
 
     @property
     def dense(self) -> float:
@@ -53,8 +53,8 @@ def stages_of(
 ) -> tuple[Stage, ...]:
     """Return the stages that may be the fullest: first, second and last.
 
-    The second has no embedding but nearly as many micro-batches in flight. `unties`: the framework
-    stores separate head weights even if the model ties them to the embedding.
+    The second stage has no embedding, but nearly as many micro-batches in flight as the first. `unties`: the
+    framework stores separate head weights even if the model ties them to the embedding.
     """
     if unties and model.tied_embeddings:
         model = msgspec.structs.replace(model, tied_embeddings=False)
@@ -137,9 +137,9 @@ def _shares(
 def in_flight(stages: int, chunks: int, index: int, micro_batches: int, schedule: str) -> float:
     """Return the largest number of micro-batches whose activations stage `index` (from 0) keeps.
 
-    The number can be fractional if a stage has several chunks. 1F1B (arXiv 2104.04473) keeps one for this
-    stage and one for each later stage; the interleaved schedule keeps as many as its chunks run in warm-up.
-    GPipe keeps all. ZB-H1 (arXiv 2401.10241) keeps as many as 1F1B.
+    The number can be fractional if a stage has several chunks. 1F1B (arXiv 2104.04473) keeps one micro-batch
+    for this stage and one for each later stage. The interleaved schedule keeps the micro-batches that its
+    chunks run in warm-up. GPipe keeps all. ZB-H1 (arXiv 2401.10241) keeps the same number as 1F1B.
     """
     if stages == 1 or schedule == "layers":
         return 1.0

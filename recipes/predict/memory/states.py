@@ -18,22 +18,22 @@ from recipes.predict.training_job import TransformerJob
 
 _FP32 = 4.0
 _CONSTANTS = {4: 4.0 / 64, 8: 4.0 / 1024, 16: 0.0}
-"""Bytes of quantisation constants per weight: fp32 for each 64 of nf4 (arXiv 2305.14314, not quantised
-again); a row for int8.
+"""Bytes of quantisation constants per weight: one fp32 value for each 64 weights in nf4 (arXiv 2305.14314,
+without double quantisation), one for each row in int8.
 """
 
 
 class PerParameter(NamedTuple):
-    """Bytes of one trained parameter before sharding."""
+    """Bytes for one trained parameter before sharding."""
 
     weight: float
     gradient: float
     optimizer: float
-    """Bytes of states with the fp32 master copy, if there is one."""
+    """Bytes of optimizer states, including the fp32 master copy if there is one."""
 
 
 class States(NamedTuple):
-    """Bytes on one rank."""
+    """Bytes of training states on one rank."""
 
     weights: float
     gradients: float
@@ -46,9 +46,10 @@ class States(NamedTuple):
 
 
 def per_parameter(job: TransformerJob) -> PerParameter:
-    """Return the bytes per parameter by what the stack keeps.
+    """Return the bytes per parameter, which depend on what the stack keeps.
 
-    That is 16-bit weights with fp32 masters, fp32 weights, or 16 bits alone (arXiv 1910.02054, section 3.1).
+    This is 16-bit weights with fp32 masters, fp32 weights, or only 16-bit weights (arXiv 1910.02054, section
+    3.1).
     """
     optimizer = job.workload.optimizer
     states = STATE_BYTES[optimizer]
@@ -62,7 +63,7 @@ def per_parameter(job: TransformerJob) -> PerParameter:
 
 
 def is_pure(job: TransformerJob) -> bool:
-    """Return whether what is trained, its gradients and states are all in 16 bits."""
+    """Return whether trained weights, their gradients and their states all have 16 bits."""
     workload, candidate, memory = job.workload, job.candidate, job.stack.memory
     if workload.precision in FULL_PRECISIONS:
         return False
@@ -74,7 +75,7 @@ def is_pure(job: TransformerJob) -> bool:
 
 
 def compute_of(job: TransformerJob) -> Compute:
-    """Return how the forward pass computes."""
+    """Return the number formats of the forward pass."""
     if job.workload.precision in FULL_PRECISIONS:
         return "fp32"
     if job.workload.precision in NARROW_PRECISIONS:
@@ -87,10 +88,10 @@ def compute_of(job: TransformerJob) -> Compute:
 
 
 def raises_tables(job: TransformerJob) -> bool:
-    """Return whether all that is not quantised is raised to fp32 beside a quantised base.
+    """Return whether everything except the quantised base weights is raised to fp32.
 
-    Shards are of one type, so theirs is not (trl, SFTTrainer: sharded QLoRA; fms-acceleration,
-    accelerated-peft: equal peaks with and without under FSDP).
+    Sharded parameters must all have one type, so they are not raised (trl, SFTTrainer: sharded QLoRA;
+    fms-acceleration, accelerated-peft: equal peaks with and without under FSDP).
     """
     return job.is_quantised and job.stack.memory.raises_tables and job.candidate.sharding_stage != "zero3"
 
@@ -98,8 +99,9 @@ def raises_tables(job: TransformerJob) -> bool:
 def autocasts_loss(job: TransformerJob) -> bool:
     """Return whether autocast computes the loss in fp32 from 16-bit logits.
 
-    It does under mixed precision, not if all is 16 bits. Adapters beside quantised weights run in the 16 bits
-    that these are cast to, unless all else is in fp32 and a trainer computes in 16 bits by autocast.
+    Autocast does so under mixed precision, but not if everything has 16 bits. Adapters of quantised weights
+    compute in the 16-bit type that these weights are cast to, unless everything else is in fp32 and a trainer
+    uses autocast.
     """
     if job.workload.base_bits < 16:
         return job.stack.memory.raises_stream and not job.stack.memory.own_loss
@@ -120,9 +122,9 @@ def frozen_bytes(job: TransformerJob) -> float:
 def states_of(job: TransformerJob, stage: Stage) -> States:
     """Return the states that the rank keeps between steps.
 
-    Expert weights are shared by fewer data-parallel ranks than the rest. A step within the backward pass
-    leaves one tensor's gradient at a time. Paged states are the driver's, not the allocator's. Offloaded
-    states live in the host's memory, gradients too if they are sharded, and weights if they are offloaded.
+    Expert weights are sharded over fewer data-parallel ranks than the rest. If the optimizer steps within the
+    backward pass, only one tensor's gradient exists at a time. Paged states are managed by the driver, not by
+    the allocator. Offloaded states are in the host's memory; so are sharded gradients and offloaded weights.
     """
     workload, candidate = job.workload, job.candidate
     held = _held(job, stage)
@@ -148,7 +150,7 @@ def _held(job: TransformerJob, stage: Stage) -> States:
     folded = degrees.tp / (degrees.ep * stage.largest.expert_tensor)
     expert_replicas = max(1.0, replicas * folded)
     sharding = job.candidate.sharding_stage
-    # Context-parallel ranks have the same weights and share them.
+    # Context-parallel ranks have the same weights, so they shard them too.
     shards = degrees.fsdp * degrees.cp if sharding == "zero3" else 1
     expert_shards = max(1.0, shards * folded) if sharding == "zero3" else 1.0
     stepped = {"none": 1, "zero1": replicas, "zero2": replicas, "zero3": shards}[sharding]

@@ -13,15 +13,15 @@ from recipes.predict.parameters import parameter
 Collective = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "sendrecv"]
 
 _SWITCH_REDUCES = frozenset({"hopper", "blackwell"})
-"""Architectures whose NVSwitch adds up by itself (NVLS)."""
+"""Architectures whose NVSwitch can do the reduction itself (NVLS)."""
 _RANKS_PER_SOCKET = 4
-"""GPUs on PCIe beyond which a ring crosses the sockets of a usual server."""
+"""Maximum number of PCIe GPUs on one socket of a usual server; a ring over more GPUs crosses sockets."""
 
 
 class Group(Record, kw_only=True):
     """The ranks of one collective.
 
-    With fewer than all ranks of a node, a group has only its share of the node's network.
+    A group with fewer than all ranks of a node has only its share of the node's network.
     """
 
     ranks: int
@@ -33,9 +33,10 @@ class Group(Record, kw_only=True):
 
 
 class Links(NamedTuple):
-    """Properties of a cluster that decide about its collectives, as in `Cluster`.
+    """Properties of a cluster that determine its collectives, as in `Cluster`.
 
-    On GPUs a measured latency counts; else the fitted figures for the fabric and the transport do.
+    On GPUs a measured latency is used if there is one, otherwise the fitted figures for the fabric and the
+    transport.
     """
 
     device: str
@@ -54,16 +55,16 @@ class Links(NamedTuple):
 
 
 class Algorithm(NamedTuple):
-    """The cost of one collective with one algorithm, by its size."""
+    """The cost of one collective with one algorithm, as a function of size."""
 
     name: str
     latency_s: float
     wire_s_per_byte: float
-    """Time on the wire per byte of the collective's size, at full bandwidth."""
+    """Seconds on the wire per byte of the collective's size, at full bandwidth."""
     delay_s: float
-    """Delay of a large message beside its latency and its wire time."""
+    """Seconds that a large message is delayed in addition to its latency and wire time."""
     knee: float
-    """Wire time, as a part of the delay, at which half of the delay is lost."""
+    """Wire time, as a part of the delay, at which half of the delay has been added."""
 
     def time_s(self, size_bytes: float) -> float:
         """Return the duration with `size_bytes`, seconds."""
@@ -81,7 +82,7 @@ class _Shape(NamedTuple):
     nodes: int
     domains: int
     members: int
-    """Ranks of one domain."""
+    """Number of ranks of one domain."""
     launch_s: float
     hop_s: float
     network_hop_s: float
@@ -94,12 +95,12 @@ class _Shape(NamedTuple):
     ramp_s: float
     knee: float
     copied: float
-    """Cost of a rank's own part, which it copies, over a byte on the ring."""
+    """Cost of copying a byte of a rank's own part, relative to a byte on the ring."""
 
 
 @functools.lru_cache(maxsize=16384)
 def _algorithms_of(collective: Collective, group: tuple[int, int], links: Links) -> tuple[Algorithm, ...]:
-    """Return the algorithms for one collective of a group of ranks and nodes."""
+    """Return the algorithms for one collective of a group of ranks."""
     shape = _shape(*group, links)
     if collective == "all_reduce":
         return _all_reduce(shape, links)
@@ -138,7 +139,7 @@ def _shape(ranks: int, nodes: int, links: Links) -> _Shape:
         nodes=nodes,
         domains=domains,
         members=members,
-        # a measured hop is a whole small collective over its hops, launch included
+        # a measured hop is the time of a small collective, launch included, divided by its number of hops
         launch_s=parameter("collective.launch_s", *keys) if cuda and not links.hop_measured else 0.0,
         hop_s=(links.hop_s or 0.0)
         if links.hop_measured or not cuda
@@ -159,7 +160,7 @@ def _shape(ranks: int, nodes: int, links: Links) -> _Shape:
 def _ring_bandwidth(members: int, links: Links) -> float:
     """Return the bus bandwidth of a ring over `members` ranks of a domain.
 
-    A measurement over the whole node may be NVLS, not a ring.
+    A measurement over the whole node may have used NVLS instead of a ring.
     """
     if links.intra_bandwidth is None:
         return math.inf
@@ -183,7 +184,7 @@ def _algorithm(
 ) -> Algorithm:
     """Return an algorithm with latency from hops inside and between domains.
 
-    Its delay comes from the same hops with full chunks and from `passes` ramps.
+    The delay comes from the same hops with full chunks and from `passes` ramps.
     """
     slow = (shape.chunk_hops - 1.0) * hops * shape.hop_s
     if network_hops:
@@ -198,7 +199,9 @@ def _algorithm(
 
 
 def _ring_wire(shape: _Shape) -> float:
-    """Return the seconds per byte over the slower of the ring's links, for one pass of it: S (n-1)/n."""
+    """Return the seconds per byte of S for one pass of the ring, which moves S (n-1)/n over each link; the
+    slowest link decides.
+    """
     limit = shape.ring if shape.domains == 1 else min(shape.ring, shape.network)
     return (shape.ranks - 1) / shape.ranks / limit
 
@@ -206,11 +209,12 @@ def _ring_wire(shape: _Shape) -> float:
 def _all_reduce(shape: _Shape, links: Links) -> tuple[Algorithm, ...]:
     steps, network_steps = 2 * (shape.ranks - shape.domains), 2 * (shape.domains - 1)
     ring = _algorithm("ring", shape, steps, network_steps, wire=2 * _ring_wire(shape), passes=2)
-    # a chain inside the node, and trees over the nodes of a domain and over the domains
+    # the algorithm has a chain inside the node, a tree over the nodes of a domain, and a tree over the
+    # domains
     climbs = 2 * (shape.per_node - 1) + 2 * math.log2(shape.nodes / shape.domains)
     network_climbs = 2 * math.log2(shape.domains)
-    # of two trees with half of the data each, a domain is a leaf in one and sends up and to two below in the
-    # other
+    # there are two trees, each with half of the data: a domain is a leaf in one tree; in the other it sends
+    # to its parent and to two children
     network_wire = 0.0
     if shape.domains > 1:
         network_wire = (1.0 if shape.domains == 2 else 2.0) / shape.network
@@ -218,7 +222,8 @@ def _all_reduce(shape: _Shape, links: Links) -> tuple[Algorithm, ...]:
     tree = _algorithm("tree", shape, climbs, network_climbs, wire=max(inside, network_wire), passes=2)
     if not _reduces_in_switch(links) or shape.members < 2:
         return ring, tree
-    # every rank sends what the switch adds up, and its part of the sum: S + S/n over its link
+    # every rank sends its data to the switch, which adds them up, and then its part of the sum: S + S/n over
+    # its link
     spans = "domain" if shape.nodes > shape.domains else ""
     rate = shape.ring * parameter("collective.nvls_share", spans, links.architecture)
     inside = (shape.members + 1) / shape.members / rate
@@ -230,7 +235,7 @@ def _all_reduce(shape: _Shape, links: Links) -> tuple[Algorithm, ...]:
         wire=max(inside, network_wire),
         passes=1 if shape.domains == 1 else 2,
     )
-    # a measured small all-reduce used the fastest algorithm
+    # the measured small all-reduce used the fastest algorithm
     inside_s = (
         steps * shape.hop_s if links.hop_measured else parameter("collective.nvls_s", links.architecture)
     )
@@ -239,7 +244,9 @@ def _all_reduce(shape: _Shape, links: Links) -> tuple[Algorithm, ...]:
 
 
 def _gather(shape: _Shape) -> tuple[Algorithm, ...]:
-    """Return all-gather and reduce-scatter: one pass of the ring, beside which a rank copies its own part."""
+    """Return the ring for all-gather and reduce-scatter: one pass, during which a rank also copies its own
+    part.
+    """
     wire = _ring_wire(shape) + (shape.copied / shape.ranks / shape.ring if shape.members > 1 else 0.0)
     ring = _algorithm("ring", shape, shape.ranks - shape.domains, shape.domains - 1, wire=wire, passes=1)
     if shape.members > 1 or shape.domains <= 2:
@@ -274,9 +281,9 @@ def _broadcast(shape: _Shape) -> Algorithm:
 
 
 def _sendrecv(shape: _Shape, links: Links) -> Algorithm:
-    """Return one message to a neighbour.
+    """Return the cost of a message to a neighbour.
 
-    Between domains it crosses the network, with a rank's share of it.
+    Between domains it uses a rank's share of the network.
     """
     if shape.domains > 1:
         return _algorithm("message", shape, 0.0, 1.0, wire=shape.members / shape.network, passes=1)
@@ -288,14 +295,14 @@ COLLECTIVES: tuple[Collective, ...] = get_args(Collective)
 
 
 def world_group(cluster: Cluster) -> Group:
-    """Return all ranks of the job."""
+    """Return the group of all ranks of the job."""
     return Group(ranks=cluster.world_size, nodes=cluster.nodes)
 
 
 def wire_bytes(collective: Collective, size_bytes: float, ranks: int) -> float:
     """Return the bytes over a rank's link by the convention of nccl-tests (PERFORMANCE.md).
 
-    Bus bandwidth is these bytes over time: 2 S (n-1)/n for all-reduce; S (n-1)/n for all-gather,
+    Bus bandwidth is these bytes divided by the time: 2 S (n-1)/n for all-reduce; S (n-1)/n for all-gather,
     reduce-scatter and all-to-all, S the larger of a rank's two buffers; S for broadcast and for a message
     between two ranks.
     """
@@ -306,9 +313,10 @@ def wire_bytes(collective: Collective, size_bytes: float, ranks: int) -> float:
 
 
 def unknown_link(group: Group, cluster: Cluster, *measured: Collective) -> Unknown | None:
-    """Return which link of a group has no known bandwidth or latency; None if all are known.
+    """Return which link of a group has an unknown bandwidth or latency; None if all are known.
 
-    Ranks of one node need no figures of links if the machine's measurements include all of `measured`.
+    For ranks of one node, no figures of links are needed if all collectives in `measured` were measured on
+    the machine.
     """
     domains = _domains(group.nodes, cluster.domain_ranks, cluster.ranks_per_node)
     place = "node" if group.ranks_per_node > 1 else "domain"
@@ -354,8 +362,8 @@ def algorithms(collective: Collective, group: Group, cluster: Cluster) -> tuple[
 def collective_time_s(collective: Collective, size_bytes: float, group: Group, cluster: Cluster) -> float:
     """Return the duration of one collective over known links, seconds.
 
-    `size_bytes` is the larger of a rank's buffers, the size of nccl-tests. If the same collective was
-    measured over the same ranks, its fit counts; else the fastest algorithm does.
+    `size_bytes` is the size of the larger of a rank's buffers, as in nccl-tests. If the same collective was
+    measured over the same ranks, the fit to these measurements is used; otherwise the fastest algorithm is.
     """
     if group.ranks == 1 or size_bytes <= 0:
         return 0.0

@@ -13,7 +13,7 @@ from recipes.predict.training_job import TransformerJob
 
 
 def group_of(ranks: int, stride: int, cluster: Cluster) -> Group:
-    """Return `ranks` ranks at a distance of `stride` from each other."""
+    """Return the group of `ranks` ranks at a distance of `stride` from each other."""
     per_node = max(1, min(ranks, cluster.ranks_per_node // max(stride, 1)))
     return Group(ranks=ranks, nodes=max(1, min(cluster.nodes, -(-ranks // per_node))))
 
@@ -21,9 +21,9 @@ def group_of(ranks: int, stride: int, cluster: Cluster) -> Group:
 def block_s(job: TransformerJob, block: Block) -> tuple[float, float]:
     """Return the visible communication inside one block, seconds forward and backward.
 
-    It is that of tensor, context and expert parallelism. Tensor-parallel ranks are neighbours, and
-    context-parallel ones are beside them; expert-parallel ranks are data- and tensor-parallel ranks,
-    neighbours first.
+    This is the communication of tensor, context and expert parallelism. Tensor-parallel ranks are neighbours,
+    then come context-parallel ranks. Expert-parallel ranks are data- and tensor-parallel ranks, neighbours
+    first.
     """
     candidate, cluster, stack = job.candidate, job.cluster, job.stack
     degrees, tokens = candidate.degrees, job.tokens_of(block)
@@ -59,7 +59,7 @@ def block_s(job: TransformerJob, block: Block) -> tuple[float, float]:
 def dispatched_width(block: Block) -> float:
     """Return the elements that one token sends to its experts.
 
-    Each expert gets a copy of its hidden state, or of the latent one.
+    Each expert gets a copy of the token's hidden state, or of its latent state.
     """
     return next(
         (product.rows * product.inputs for product in block.products if product.part == "experts"), 0.0
@@ -69,8 +69,8 @@ def dispatched_width(block: Block) -> float:
 def _sent_copies(block: Block, group: Group) -> float:
     """Return the part of a token's copies that travels between nodes.
 
-    Experts on one node share one copy (DeepSeek-V3, section 3.2.2). Of n nodes, a token with k experts meets
-    n (1 - (1 - 1/n)^k) on average.
+    Experts on one node share one copy (DeepSeek-V3, section 3.2.2). With n nodes, the k experts of a token
+    are on n (1 - (1 - 1/n)^k) nodes on average.
     """
     copies = next((product.rows for product in block.products if product.part == "experts"), 1.0)
     met = group.nodes * (1.0 - math.pow(1.0 - 1.0 / group.nodes, copies)) / copies
@@ -87,30 +87,32 @@ def _tensor_s(job: TransformerJob, size: float) -> float:
 
 
 def beside(communication_s: float, computation_s: float, exposed: float) -> float:
-    """Return the visible part of communication beside computation.
+    """Return the communication time that computation does not hide.
 
-    That is `exposed` of it, always, and what does not fit.
+    This is always the part `exposed`, and the time by which the rest exceeds the computation.
     """
     return communication_s * exposed + max(0.0, communication_s * (1.0 - exposed) - computation_s)
 
 
 def exposed_share(cluster: Cluster, name: str) -> float:
-    """Return the part of data-parallel communication that is always visible, measured here or fitted."""
+    """Return the part of data-parallel communication that is always visible, measured on this machine or
+    fitted.
+    """
     measured = cluster.hidden_communication
     return 1.0 - measured.value if measured is not None else parameter(name, cluster.device)
 
 
 def gradients_s(job: TransformerJob, held: Held, *, forward_s: float, backward_s: float) -> float:
-    """Return the visible time of reducing gradients once per step, beside the last backward pass.
+    """Return the visible time of reducing gradients once per step, during the last backward pass.
 
-    If optimizer states are shared, it includes gathering parameters. `forward_s` and `backward_s` are one
-    micro-batch.
+    If optimizer states are sharded, the time includes gathering parameters. `forward_s` and `backward_s` are
+    for one micro-batch.
     """
     candidate, cluster, stack = job.candidate, job.cluster, job.stack
     degrees, total = candidate.degrees, 0.0
     exposed = exposed_share(cluster, "time.gradient_exposed") if stack.overlaps_gradients else 1.0
-    # The same gradients are on ranks of data and context parallelism, beside tensor parallelism, and the same
-    # experts, or the same part if some ranks share each, on fewer of them.
+    # Ranks of data and context parallelism have the same gradients. Fewer of these ranks have the same
+    # experts, or the same part of an expert if some ranks divide each expert.
     replicas, apart = degrees.dp * degrees.fsdp * degrees.cp, degrees.ep * held.expert_tensor
     experts = group_of(max(1, replicas * degrees.tp // apart), apart, cluster)
     for count, group in ((held.dense, group_of(replicas, degrees.tp, cluster)), (held.expert, experts)):
@@ -133,11 +135,12 @@ def gradients_s(job: TransformerJob, held: Held, *, forward_s: float, backward_s
 
 
 def _nested_s(reduced: float, gathered: float, group: Group, job: TransformerJob) -> tuple[float, float]:
-    """Return the time of reducing and gathering if nodes have copies of the states that their ranks share.
+    """Return the time of reducing and gathering if each node has a copy of the states, sharded over the
+    node's ranks.
 
     Gradients are scattered inside the node, reduced across nodes and gathered inside the node. Only programs
-    that request it do so: a ring over thousands of ranks waits for each rank, and NCCL nests all-reduces by
-    its trees, but scatters and gathers in one ring.
+    that request this scheme use it. Without it, a ring over thousands of ranks waits for each rank: NCCL uses
+    trees for all-reduces, but one ring for scattering and gathering.
     """
     inside, across = Group(ranks=group.ranks_per_node, nodes=1), Group(ranks=group.nodes, nodes=group.nodes)
     scatter = _steps("reduce_scatter", reduced, inside, job)
@@ -146,7 +149,7 @@ def _nested_s(reduced: float, gathered: float, group: Group, job: TransformerJob
 
 
 def _steps(collective: Collective, size: float, group: Group, job: TransformerJob) -> float:
-    """Return the whole of `size` in buckets, each of which waits for all hops."""
+    """Return the time for `size` in buckets, each of which waits for all hops."""
     element = 2.0 if collective == "all_gather" else job.stack.travelling_bytes
     bucket = max(parameter("time.bucket_bytes"), element * job.stack.bucket_elements(group.ranks))
     parts = max(1.0, size / bucket)
@@ -162,12 +165,12 @@ def shards_s(
     backward_s: float,
     reduces: bool = True,
 ) -> float:
-    """Return the visible gathering and reducing of fully sharded parameters, one micro-batch.
+    """Return the visible time of gathering and reducing fully sharded parameters for one micro-batch.
 
-    Every layer is gathered forward and backward and its gradients are reduce-scattered, beside its
-    neighbours' computation; the first gather and the last reduction, of parameters outside the layers, are
-    not. `forward_s` and `backward_s` are of all `layers`. Without `reduces` a later micro-batch reduces the
-    gradients.
+    Every layer is gathered in both passes and its gradients are reduce-scattered while neighbouring layers
+    compute. Nothing hides the first gather and the last reduction, which are those of parameters outside the
+    layers. `forward_s` and `backward_s` are for all `layers`. Without `reduces` a later micro-batch reduces
+    the gradients.
     """
     degrees, cluster = job.candidate.degrees, job.cluster
     group = group_of(degrees.fsdp * degrees.cp, degrees.tp, cluster)
@@ -178,7 +181,8 @@ def shards_s(
     dense, expert = max(0.0, held.dense - 2.0 * held.root) / layers, held.expert / layers
     if degrees.ep == 1:
         dense, expert = dense + expert, 0.0
-    # Among the ranks with the same experts, one for each group of expert parallelism shares the states.
+    # The ranks with the same experts, one in each group of expert parallelism, shard the states of these
+    # experts.
     apart = degrees.ep * held.expert_tensor
     among = group_of(max(1, degrees.fsdp * degrees.cp * degrees.tp // apart), apart, cluster)
     gather = collective_time_s("all_gather", dense * gathered, group, cluster)
@@ -194,16 +198,17 @@ def shards_s(
 
 
 def boundary_s(job: TransformerJob, computing_s: float) -> tuple[float, float]:
-    """Return the visible passing of activations and gradients between stages: per micro-batch, per step.
+    """Return the visible time of passing activations and gradients between stages, per micro-batch and per
+    step.
 
     Stages follow each other, each on neighbouring ranks, so a boundary uses the network only if it is between
-    nodes; there all ranks of a stage, or all of the node, share it.
+    nodes; between nodes, all ranks of a stage, or all ranks of the node, share the network.
 
-    A stage has as many micro-batches in flight as there are stages from it to the end. It waits for the
-    messages of the later boundaries, divided by this number; the slowest stage limits the pipeline. The part
-    that does not fit beside the computation of a micro-batch, `computing_s`, is visible in any case. While
-    the pipeline fills and drains nothing hides a message, nor ever if one GPU computes after the other
-    (schedule "layers").
+    A stage has as many micro-batches in flight as there are stages from this stage to the last. It waits for
+    the messages of the later boundaries, and this wait is divided by the number in flight. The slowest stage
+    limits the pipeline. The part that does not fit beside the computation of a micro-batch, `computing_s`, is
+    visible in any case. Nothing hides a message while the pipeline fills and drains. With the schedule
+    "layers", where one GPU computes after the other, nothing ever hides one.
     """
     candidate, cluster = job.candidate, job.cluster
     degrees = candidate.degrees
@@ -211,8 +216,8 @@ def boundary_s(job: TransformerJob, computing_s: float) -> tuple[float, float]:
         return 0.0, 0.0
     size = 2.0 * job.tokens * job.workload.model.hidden / degrees.tp
     stage, node = degrees.dp * degrees.fsdp * degrees.cp * degrees.tp, cluster.ranks_per_node
-    # Two ranks on two nodes get one rank's part of the network; ranks of the node that send nothing leave
-    # theirs to the others.
+    # A group of two ranks on two nodes gets one rank's part of the network. Ranks of the node that send
+    # nothing leave their part to the sending ranks.
     across = collective_time_s(
         "all_gather", 2.0 * size * min(1.0, stage / node), Group(ranks=2, nodes=2), cluster
     )

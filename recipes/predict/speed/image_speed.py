@@ -1,8 +1,8 @@
 """Time of training image models.
 
 Convolutions run at a part of the peak rate. Reads and writes run at a part of the memory bandwidth, and a
-multiprocessor handles a limited number of elements per clock. Each kernel costs a short time whatever its
-size. The terms are added, since a step alternates between what each of them limits. The host launches kernels
+multiprocessor handles a limited number of elements per clock. Each kernel also costs a short constant time.
+The terms are added, because different kernels of a step have different limits. The host launches kernels
 ahead of the GPU, so it limits a step only if launching all kernels takes longer than running them.
 """
 
@@ -21,21 +21,23 @@ from recipes.predict.stacks import Stack, on_cpu
 from recipes.predict.training_job import HALF, ImageJob, convolved_in
 
 _HELD = 2.5
-"""Rate of tensor cores over the rate of shaders at which the maker limits them; 4 to 30 without a limit."""
+"""Ratio of tensor core rate to shader rate on GPUs whose vendor limits the tensor cores; 4 to 30 without a
+limit.
+"""
 _NARROW = {"pascal": 1.5, "volta": 0.0, "turing": 0.0, "ampere": 8.0}
-"""Architectures whose multiprocessors have 64 fp32 lanes where the fp16 rate over that of fp32 is larger: it
-is 2 in the P100 and 1 or less in other Pascals, 16 in the A100 and 4 in the A10.
+"""Ratio of the fp16 rate to the fp32 rate above which a GPU of this architecture has 64 fp32 lanes per
+multiprocessor. The ratio is 2 in the P100 and 1 or less in other Pascals, 16 in the A100 and 4 in the A10.
 """
 _CLOCK = 1.5e9
-"""Clocks per second of a multiprocessor, about."""
+"""Approximate clock rate of a multiprocessor, Hz."""
 _VOLUME = 3
-"""Dimensions of a volume."""
+"""Number of dimensions of a volume."""
 _BACKWARD = 2 / 3
 """Part of a step that is the backward pass."""
 
 
 def vision_time(job: ImageJob) -> TimeBreakdown | Unknown:
-    """Return one optimizer step, seconds; Unknown if a rate is.
+    """Return the seconds of one optimizer step; Unknown if a rate that it needs is Unknown.
 
     `low` and `high` are the total until an interval is known.
     """
@@ -54,7 +56,7 @@ def vision_time(job: ImageJob) -> TimeBreakdown | Unknown:
         return unknown
     gap, launch = parameter("vision.kernel_s", kernels), parameter("vision.launch_s", kernels)
     gap += _tail_s(convolved_in(job.workload.precision, cluster, stack), cluster)
-    # Work on single images waits for the GPU's answers, so its launches cannot run ahead.
+    # Work on single images waits for results from the GPU, so the host cannot launch its kernels ahead.
     micro = (
         max(images * image + gap * model.operators, launch * model.operators)
         + launch * model.image_operators * images
@@ -79,7 +81,7 @@ def vision_time(job: ImageJob) -> TimeBreakdown | Unknown:
 
 
 def _image_s(job: ImageJob, kernels: str) -> float | Unknown:
-    """Return the forward and backward pass of one image of a large batch."""
+    """Return the times of the forward and backward pass for one image of a large batch."""
     model, cluster, stack, multiplied = job.model, job.cluster, job.stack, job.computed
     precision = convolved_in(job.workload.precision, cluster, stack)
     peak = cluster.peak_flops_per_s.get(precision) or cluster.flops_per_s.get(precision)
@@ -122,7 +124,7 @@ def _image_s(job: ImageJob, kernels: str) -> float | Unknown:
 
 
 def _tail_s(precision: str, cluster: Cluster) -> float:
-    """Return the time that a kernel loses at its end, when some multiprocessors have no tile left."""
+    """Return the time that a kernel loses at the end, when some multiprocessors have no tile left."""
     peak, clocks = cluster.peak_flops_per_s.get(precision), _clocks_per_s(cluster)
     if peak is None or clocks is None:
         return 0.0
@@ -132,7 +134,7 @@ def _tail_s(precision: str, cluster: Cluster) -> float:
 def _dense_efficiency(kind: str, precision: str, cluster: Cluster) -> float:
     """Return the part of the peak that dense convolutions reach.
 
-    GeForce cards limit the tensor cores to half of their rate, which is then easier to feed.
+    GeForce cards limit the tensor cores to half of their rate, which convolutions then reach more easily.
     """
     shaders, tensor = cluster.peak_flops_per_s.get("fp32"), cluster.peak_flops_per_s.get(precision)
     held = (
@@ -153,9 +155,9 @@ def _dense_efficiency(kind: str, precision: str, cluster: Cluster) -> float:
 def _clocks_per_s(cluster: Cluster) -> float | None:
     """Return the clocks of all multiprocessors together per second; None without an fp32 peak.
 
-    They are that peak over the lanes of a multiprocessor, two operations each. Lanes: 192 in Kepler, 64 in
-    Volta, Turing and the data-centre parts of Pascal and Ampere, 128 in the others (NVIDIA's architecture
-    white papers).
+    The clocks are the fp32 peak divided by the lanes of a multiprocessor, with two operations per lane and
+    clock. Lanes: 192 in Kepler, 64 in Volta, Turing and the data-centre parts of Pascal and Ampere, 128 in
+    the others (NVIDIA's architecture white papers).
     """
     peak = cluster.peak_flops_per_s.get("fp32")
     if peak is None or cluster.device != "cuda":
@@ -175,7 +177,7 @@ def _kernels(job: ImageJob) -> str:
 
 
 def _convolution_passes(kind: str, kernels: str, stack: Stack) -> float:
-    """Return the passes over a convolution's data, with transpositions.
+    """Return the number of passes over a convolution's data, including transpositions.
 
     Tensor cores read channels last; if channels are first, data are transposed before and after.
     """
@@ -186,7 +188,9 @@ def _convolution_passes(kind: str, kernels: str, stack: Stack) -> float:
 
 
 def _optimizer_s(job: ImageJob) -> float:
-    """Return the time of reading gradients, weights and states and writing weights and states, in fp32."""
+    """Return the time of the optimizer, which reads gradients, weights and states and writes weights and
+    states, in fp32.
+    """
     cluster = job.cluster
     if cluster.memory_bandwidth_bytes_per_s is None:
         return 0.0
@@ -196,7 +200,7 @@ def _optimizer_s(job: ImageJob) -> float:
 
 
 def _exposed_s(job: ImageJob, *, backward: float) -> float:
-    """Return the time of the gradients' reduction that does not run beside the backward pass."""
+    """Return the part of the gradients' reduction time that the backward pass does not hide."""
     cluster = job.cluster
     size = job.model.parameters * float(job.element_bytes)
     whole = collective_time_s("all_reduce", size, world_group(cluster), cluster)

@@ -1,6 +1,6 @@
 """Computation of the blocks of one pipeline stage for one micro-batch.
 
-It consists of matrix products, attention, elementwise work and launches.
+The time consists of matrix products, attention, elementwise work and kernel launches.
 """
 
 from __future__ import annotations
@@ -32,26 +32,32 @@ from recipes.predict.training_job import TransformerJob
 
 
 class Rates(NamedTuple):
-    """Rates of one rank, per second."""
+    """Rates of one rank."""
 
     product: ProductRates
-    """Products in the workload's precision."""
+    """Matrix products in the workload's precision."""
     wide: ProductRates
-    """Products that stay in 16 bits if the workload's use fewer: router and head."""
+    """Matrix products that stay in 16 bits if the workload's precision has fewer bits: router and head."""
     experts: ProductRates
-    """Grouped products, whose inputs come from permutations, which cast nothing."""
+    """Grouped matrix products of experts; their inputs come from permutations, which cast nothing."""
     attention: AttentionRates
     memory: float
-    """Bytes per second of elementwise kernels."""
+    """Bytes per second that elementwise kernels read and write."""
 
 
 class BlockTime(NamedTuple):
-    """One block, one micro-batch, seconds; the last four are of both passes together and sum to them."""
+    """Seconds of one block and one micro-batch.
+
+    The last four fields are for both passes together and sum to them.
+    """
 
     forward: float
     backward: float
     weights: float
-    """Part of the backward pass in the gradients of weights; adapters' are too small to count."""
+    """Part of the backward pass in the gradients of weights.
+
+    The gradients of adapters are too small to be included.
+    """
     products: float
     attention: float
     elementwise: float
@@ -60,7 +66,7 @@ class BlockTime(NamedTuple):
 
 
 def rates_of(job: TransformerJob) -> Rates | Unknown:
-    """Return the rates of the cluster's devices for this workload; Unknown if the cluster lacks them."""
+    """Return the rates of the cluster's devices for this workload; Unknown if the cluster has none."""
     workload, cluster, stack = job.workload, job.cluster, job.stack
     precision = workload.precision
     wide = "bf16" if precision in NARROW_PRECISIONS else precision
@@ -91,7 +97,8 @@ def rates_of(job: TransformerJob) -> Rates | Unknown:
 def _share(cluster: Cluster, precision: str) -> float:
     """Return the part of a benchmark's rate that a training step sustains.
 
-    A step has clocks under constant load, neighbours, and gaps between kernels.
+    In a step, clocks are lower under constant load, other GPUs are busy too, and there are gaps between
+    kernels.
     """
     if cluster.device == "cpu":
         return parameter("time.product_share", f"cpu.{precision}", "cpu")
@@ -103,21 +110,21 @@ def _share(cluster: Cluster, precision: str) -> float:
 def block_times(job: TransformerJob, rates: Rates, block: Block) -> BlockTime:
     """Return the times of one block on one rank.
 
-    A product's time is its FLOPs over a rate that falls for few rows or narrow weights. Elementwise work is
-    bytes over memory bandwidth. On a GPU a block takes at least the time that the host needs to launch its
-    kernels.
+    A matrix product's time is its FLOPs divided by a rate, which is lower for few rows or narrow weights. The
+    time of elementwise work is its bytes divided by the memory bandwidth. On a GPU a block's time is at least
+    the time that the host needs to launch its kernels.
     """
     degrees = job.candidate.degrees
     tokens = job.tokens_of(block)
     sequence = job.attended * tokens / job.tokens
     forward_products = backward_products = weights_products = 0.0
-    # If gradients are kept in fp32, products of the backward pass add to them: 4 bytes read and 4 written.
+    # If gradients are kept in fp32, the backward pass adds to them: it reads 4 bytes and writes 4.
     gradient = 8.0 if job.stack.memory.keeps_gradients else 2.0
     for product in block.products:
         outputs, inputs = float(product.outputs), float(product.inputs)
         if product.experts > 1:
-            # Tensor-parallel ranks share the experts' work: each dispatches its part of the sequence, or
-            # has a part of the width.
+            # Tensor-parallel ranks divide the experts' work: each dispatches its part of the sequence, or has
+            # a part of each expert's width.
             local = max(1.0, product.experts / degrees.ep)
             rows = tokens * product.rows / degrees.tp
             times = grouped_training_time_s(
@@ -183,7 +190,7 @@ def _launches_s(
     kernels = parameter("time.block_kernels", job.kernels) * (1.0 + 0.5 * (len(block.attention) > 1))
     again = parameter("time.backward_launches")
     if cluster.device == "cpu":
-        # The thread that launches a kernel also computes it.
+        # On a CPU the thread that launches a kernel also computes it.
         launches = kernels * parameter("time.launch_s.cpu")
         return launches, launches * again
     local = max(
@@ -201,7 +208,8 @@ def _launches_s(
     hooks = _hooks_s(job, block)
     return (
         _at_least(forward_s, launches + hooks) - forward_s,
-        # before a module's gradients its parameters are gathered again, after them the gradients are reduced
+        # the backward pass gathers a module's parameters again before its gradients, and reduces the
+        # gradients after
         _at_least(backward_s, launches * again + 2.0 * hooks) - backward_s,
     )
 
@@ -209,7 +217,7 @@ def _launches_s(
 def _hooks_s(job: TransformerJob, block: Block) -> float:
     """Return the host's time for the hooks that gather and free a block's parameters in one pass.
 
-    There are hooks for the block, or for each of its modules.
+    The block has hooks, or each of its modules has.
     """
     if job.candidate.sharding_stage != "zero3" or job.candidate.degrees.fsdp == 1 or job.stack.graphs:
         return 0.0
@@ -222,7 +230,9 @@ def _hooks_s(job: TransformerJob, block: Block) -> float:
 
 
 def root_s(job: TransformerJob, rates: Rates) -> tuple[float, float]:
-    """Return head, loss and embedding of one micro-batch, forward and backward, on the rank that has them."""
+    """Return the forward and backward times of head, loss and embedding for one micro-batch, on the rank that
+    has them.
+    """
     stack, model = job.stack, job.workload.model
     degrees, tokens = job.candidate.degrees, job.tokens
     head = head_product(model)
@@ -235,7 +245,8 @@ def root_s(job: TransformerJob, rates: Rates) -> tuple[float, float]:
         and not job.candidate.compiled
         and stack.model_kernels in ("eager", "upcasting")
     ):
-        # by-hand kernels and compilers pad the vocabulary (Megatron-LM, torch/_inductor/fx_passes/pad_mm.py)
+        # handwritten kernels and compilers pad the vocabulary (Megatron-LM,
+        # torch/_inductor/fx_passes/pad_mm.py)
         aligned = alignment_share(rates.wide, float(head.inputs), head.outputs / degrees.tp)
         product, inputs_s, weights_s = product / aligned, inputs_s / aligned, weights_s / aligned
     loss = (
@@ -249,7 +260,7 @@ def root_s(job: TransformerJob, rates: Rates) -> tuple[float, float]:
 def _fresh_memory_s(logits_bytes: float) -> float:
     """Return the time in which the operating system clears pages for the loss's tensors.
 
-    The C library allocates tensors above a size anew each time.
+    The C library allocates tensors above a certain size anew each time.
     """
     if logits_bytes < parameter("time.fresh_bytes"):
         return 0.0
@@ -257,9 +268,9 @@ def _fresh_memory_s(logits_bytes: float) -> float:
 
 
 def _at_least(work: float, floor: float) -> float:
-    """Return the larger of the two, rounded off if they are near.
+    """Return the larger of the two times, with a smooth transition if they are similar.
 
-    Kernels vary in length, so near the corner both limits hold for some of them.
+    Kernels vary in length, so if the times are similar, each limit applies to some of the kernels.
     """
     return work * math.sqrt(math.sqrt(1.0 + (floor / work) ** 4)) if work > 0.0 else floor
 
@@ -267,11 +278,11 @@ def _at_least(work: float, floor: float) -> float:
 def _elementwise_bytes(job: TransformerJob, block: Block) -> float:
     """Return the bytes that elementwise work moves in a forward pass, 2 per element.
 
-    It consists of norms, residuals, rotary positions, activation and routing. A norm reads and writes (2 h),
-    a residual reads two and writes one (3 h), attention reads and writes its operands, a gate reads two and
-    writes one. Models with an encoder also have dropout. Adapters drop parts of their input (2.5 of it) and
-    are added to the output (3 of it). Sequence parallelism divides all of it by the tensor-parallel ranks,
-    else norms are repeated.
+    Elementwise work consists of norms, residuals, rotary positions, activation and routing. A norm reads one
+    tensor and writes one (2 h), a residual reads two and writes one (3 h), attention reads and writes its
+    operands, a gate reads two and writes one. Models with an encoder also have dropout. Adapters drop parts
+    of their input (2.5 of it) and are added to the output (3 of it). Sequence parallelism divides all this
+    work by the tensor-parallel ranks; without it, each rank repeats the norms.
     """
     tokens, tensor = job.tokens_of(block), job.candidate.degrees.tp
     element = 4.0 if job.cluster.device == "cpu" else job.wide_bytes
@@ -289,8 +300,8 @@ def _elementwise_bytes(job: TransformerJob, block: Block) -> float:
     elements += block.ffn_width * (3.0 if block.gated else 2.0) / tensor
     elements += dispatched_width(block) * parameter("time.dispatch_passes") / split
     if block.state_space is not None:
-        # convolution 2.5, scan and its chunks' states in fp32 6, gated norm 3.5 (state-spaces/mamba,
-        # ssd_combined.py)
+        # convolution: 2.5; scan, including its chunks' states in fp32: 6; gated norm: 3.5
+        # (state-spaces/mamba, ssd_combined.py)
         elements += block.state_space.inner * 12.0 / tensor
     if not job.trains_weights:
         beside = sum(

@@ -1,4 +1,4 @@
-"""Rates of matrix products and attention by shape, between a datasheet's peak and a kernel's time.
+"""Rates of matrix products and attention by shape: how a kernel's time follows from a datasheet's peak.
 
 For other modules:
 
@@ -17,11 +17,11 @@ For other modules:
 
 All times are continuous and never fall when a size grows.
 
-A product keeps the tensor cores busy for its output and, over and above, for the part of a wave of tiles that
-leaves multiprocessors idle and for the filling of the pipeline along k; it takes at least as long as its
-operands need to and from memory; a kernel costs a fixed time to start and drain. The sustained rate depends
-on the power that a GPU may draw per peak FLOP: if it is little, clocks fall with about its square root.
-Narrow precisions also pay for the casting of activations.
+A product's time has three parts: the work for its output, the idle multiprocessors in the last wave of tiles,
+and the filling of the pipeline along k. The time is at least that of moving the operands to and from memory.
+A kernel costs a fixed time to start and drain. The sustained rate depends on the power that a GPU may draw
+per peak FLOP: if this power is low, clocks fall with about its square root. Narrow precisions also cost the
+time of casting activations.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ _DTYPES = {
     "mxfp8": ("mxfp8", "fp8"),
     "nvfp4": ("nvfp4", "fp4"),
 }
-"""Names of a peak that serve a precision, best first."""
+"""Names of the peak rates that are used for a precision, best first."""
 _BYTES = {"fp32": 4.0, "tf32": 4.0, "bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "mxfp8": 1.03, "nvfp4": 0.56}
-"""Bytes of one operand's element with its share of the scales."""
+"""Bytes of one element of an operand, including its share of the scales."""
 _CAST = frozenset({"fp8", "mxfp8", "nvfp4"})
 
 _LINE_BYTES, _VECTOR_BYTES = 128, 16
@@ -56,33 +56,33 @@ AttentionKernel = Literal["flash2", "flash3", "cudnn", "unfused"]
 
 
 class ProductRates(NamedTuple):
-    """Properties that decide a product's time, beside its shape."""
+    """Properties that, with the shape, determine a matrix product's time."""
 
     flops_per_s: float
-    """Sustained rate of a product without edges."""
+    """Sustained rate of a product without losses at its edges."""
     bytes_per_s: float
     operand_bytes: float
     idle_elements: float
     """Output elements that idle multiprocessors could have computed in the last, partly filled wave."""
     prologue_k: float
-    """Length of k that the filling of the pipeline costs."""
+    """Filling of the pipeline, as a length of k that takes the same time."""
     cast_s: float
     """Seconds to cast one element of an activation to the operand's type."""
     launch_s: float
     grouped_share: float
-    """Rate of a grouped product over that of a dense one of the same tiles."""
+    """Rate of a grouped product divided by the rate of a dense product with the same tiles."""
     grouped_idle_rows: float
-    """Rows that each group's last tile computes for nothing."""
+    """Unused rows that the last tile of each group computes."""
     group_s: float
-    """Seconds that each group adds by itself."""
+    """Constant time that each group adds, seconds."""
     line_share: float = 1.0
-    """Part of the rate that is left if rows of an operand are no whole lines of 128 bytes."""
+    """Part of the rate that remains if rows of an operand are not whole lines of 128 bytes."""
     vector_share: float = 1.0
-    """Part of the rate that is left if they are no whole vectors of 16 bytes either."""
+    """Part of the rate that remains if rows are not whole vectors of 16 bytes either."""
 
 
 class AttentionRates(NamedTuple):
-    """Properties that decide the time of one layer's attention, beside its shape."""
+    """Properties that, with the shape, determine the time of one layer's attention."""
 
     forward_flops_per_s: float
     backward_flops_per_s: float
@@ -93,14 +93,14 @@ class AttentionRates(NamedTuple):
     """
     backward_idle_rows: float
     prologue_keys: float
-    """Keys per row that the start and end of a tile cost."""
+    """Start and end of a tile, as a number of keys per row that takes the same time."""
     score_bytes: float
-    """Memory traffic per score and forward pass; 0 if scores stay on the chip."""
+    """Bytes of memory traffic per score and forward pass; 0 if scores stay on the chip."""
     softmax_dims: float
-    """Head dimensions whose products take as long as the exponential of a score."""
+    """Number of head dimensions whose products take as long as the exponential of a score."""
     launch_s: float
     pads_heads: bool = False
-    """Heads are computed at the next width that the kernel was compiled for."""
+    """Widths that the kernel was compiled for; a head is computed at the next larger width."""
 
 
 class _Machine(NamedTuple):
@@ -118,7 +118,7 @@ def _row(gpu: str) -> GpuModel | None:
 
 
 def _chip(gpu: str, architecture: str) -> str:
-    """Return the chip generation that parameters are keyed by: `sm90`, `gfx942`, else the architecture."""
+    """Return the chip generation that is the key of parameters: `sm90`, `gfx942`, else the architecture."""
     row = _row(gpu)
     if row is None:
         return architecture
@@ -127,9 +127,10 @@ def _chip(gpu: str, architecture: str) -> str:
 
 
 def product_rates(cluster: Cluster, precision: str, *, share: float = 1.0) -> ProductRates | Unknown:
-    """Return rates of products on one rank; `share` is what a training step sustains of a benchmark's rate.
+    """Return the rates of matrix products on one rank.
 
-    The result is Unknown if the machine has no known peak or memory bandwidth.
+    `share` is the part of a benchmark's rate that a training step sustains. The result is Unknown if the
+    machine has no known peak or memory bandwidth.
     """
     memory = cluster.memory_bandwidth_bytes_per_s
     if memory is None:
@@ -198,10 +199,11 @@ def sustained_fraction(gpu: str, architecture: str, precision: str) -> float:
 
 
 def power_share(gpu: str, architecture: str, factor: float = 1.0) -> float | None:
-    """Return the watts per sustained 16-bit FLOP over the watts that the chip needs for its full clock.
+    """Return the available watts per sustained 16-bit FLOP, divided by the watts that the chip needs at its
+    full clock.
 
-    `factor` times the datasheet's FLOPs are sustained. At most 1; None if the catalogue lacks watts or a
-    16-bit peak.
+    `factor` times the datasheet's FLOPs are sustained. The result is at most 1; None if the catalogue lacks
+    watts or a 16-bit peak.
     """
     row = _row(gpu)
     peak = (row.peak_flops_per_s.get("bf16") or row.peak_flops_per_s.get("fp16")) if row else None
@@ -217,7 +219,7 @@ def power_share(gpu: str, architecture: str, factor: float = 1.0) -> float | Non
 def product_time_s(rates: ProductRates, m: float, n: float, k: float, *, output_bytes: float = 2.0) -> float:
     """Return the seconds of one product of m x k by k x n.
 
-    `output_bytes` are moved per element of the result (8 if fp32 is added to).
+    `output_bytes` are moved per element of the result (8 if the product is added to an fp32 result).
     """
     busy = 2.0 * (m * n + rates.idle_elements) * (k + rates.prologue_k) / rates.flops_per_s
     moved = ((m + n) * k * rates.operand_bytes + m * n * output_bytes) / rates.bytes_per_s
@@ -225,10 +227,9 @@ def product_time_s(rates: ProductRates, m: float, n: float, k: float, *, output_
 
 
 def alignment_share(rates: ProductRates, *widths: float) -> float:
-    """Return the part of the rate that widths of a weight leave whose 16-bit rows begin at any byte.
-
-    It is separate because a unit more or less may cost a third. Frameworks pad rows of narrower types, or
-    refuse them; a width that ranks do not share evenly is padded too.
+    """Return the part of the rate that remains if a weight's widths do not align 16-bit rows with lines of
+    memory. This factor is separate because one unit more or less may cost a third of the rate. Frameworks pad
+    rows of narrower types, or reject them. A width that ranks cannot divide evenly is padded too.
     """
     lengths = [width * rates.operand_bytes for width in widths if width == int(width)]
     if rates.operand_bytes != 2.0 or all(length % _LINE_BYTES == 0 for length in lengths):
@@ -265,9 +266,9 @@ def grouped_training_time_s(
     *,
     gradient_bytes: float = 2.0,
 ) -> tuple[float, float, float]:
-    """Return the same for `experts` weights of one shape in one grouped kernel.
+    """Return the same times for `experts` weights of one shape in one grouped kernel.
 
-    They share `tokens` (copies of) tokens.
+    `tokens` copies of tokens are divided among these experts.
     """
     rows = tokens + experts * rates.grouped_idle_rows
     rate = rates.flops_per_s * rates.grouped_share
@@ -295,9 +296,9 @@ def grouped_training_time_s(
 
 
 def prefers_cudnn(cluster: Cluster) -> bool:
-    """Return whether torch chooses cuDNN's attention, written for the chip, by itself.
+    """Return whether torch by itself chooses cuDNN's attention, which is written for the chip.
 
-    It does so if the compute capability is 10 (aten/src/ATen/native/transformers/cuda/sdp_utils.cpp,
+    Torch does so if the compute capability is 10 (aten/src/ATen/native/transformers/cuda/sdp_utils.cpp,
     check_prefer_cudnn_attention).
     """
     return _chip(cluster.gpu, cluster.architecture) in _CUDNN_FIRST
@@ -306,10 +307,10 @@ def prefers_cudnn(cluster: Cluster) -> bool:
 def attention_rates(
     cluster: Cluster, precision: str, kernel: AttentionKernel, *, share: float = 1.0, sequence: float = 0.0
 ) -> AttentionRates | Unknown:
-    """Return the rates of attention on one rank; scores are computed in 16 bits if products use less.
+    """Return the rates of attention on one rank; scores are computed in 16 bits if matrix products use fewer.
 
-    Unknown as in `product_rates`. If fused attention was measured on this machine, the measured length
-    nearest to `sequence` counts.
+    The result is Unknown as in `product_rates`. If fused attention was measured on this machine, the rates
+    are those of the measured length that is nearest to `sequence`.
     """
     wide = "bf16" if precision in _CAST else precision
     products = product_rates(cluster, wide, share=share)
@@ -326,8 +327,8 @@ def _as_measured(
 ) -> AttentionRates:
     """Return the rates that give the measured times at the nearest length.
 
-    Exponentials are scaled apart, as they do not grow with the head. On a CPU they take most of the time, so
-    a measurement in any precision serves.
+    Exponentials are scaled separately, because their time does not depend on the head's width. On a CPU
+    exponentials take most of the time, so a measurement in any precision can be used.
     """
     names = _DTYPES.get(precision, (precision,))
     flops_per_s = {}
@@ -404,21 +405,23 @@ def attention_time_s(
 ) -> tuple[float, float]:
     """Return the seconds of the forward and backward pass of one layer's attention over `sequences`.
 
-    Fused kernels skip the scores that a causal mask or a window hides; unfused ones compute and store all of
-    them.
+    Fused kernels skip the scores that a causal mask or a window hides; unfused kernels compute and store all
+    scores.
     """
     skips = not rates.score_bytes
     visible_keys = keys
     if skips:
         visible_keys = keys / 2.0 if causal else keys
-        # A causal window of w sees w keys, and less at the start: w - w^2 / (2 keys) on average.
+        # A query with a causal window of w attends to w keys, and to fewer at the start: w - w^2 / (2 keys)
+        # on average.
         if 0 < window < keys:
             visible_keys = window - window * window / (2.0 * keys) if causal else float(window)
-    # FLOPs per score, products and exponential apart: the backward pass makes five products instead of two.
+    # FLOPs per score, separately for products and exponential: the backward pass has five products instead of
+    # two.
     dims = _compiled(query_key_dim) + _compiled(value_dim) if rates.pads_heads else query_key_dim + value_dim
     width, exponential = 2.0 * dims, 4.0 * rates.softmax_dims
     rows = sequences * heads * queries
-    # The longest row of tiles ends last: it sees all keys, twice the mean under a causal mask.
+    # The longest row of tiles ends last: it has all keys, twice the mean under a causal mask.
     longest = min(keys, 2.0 * visible_keys) if causal else visible_keys
     visible_keys += rates.prologue_keys
     forward_flops = (width + exponential) * (rows * visible_keys + rates.idle_rows * longest)
@@ -431,5 +434,5 @@ def attention_time_s(
     backward = (
         max(backward_flops / rates.backward_flops_per_s, 2.0 * moved / rates.bytes_per_s) + 2.0 * scores
     )
-    # The backward pass prepares its row sums with a kernel of its own.
+    # The backward pass computes its row sums with a separate kernel.
     return forward + rates.launch_s, backward + 2.0 * rates.launch_s

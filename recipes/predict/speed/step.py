@@ -1,6 +1,6 @@
 """Duration of one optimizer step by term.
 
-Terms are computation, visible communication, pipeline bubble, optimizer and the rest.
+The terms are computation, visible communication, pipeline bubble, optimizer and the rest.
 """
 
 from __future__ import annotations
@@ -36,11 +36,10 @@ _OF_BLOCKS = ("products", "attention", "elementwise", "launches")
 
 
 def step_time(job: TransformerJob) -> TimeBreakdown | Unknown:
-    """Return one optimizer step of the slowest rank.
+    """Return the time of one optimizer step on the slowest rank.
 
-    `low` and `high` are the total until an interval is known.
-
-    The result is Unknown if the cluster lacks a rate that the step needs.
+    `low` and `high` are the total until an interval is known. The result is Unknown if the cluster lacks a
+    rate that the step needs.
     """
     candidate, cluster = job.candidate, job.cluster
     if cluster.device == "cpu":
@@ -85,8 +84,8 @@ def step_time(job: TransformerJob) -> TimeBreakdown | Unknown:
     copies, optimizer = _stepped(job, held, rates, forward=forward, backward=backward)
     each += copies
     waits = candidate.grad_accum if candidate.schedule == "layers" else 1.0 / degrees.vp
-    # Gradients of weights wait for the gaps, which shrink by twice their time: they leave the path and fill
-    # it (ZB-H1).
+    # ZB-H1 computes the gradients of weights in the gaps of the pipeline. The gaps shrink by twice this time:
+    # the work leaves the critical path and fills the gaps.
     filled = 2.0 * weights / stages if candidate.schedule == "zero-bubble" else 0.0
     bubble = (stages - 1) * waits * max(0.0, computing + exposed + each - filled)
     waiting = parameter("time.step_overhead_s", cluster.device) + (
@@ -114,7 +113,7 @@ def step_time(job: TransformerJob) -> TimeBreakdown | Unknown:
 
 
 def _recomputed(candidate: Candidate, forward_s: float) -> float:
-    """Return time of the forward pass that the backward pass repeats."""
+    """Return the time for repeating parts of the forward pass during the backward pass."""
     if candidate.activation_checkpointing == "full":
         return forward_s * candidate.recomputed_share
     selects = candidate.activation_checkpointing == "selective"
@@ -124,7 +123,7 @@ def _recomputed(candidate: Candidate, forward_s: float) -> float:
 def _sharding(
     job: TransformerJob, held: Held, layers: float, *, forward: float, backward: float
 ) -> tuple[float, float]:
-    """Return the visible data-parallel communication: of each micro-batch, and once per step.
+    """Return the visible data-parallel communication time: of each micro-batch, and once per step.
 
     A stage has `layers` blocks.
     """
@@ -135,7 +134,7 @@ def _sharding(
     each = last = shards_s(job, held, layers, forward_s=forward, backward_s=backward)
     if stack.defers_reduction(candidate):
         each = shards_s(job, held, layers, forward_s=forward, backward_s=backward, reduces=False)
-    # Ranks with the same shard, one per copy of the model.
+    # These are the ranks with the same shard, one for each copy of the model.
     replicas = group_of(degrees.dp, degrees.fsdp * degrees.cp * degrees.tp, cluster)
     size = (
         (held.dense + held.expert) * held.trained_share * stack.travelling_bytes / (degrees.fsdp * degrees.cp)
@@ -147,7 +146,9 @@ def _sharding(
 def _stepped(
     job: TransformerJob, held: Held, rates: Rates, *, forward: float, backward: float
 ) -> tuple[float, float]:
-    """Return the host memory's cost per micro-batch, and the optimizer's step on host or GPU."""
+    """Return the time of copies to and from host memory per micro-batch, and the time of the optimizer on
+    host or GPU.
+    """
     if not job.candidate.offload:
         return 0.0, _optimizer(job, held, rates)
     shards = _shards(job.candidate)
@@ -158,7 +159,7 @@ def _stepped(
 
 
 def _shards(candidate: Candidate) -> int:
-    """Return the ranks that share optimizer states.
+    """Return the group of ranks that share optimizer states.
 
     These are all data-parallel ranks; with HSDP they are the ranks of one fully sharded replica.
     """
@@ -168,21 +169,22 @@ def _shards(candidate: Candidate) -> int:
 
 
 def _expert_shards(held: Held, candidate: Candidate, shards: int) -> int:
-    """Return the ranks that share the states of one expert."""
+    """Return the group of ranks that share the states of one expert."""
     degrees = candidate.degrees
     return max(1, shards * degrees.tp // (degrees.ep * held.expert_tensor)) if shards > 1 else 1
 
 
 def _optimizer(job: TransformerJob, held: Held, rates: Rates) -> float:
-    """Return the optimizer's traffic over memory bandwidth, and the norm of the gradients.
+    """Return the time of the optimizer's memory traffic and of the norm of the gradients.
 
-    Ranks share states by the sharding.
+    The sharding determines which ranks share the states.
     """
     workload, candidate, cluster, stack = job.workload, job.candidate, job.cluster, job.stack
     shards = _shards(candidate)
     updated = held.dense / shards + held.expert / _expert_shards(held, candidate, shards)
-    # An optimizer that keeps temporaries works operation by operation on all tensors, a fused one reads each
-    # once. Small kernels do not gain from 16 bits: runs of either kind gave the figure of the former.
+    # An optimizer that keeps temporaries runs one operation at a time on all tensors; a fused optimizer reads
+    # each tensor once. Small kernels are not faster with 16 bits: runs with fp32 and with 16 bits gave the
+    # same figure for the unfused optimizer.
     whole = stack.memory.step_copies and steps_all_at_once(workload)
     share = traffic_share(workload.optimizer, pure=not whole and is_pure(job))
     traffic = parameter("time.optimizer_bytes", cluster.device, "foreach" if whole else "") * share * updated
@@ -198,9 +200,9 @@ def _optimizer(job: TransformerJob, held: Held, rates: Rates) -> float:
 def _orthogonal_s(job: TransformerJob, held: Held, rates: Rates, shards: int) -> float:
     """Return the time of Muon's Newton-Schulz iterations on every matrix of a layer.
 
-    They are X X^T, its square, and the product with X, in 16 bits. For an m x n matrix, m the shorter side,
-    an iteration is 4 m^2 n + 2 m^3 FLOPs (KellerJordan/Muon, muon.py). Ranks that share optimizer states
-    share the matrices.
+    An iteration computes X X^T, its square, and the product with X, in 16 bits. For an m x n matrix, where m
+    is the shorter side, an iteration needs 4 m^2 n + 2 m^3 FLOPs (KellerJordan/Muon, muon.py). Ranks that
+    share optimizer states share the matrices.
     """
     candidate = job.candidate
     degrees = candidate.degrees
@@ -224,16 +226,16 @@ def _orthogonal_s(job: TransformerJob, held: Held, rates: Rates, shards: int) ->
 def offloaded_s(
     job: TransformerJob, *, stored: float, trained: float, forward_s: float, backward_s: float
 ) -> tuple[float, float]:
-    """Return the visible seconds of each micro-batch, and those of a step, if states are offloaded.
+    """Return the visible seconds per micro-batch and per step that offloading of states costs.
 
     In each step the host runs the optimizer and uploads the weights that the optimizer updated.
 
     `stored` is the number of parameters of one rank's shard, `trained` the number that the host updates.
 
-    Gradients go down beside the backward pass. From the second micro-batch on the sum so far comes up first,
-    is added to on the GPU and goes down again, through memory that is not pinned by default, and the host
-    waits (DeepSpeed, stage3.py, partition_grads). Offloaded weights come up for the forward pass and again
-    for the backward pass, and not after the optimizer's step.
+    Gradients are copied to the host during the backward pass. From the second micro-batch on, the sum so far
+    is copied to the GPU first, added to, and copied back. This memory is not pinned by default, so the host
+    waits (DeepSpeed, stage3.py, partition_grads). Offloaded weights are copied to the GPU for the forward
+    pass and again for the backward pass, and not after the optimizer's step.
     """
     candidate, cluster, element = job.candidate, job.cluster, job.wide_bytes
     link = _link_bytes_per_s(cluster)
@@ -248,9 +250,9 @@ def offloaded_s(
 
 
 def _link_bytes_per_s(cluster: Cluster) -> float:
-    """Return the bytes/s each way with all GPUs of the node at work.
+    """Return the bytes/s in each direction when all GPUs of the node copy.
 
-    The rate is that of a GPU on PCIe 4, scaled by the width of its link.
+    The rate is that of a GPU on PCIe 4, scaled by the bandwidth of its link.
     """
     usual = parameter("time.host_link_bytes_per_s")
     row = load_catalogue().gpu(cluster.gpu) if cluster.gpu else None

@@ -301,6 +301,6 @@ def test_the_layout_that_half_precision_is_taken_to_have_is_reported() -> None:
         predict_row(row | {"stack": stack, "precision": precision})
         for stack, precision in (("torch", "fp16-mixed"), ("timm", "fp16-mixed"), ("torch", "fp32"))
     )
-    assert "images lie in memory channels first" in half.assumed
-    assert "images lie in memory as often channels first as last" in mean.assumed
-    assert not any("images lie" in words for words in whole.assumed)
+    assert "images are stored in memory channels first" in half.assumed
+    assert "images are stored in memory as often channels first as last" in mean.assumed
+    assert not any("images are stored" in words for words in whole.assumed)

@@ -1,4 +1,6 @@
-"""Measure collectives over the ranks of all hosts, then the links between the hosts, all hosts at once."""
+"""Measure collectives over the ranks of all hosts, then the links between the hosts, all hosts at the same
+time.
+"""
 
 from __future__ import annotations
 

@@ -17,14 +17,16 @@ UNKNOWN_KERNEL = -1
 CHECKED = 16
 """Number of compared queries of one head."""
 TOLERANCE = 0.05
-"""Largest error of an output, a mean of standard normal values, with intermediate rounding to bf16."""
+"""Largest allowed error of an output, which is a mean of standard normal values with intermediate rounding to
+bf16.
+"""
 
 
 def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
     """Measure every case {pass, dtype, batch, heads, sequence_length, head_dim}, shortest sequence first.
 
-    Each case is judged by the previous case of the same pass. The time grows at most with the square of the
-    sequence length.
+    The time of each case is estimated from the previous case of the same pass. The time grows at most with
+    the square of the sequence length.
     """
 
     def prepare(case: dict[str, Any]) -> Prepared:

@@ -19,11 +19,13 @@ from ..timing import Budget, time_calls
 
 MEMORY_MARGIN = 1.1
 MEMORY_RESERVE_BYTES = 512 * 1024**2
-"""Bytes for the communication library's own buffers and the comparison of results."""
+"""Bytes kept free for the communication library's own buffers and the comparison of results."""
 FEWEST_CALLS = 5
-"""Fewest calls of a case: a verified call, a warm-up call, and three samples."""
+"""Minimum number of calls of a case: a verified call, a warm-up call, and three samples."""
 GRACE = 0.5
-"""Share of the budget by which the largest cases may exceed it, because these cases show the bandwidth."""
+"""Share of the budget by which the largest cases may exceed the budget, because these cases show the
+bandwidth.
+"""
 SHORT_S = 0.1
 """Duration below which a case is measured even after the end of the budget.
 
@@ -44,7 +46,8 @@ def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
     """Measure every case {collective, bytes}, or {work, m, n, k, dtype, pinned} for each rank's own work.
 
     A collective that the backend lacks, that does not fit the memory or would exceed the remaining time is
-    skipped with the reason; so are larger cases of a collective with a wrong result. All ranks decide alike.
+    skipped with the reason; so are larger cases of a collective with a wrong result. All ranks make the same
+    decision.
     """
     cases = request["cases"]
     budget = Budget(request["budget_s"], len(cases))
@@ -104,9 +107,9 @@ def lacks_memory(name: str, size_bytes: int, device: torch.device) -> str:
 def time_own_work(case: dict[str, Any], device: torch.device, budget_s: float) -> Timing:
     """Return the seconds of a product {m, n, k} in fp32 on this rank, while all ranks do the same.
 
-    All ranks make the same number of products and begin each sample together, each with its own clock. With
-    `pinned` each rank stays on its own share of the CPUs; otherwise the kernel would move ranks away from a
-    busy core, and the delay would disappear.
+    All ranks compute the same number of products and begin each sample together; each rank uses its own
+    clock. With `pinned` each rank stays on its own share of the CPUs; otherwise the kernel would move ranks
+    away from a busy core, and the delay would disappear.
     """
     left = torch.rand(case["m"], case["k"], device=device)
     right = torch.rand(case["k"], case["n"], device=device)

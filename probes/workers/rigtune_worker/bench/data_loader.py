@@ -31,7 +31,7 @@ def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
 
     A case that fails on one rank ends the sweep on all ranks.
     """
-    torch.set_num_threads(1)  # collating and copying; the CPUs belong to the workers
+    torch.set_num_threads(1)  # for collating and copying; the other CPUs are for the workers
     path = request["settings"]["data_path"]
     data = ImageLike(small_files(path) if path else [])
     answer.seen.update(data="files" if data.paths else "synthetic", data_path=path if data.paths else "")
@@ -95,7 +95,7 @@ def measure(data: ImageLike, workers: int, batch_size: int, budget_s: float) -> 
     group, ahead = max(1, workers), PREFETCH * workers + 1
     try:
         batches = iter(loader)
-        take(batches, ahead)  # prepared while the workers started
+        take(batches, ahead)  # the first batches were prepared while the workers started
         while time.monotonic() < ends or len(durations_s) < FEWEST_SAMPLES:
             started = time.perf_counter()
             take(batches, group)

@@ -18,15 +18,15 @@ from ..surroundings import device_uuid
 from ..timing import Budget, time_calls
 
 TO_DEVICE, TO_HOST = 1, 2
-"""Seeds of the data of the two directions."""
+"""Seeds for the data of the two directions."""
 DIRECTIONS = {"host_to_device": (TO_DEVICE,), "device_to_host": (TO_HOST,), "both": (TO_DEVICE, TO_HOST)}
 
 
 def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
     """Measure every case {direction, pinned, concurrent, bytes} with `near` or `numa_node`.
 
-    With `concurrent` all ranks copy at the same time, otherwise in turn: PCIe switches are shared. All ranks
-    write and check memory at once, outside their turns.
+    With `concurrent` all ranks copy at the same time, otherwise one after the other, because they share PCIe
+    switches. All ranks write and check memory at the same time, outside their turns.
     """
     ranks = dist.get_world_size()
     budget = Budget(request["budget_s"], sum(1 if case["concurrent"] else ranks for case in request["cases"]))
@@ -58,7 +58,7 @@ def in_turn(copies: Copies, device: torch.device, budget: Budget) -> Timing:
 
 
 def node_of(case: dict[str, Any], request: dict[str, Any], device: torch.device) -> int | None:
-    """Return the NUMA node of this rank's host memory; None if the case names none."""
+    """Return the NUMA node of this rank's host memory; None if the case names no node."""
     if "numa_node" in case:
         return case["numa_node"]
     if "near" not in case:

@@ -1,8 +1,8 @@
 """Measure memory bandwidth of one NUMA node at a time, with all its cores: copy and triad of STREAM.
 
 Source of the operations: www.cs.virginia.edu/stream. Copy is the C library's memmove, as in mbw and in STREAM
-built by gcc, so that large copies bypass the caches. Triad is torch's a = b + s c, with ordinary stores. The
-CPUs of a node write the arrays first, which places them in that node's memory; the placement is checked
+built by gcc, which bypasses the caches for large copies. Triad is torch's a = b + s c, with ordinary stores.
+The CPUs of a node write the arrays first, which places them in that node's memory; the placement is checked
 before the timing.
 """
 
@@ -25,7 +25,7 @@ MIB = 1024**2
 LEAST_BYTES = 64 * MIB
 USUAL_BYTES = 256 * MIB
 CACHES = 4
-"""Smallest size of an array in units of the last-level caches (STREAM's rule)."""
+"""Smallest size of an array, as a multiple of the size of the last-level caches (STREAM's rule)."""
 SHARE_OF_FREE = 0.1
 """Largest share of the free memory for each of the three arrays."""
 ON_NODE = 0.9
@@ -67,14 +67,17 @@ def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
 
 
 def array_bytes(cpus: dict[int, list[int]]) -> int:
-    """Return one size for all nodes, so that nodes compare. Raises CaseError if the memory is too small."""
+    """Return one size for all nodes, so that nodes are comparable.
+
+    Raises CaseError if the memory is too small.
+    """
     caches = max(last_level_cache_bytes(of_node) for of_node in cpus.values())
     # If the free memory is unknown, the usual size is safe on a machine that trains.
     free = min(free_bytes(node) for node in cpus) or int(USUAL_BYTES / SHARE_OF_FREE)
     size_bytes = min(max(USUAL_BYTES, CACHES * caches), int(free * SHARE_OF_FREE)) // MIB * MIB
     if size_bytes < LEAST_BYTES:
         raise CaseError(
-            "out_of_memory", f"{free // MIB} MiB of free memory are too few to measure its bandwidth"
+            "out_of_memory", f"{free // MIB} MiB of free memory are not enough to measure its bandwidth"
         )
     return size_bytes
 

@@ -1,4 +1,6 @@
-"""Measure all-reduce over the layers that the environment leaves enabled, with NCCL's log about them."""
+"""Measure all-reduce over the layers that the environment leaves enabled, and read NCCL's log about these
+layers.
+"""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ FEWEST_CHUNKS = 64
 """Smallest number of chunks.
 
 All chunks are written before the first chunk is read back, so that caches cannot contain the read data. The
-expected values take some chunks of the remaining memory.
+expected values need some chunks of the remaining memory.
 """
 TESTED_SHARE = 0.9
 """Tested share of the free memory."""
@@ -25,7 +25,7 @@ ROUNDS = 8
 CONSTANTS = (0, 0x5555555555555555)
 
 Expected = Callable[[int], torch.Tensor]
-"""The values of one pass by the number of the chunk."""
+"""Function that returns the values of one pass for a chunk number."""
 
 
 def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
@@ -104,7 +104,7 @@ def run_passes(chunks: list[torch.Tensor], passes: Iterator[Expected], ends: flo
     """Run at least one pass, until the monotonic clock reaches `ends`; return errors and number of passes.
 
     A pass goes through all memory, alternately upwards and downwards, checks the values of the previous pass
-    and writes its own: with a value and its inverse these are memtest86's moving inversions.
+    and writes new values. Passes with a value and its inverse are memtest86's moving inversions.
     """
     errors, done = Errors(), 0
     chunk_bytes = chunks[0].numel() * CELL_BYTES

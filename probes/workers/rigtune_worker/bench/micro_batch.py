@@ -1,4 +1,4 @@
-"""Search the largest micro-batch that fits by doubling and halving; the trials also show the fastest."""
+"""Search for the largest micro-batch that fits by doubling and halving; the trials also show the fastest."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
     """Sweep the micro-batch of the first case whose step takes a micro-batch, within the budget.
 
     Every trial is a sample with its micro_batch. The setting `trial_s` is the time for the steps of a trial;
-    long steps exceed it, because some must run. A trial that does not fit has no durations and the figure
-    `out_of_memory`. A trial that would exceed the budget is not started.
+    long steps exceed this time, because a trial needs some steps. A trial that does not fit has no durations
+    and the figure `out_of_memory`. A trial that would exceed the budget is not started.
     """
     if device.type == "cuda":
         torch.cuda.empty_cache()

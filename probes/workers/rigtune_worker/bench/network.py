@@ -1,4 +1,4 @@
-"""Measure TCP between the hosts, without torch. Rank 0 directs the transfers; the receiver counts.
+"""Measure TCP between the hosts, without torch. Rank 0 directs the transfers; the receiver counts the bytes.
 
 By hand, between two hosts that have this package:
 
@@ -28,16 +28,16 @@ FIRST_PORTS = 16
 MEETING_S = 60.0
 """Seconds for all ranks to connect; torch's agents start them one after another."""
 WARMUP_WINDOWS = 2
-"""Windows that do not count: TCP opens its window within the first tenths of a second."""
+"""Number of first windows that are left out: TCP opens its window within the first tenths of a second."""
 
 
 def run(request: dict[str, Any], answer: Answer, device: object) -> None:
-    """Measure cases {sender, receiver, streams} by rank; consecutive disjoint cases run at once.
+    """Measure the cases {sender, receiver, streams}, which name hosts by rank.
 
-    Rank 0 writes all samples: `durations_s` are seconds per byte. Raises CaseError if the ranks cannot
-    connect.
+    Consecutive cases without a common rank run at the same time. Rank 0 writes all samples: `durations_s` are
+    seconds per byte. Raises CaseError if the ranks cannot connect.
     """
-    del device  # there is none without torch
+    del device  # no signal handler is set without torch
     rank, world_size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     receiver = Receiver()
     conductor: Conductor | None = None
@@ -57,7 +57,7 @@ def ports() -> list[int]:
 
 
 class Link:
-    """Lines of JSON over a connection. A lost connection is an OSError."""
+    """A connection that transfers lines of JSON. A lost connection raises OSError."""
 
     def __init__(self, connection: socket.socket) -> None:
         self.connection = connection
@@ -129,7 +129,7 @@ def listen_on_any(candidates: list[int]) -> socket.socket:
 
 
 class Conductor:
-    """The second part of rank 0, which has the address of each rank and runs the cases."""
+    """The second role of rank 0: it knows the address of each rank and runs the cases."""
 
     def __init__(self, request: dict[str, Any], answer: Answer, world_size: int) -> None:
         self.request, self.answer, self.world_size = request, answer, world_size
@@ -144,7 +144,7 @@ class Conductor:
             self.gather()
             for turn in turns(self.request["cases"]):
                 self.take(turn)
-        except Exception as error:  # this thread's end is the benchmark's
+        except Exception as error:  # an error here ends the benchmark
             self.failure = f"{type(error).__name__}: {error}"
         for link in self.links.values():
             with contextlib.suppress(OSError):
@@ -154,7 +154,7 @@ class Conductor:
     def gather(self) -> None:
         """Wait for all ranks.
 
-        The address of a rank is the address of its connection, so that the transfers use the same route.
+        The address of a rank is that of its connection, so that the transfers use the same route.
         """
         ends = time.monotonic() + MEETING_S
         while len(self.links) < self.world_size:
@@ -172,11 +172,11 @@ class Conductor:
                     link.send(token=message["token"])
                     self.links[message["rank"]] = link
                     self.places[message["rank"]] = (address[0], message["port"])
-        # Rank 0 connected over the loopback; the others reach it at MASTER_ADDR.
+        # Rank 0 connected over the loopback; the other ranks reach rank 0 at MASTER_ADDR.
         self.places[0] = (os.environ["MASTER_ADDR"], self.places[0][1])
 
     def take(self, turn: list[dict[str, Any]]) -> None:
-        """Run one round of cases at once, each with its own sender and receiver."""
+        """Run the cases of one round at the same time; each has its own sender and receiver."""
         seconds = float(self.request["settings"]["seconds"])
         for case in turn:
             self.links[case["receiver"]].send(do="receive", streams=case["streams"])

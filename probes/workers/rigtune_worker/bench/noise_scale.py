@@ -27,7 +27,9 @@ class Subject(NamedTuple):
 
     parameters: list[torch.nn.Parameter]
     backward: Callable[[int], float]
-    """Function that leaves the mean gradient of a small batch in the parameters and returns its sequences."""
+    """Function that leaves the mean gradient of a small batch in the parameters' `grad` and returns the
+    batch's number of sequences.
+    """
     update: Callable[[list[Tensor]], object]
     """Function that makes one optimizer step with the mean gradient of the large batch."""
 
@@ -36,7 +38,7 @@ def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
     """Train the case {micro_batch, accumulation ...} within the budget.
 
     The small batch is one micro-batch of one rank, the large batch all micro-batches of all ranks. For every
-    step the series hold the mean squared norm of the small batches' gradients and the squared norm of the
+    step the series contain the mean squared norm of the small batches' gradients and the squared norm of the
     large batch's gradient.
     """
     case, settings = request["cases"][0], request["settings"]
@@ -138,9 +140,9 @@ def reference_subject(case: dict[str, Any], model: dict[str, Any], device: torch
 
 
 def own_subject(own: OwnStep, device: torch.device) -> Subject:
-    """Return the user's step, which must have `model` and `backward` and makes the update.
+    """Return the user's step as a subject.
 
-    Raises CaseError.
+    The step must have `model` and `backward`, and it updates the weights. Raises CaseError.
     """
     counted = own.build(device)
     step, target = counted.inner, own.target

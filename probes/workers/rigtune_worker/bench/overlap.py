@@ -1,4 +1,6 @@
-"""Measure a backward pass with and without the exchange of gradients, and the exchange alone, in turn."""
+"""Measure a backward pass with and without the exchange of gradients, and the exchange alone, one after the
+other.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ from ..trainer import synthetic_batch
 MOST_SAMPLES = 50
 FEWEST_SAMPLES = 3
 WARMUP_ROUNDS = 3
-"""Rounds that do not count: DDP rebuilds its buckets after the first backward pass."""
+"""Number of first rounds that are left out: DDP rebuilds its buckets after the first backward pass."""
 
 
 def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:

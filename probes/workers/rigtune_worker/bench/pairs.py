@@ -1,6 +1,6 @@
 """Measure pairs of ranks that send to each other, and verify the received data.
 
-Pairs send one at a time, or disjoint pairs send at once.
+Pairs send one at a time, or disjoint pairs send at the same time.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..timing import Budget, time_calls
 
 
 def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
-    """Measure every case {first, second, bytes, pairs}; consecutive disjoint cases run at once.
+    """Measure every case {first, second, bytes, pairs}; consecutive disjoint cases run at the same time.
 
     Every rank takes part in every round, because all ranks agree on the number of calls. A pair with wrong
     data has no bandwidth.

@@ -80,7 +80,7 @@ def measure(
 
 
 def settle(devices: Any) -> None:
-    """Wait until all GPUs are idle: the memory of the other end was written on its own stream."""
+    """Wait until all GPUs are idle, because the memory of the other GPU was written on another stream."""
     for device in devices:
         if device.type == "cuda":
             torch.cuda.synchronize(device)

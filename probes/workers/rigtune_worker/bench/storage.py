@@ -1,9 +1,10 @@
-"""Measure reads at the place of the data, past the page cache: sequential, random, and many small files.
+"""Measure reads in the folder that contains the data, bypassing the page cache: sequential, random, and many
+small files.
 
 Writes are measured on request. Several requests are outstanding at a time, one per waiting thread. For
 sequential reads the threads of one process share the position. Random reads have several processes, because
 one Python process could not start them fast enough. All cases are limited by time, so that slow and fast
-devices take equally long. The data are not checked.
+devices need the same time. The data are not checked.
 """
 
 from __future__ import annotations
@@ -33,11 +34,11 @@ from ..storage_file import (
 from ..worker_process import die_with_parent
 
 PREPARE_SHARE = 0.3
-"""Share of the time for writing the file that is read."""
+"""Share of the time budget for writing the file that the cases read."""
 SLICES = 24
 LEAST_SLICE_S = 0.05
 PATIENCE = 3.0
-"""Multiple of the budget's share after which a silent file system counts as hanging."""
+"""A file system that answers no request for this multiple of a case's time budget is considered to hang."""
 LEAST_PATIENCE_S = 5.0
 """Shortest wait in seconds; a busy disk may delay a request for that long."""
 LEAST_CASE_S = 0.5
@@ -45,7 +46,9 @@ LEAST_CASE_S = 0.5
 MOST_PROCESSES = 4
 
 Work = Callable[[int], Callable[[], int]]
-"""Function that returns the repeated request of a reader, which returns the number of its bytes."""
+"""Function that takes a reader's number and returns the reader's request: a function that is called
+repeatedly and returns the number of bytes transferred.
+"""
 
 
 def run(request: dict[str, Any], answer: Answer, device: None) -> None:
@@ -74,9 +77,9 @@ def run(request: dict[str, Any], answer: Answer, device: None) -> None:
 def prepared(
     case: dict[str, Any], data: DataFile, settings: dict[str, Any], budget_s: float
 ) -> tuple[Optional[DataFile], Work]:
-    """Return the file of a case (None for many files) and its work. A file of the user is never written.
+    """Return the file of a case (None for many files) and the `Work` of the case.
 
-    Raises SetupError without such a file.
+    A file of the user is never written. Raises SetupError without such a file.
     """
     path = settings["data_path"]
     if case["operation"] == "read_files":

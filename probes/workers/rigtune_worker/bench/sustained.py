@@ -76,7 +76,7 @@ def run_slice(product: Product, device: torch.device, repeats: int) -> tuple[flo
 
 
 def read_sensors(device: torch.device) -> dict[str, float]:
-    """Return the available sensor values. torch needs pynvml in this interpreter for them."""
+    """Return the available sensor values. torch needs pynvml in this interpreter to read them."""
     values = {}
     for name, (function, factor) in SENSORS.items():
         try:

@@ -15,6 +15,7 @@ from probes.base.record import Reason, Unknown
 from probes.judging.check_table import CHECKS
 from probes.judging.findings import Status
 from probes.judging.verdict import Verdict
+from tests.support.machines import h100
 from tests.support.texts import render_verdict
 from tests.support.verdicts import EVIL, FILES, LINK, MODEL, VERDICTS, finding, verdict_of
 
@@ -37,7 +38,7 @@ def test_junit(verdict: Verdict) -> None:
     (suite,) = root
     cases = list(suite)
     assert {case.tag for case in cases} <= {"testcase"}
-    assert int(suite.attrib["tests"]) == len(cases) == len(verdict.findings)
+    assert int(suite.attrib["tests"]) == len(cases) == len({finding.check_id for finding in verdict.findings})
     for attribute, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
         assert (
             int(suite.attrib[attribute])
@@ -53,12 +54,12 @@ def test_junit_distinguishes_each_status() -> None:
     root = ET.fromstring(junit_text(VERDICTS["bad"]).encode())  # noqa: S314 - of our own making
     inside = {case.attrib["name"]: [child.tag for child in case] for case in root.iter("testcase")}
     assert inside == {
-        "nvlink-active [GPU3]": ["failure"],
-        "nic-state [mlx5_7]": ["skipped"],
-        "row-remap [GPU1]": ["error"],
-        "nofile [host]": ["system-out"],
-        "gpu-model [GPU0-7]": [],
-        "mig-mode [host]": ["skipped"],
+        "nvlink-active": ["failure"],
+        "nic-state": ["skipped"],
+        "row-remap": ["error"],
+        "nofile": ["system-out"],
+        "gpu-model": [],
+        "mig-mode": ["skipped"],
     }
     failure = root.find(".//failure")
     assert failure is not None
@@ -108,7 +109,7 @@ def test_prometheus(verdict: Verdict) -> None:
     samples = samples_of(prometheus_text(verdict))
     assert (
         samples["rigtune_verdict", ()]
-        == {"PASS": 0, "WARN": 1, "FAIL": 2, "UNKNOWN": 3}[verdict.verdict.value]
+        == {"PASS": 0, "WARN": 1, "UNKNOWN": 2, "FAIL": 3}[verdict.verdict.value]
     )
     for status in Status:
         assert samples["rigtune_findings", (("status", status.value.lower()),)] == verdict.counts[status]
@@ -125,16 +126,42 @@ def test_prometheus_values() -> None:
         if n == "rigtune_check_status"
     }
     assert status == {
-        ("nvlink-active", "required"): 2,
-        ("row-remap", "required"): 3,
+        ("nvlink-active", "required"): 3,
+        ("row-remap", "required"): 2,
         ("nofile", "optional"): 1,
         ("gpu-model", "optional"): 0,
     }
-    assert samples["rigtune_check_waived", (("check", "nic-state"), ("subject", "mlx5_7"))] == 2
+    assert samples["rigtune_check_waived", (("check", "nic-state"), ("subject", "mlx5_7"))] == 3
     twice = samples_of(
         prometheus_text(verdict_of(MODEL, finding("gpu-model", "GPU0-7", "WARN", "other"), MODEL))
     )
-    assert [value for (name, _), value in twice.items() if name == "rigtune_check_status"] == [1]
+    assert [value for (name, _), value in twice.items() if name == "rigtune_check_status"] == [1] * 8
+
+
+def test_a_gpu_has_the_same_series_whatever_shares_its_finding() -> None:
+    gpus = tuple(h100(index) for index in range(8))
+    alone = finding("gpu-model", "GPU3", "WARN", "other")
+    others = finding("gpu-model", "GPU0-2, GPU4-7", "PASS", "alike")
+    for findings in ((MODEL,), (alone, others)):
+        samples = samples_of(prometheus_text(verdict_of(*findings), gpus))
+        series = {labels for name, labels in samples if name == "rigtune_check_status"}
+        assert {(dict(labels)["gpu"], dict(labels)["uuid"]) for labels in series} == {
+            (str(gpu.index), gpu.uuid) for gpu in gpus
+        }
+        assert all(dict(labels)["subject"] == f"GPU{dict(labels)['gpu']}" for labels in series)
+
+
+def test_readings_of_gpus() -> None:
+    gpu = msgspec.structs.replace(
+        h100(2), temperature_c=61, power_w=512.5, ecc_uncorrected_volatile=Unknown(Reason.NOT_SUPPORTED)
+    )
+    samples = samples_of(prometheus_text(VERDICTS["good"], (gpu,)))
+    labels = (("gpu", "2"), ("uuid", str(gpu.uuid)))
+    assert samples["rigtune_gpu_temperature_celsius", labels] == 61
+    assert samples["rigtune_gpu_power_watts", labels] == 512.5
+    assert ("rigtune_gpu_ecc_uncorrected_total", labels) not in samples
+    [build] = [dict(found) for name, found in samples if name == "rigtune_build_info"]
+    assert set(build) == {"version", "commit"}
 
 
 @every_verdict
@@ -257,3 +284,17 @@ def test_a_verdict_of_every_check_stays_short() -> None:
     assert len(render_verdict(verdict_of(*findings)).splitlines()) <= 5
     assert max(map(len, render_verdict(verdict_of(*findings, LINK)).splitlines())) <= 80
     assert EVIL not in render_verdict(VERDICTS["hostile"], verbose=True)
+
+
+def test_a_junit_case_keeps_its_name_and_reports_every_problem_of_its_check() -> None:
+    for subject in ("GPU3", "GPU5"):
+        verdict = verdict_of(
+            finding("nvlink-active", subject, "FAIL", "down"),
+            finding("nvlink-active", "GPU7", "WARN", "slow"),
+        )
+        [case] = ET.fromstring(junit_text(verdict).encode()).iter("testcase")  # noqa: S314 - of our own making
+        assert case.attrib["name"] == "nvlink-active"
+        failure = case.find("failure")
+        assert failure is not None
+        assert subject in failure.attrib["message"]
+        assert "WARN nvlink-active GPU7: slow" in (failure.text or "")

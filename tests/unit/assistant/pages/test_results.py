@@ -53,6 +53,20 @@ def test_what_was_asked_for_is_beside_the_best_of_the_sweep():
     assert [row.parameters["m"] for row in results(asked, show_all=False)] == [1, 3]
 
 
+@pytest.mark.parametrize("fastest", [256, 1024, 2048])
+def test_the_same_case_represents_a_sweep_in_every_run(fastest):
+    rates = [
+        one("gemm", "gemm_flops_per_s", "flop/s", 1.0 + (size == fastest), "GPU0", m=size, n=size, k=size)
+        for size in (256, 1024, 2048)
+    ]
+    times = [
+        one("collectives", "collective_time_s", "s", 1.0 - (size == fastest) / 2, "2 ranks", bytes=size)
+        for size in (256, 1024, 2048)
+    ]
+    shown = results([*rates, *times], show_all=False)
+    assert [row.parameters.get("m", row.parameters.get("bytes")) for row in shown] == [2048, 256]
+
+
 def test_of_times_the_shortest_represents_the_sweep():
     entries = [
         one("collectives", "collective_time_s", "s", size / 1e9, "2 ranks", bytes=size)

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from assistant.cli import command_line
+from assistant.cli.interrupts import stop_on_signals
+from assistant.pages.training.auto_page import auto_page
+from assistant.text.plain_writer import text_of
 from assistant.usecases import auto as auto_module
 from assistant.usecases.auto import AutoOptions, auto
-from assistant.usecases.events import StageFinished
+from assistant.usecases.events import Measured, StageFinished
 from assistant.usecases.plan import PlanRequest
-from probes.base.errors import UsageError
-from probes.facts.measurements import MeasurementSet
+from probes.base.errors import StoppedError, UsageError
+from probes.facts.measurements import Measurement, MeasurementSet
 from probes.sources.choose import open_source
 
 
@@ -20,7 +26,7 @@ from probes.sources.choose import open_source
 def test_the_matrix_products_are_those_of_the_model_that_was_named(monkeypatch, tmp_path, model, ffn_hidden):
     asked = []
 
-    def measure(facts, options):
+    def measure(facts, options, stop):
         asked.append(options)
         yield StageFinished(stage="bench", result=MeasurementSet())
 
@@ -47,7 +53,7 @@ def test_an_unknown_model_is_reported_before_anything_is_measured(monkeypatch, t
 def test_results_go_to_the_named_folder_or_to_a_new_one_of_the_user(monkeypatch, tmp_path, named):
     folders = []
 
-    def without_work(source, options):
+    def without_work(source, options, stoppable):
         folders.append(Path(options.directory))
         raise UsageError("the work is left out", "")
 
@@ -55,3 +61,66 @@ def test_results_go_to_the_named_folder_or_to_a_new_one_of_the_user(monkeypatch,
     monkeypatch.setattr("assistant.usecases.auto.auto", without_work)
     command_line(["auto", "--machine", "dgx-h100", *["--out", str(tmp_path / "run")] * named])
     assert folders[0].parent == (tmp_path if named else tmp_path / "state" / "rigtune" / "runs")
+
+
+COPY = Measurement(
+    bench_id="memory-copy",
+    subject="GPU0",
+    metric="memory_bandwidth_bytes_per_s",
+    unit="byte/s",
+    samples=(2e12, 2.1e12),
+    parameters={"operation": "copy", "bytes": 2**28},
+)
+
+
+def run_auto(monkeypatch, directory, measured):
+    """Run the main job on a catalogue machine whose measurements are `measured`."""
+
+    def measure(facts, options, stop):
+        yield StageFinished(stage="bench", result=measured)
+
+    monkeypatch.setattr(auto_module, "measure_machine", measure)
+    *_, finished = auto(open_source((), "dgx-h100"), AutoOptions(directory=str(directory)))
+    return finished.result
+
+
+def test_the_plan_reports_a_machine_that_others_used_while_it_was_measured(monkeypatch, tmp_path):
+    busy = msgspec.structs.replace(COPY, conditions={"host_busy": True, "others_cpu_share": 0.634})
+    for measurement, warns in ((busy, True), (COPY, False)):
+        result = run_auto(monkeypatch, tmp_path, MeasurementSet(measurements=(measurement,)))
+        words = "others used up to 63 % of the CPUs during memory-copy"
+        assert any(words in warning for warning in result.plan.warnings) is warns
+        assert (words in text_of(auto_page(result), width=400)) is warns
+        assert (words in (tmp_path / "recipe.toml").read_text()) is warns
+
+
+def test_scripts_that_cannot_start_are_not_offered_as_the_next_step(monkeypatch, tmp_path):
+    missing = "no Python interpreter with torch was found: python3 -m pip install torch"
+    for hindrance in (missing, ""):
+        result = run_auto(monkeypatch, tmp_path, MeasurementSet(hindrance=hindrance))
+        text = text_of(auto_page(result), width=400)
+        assert ("Start training:" in text) is (not hindrance)
+        assert (f"cannot start here yet: {missing}" in text) is bool(hindrance)
+
+
+def test_scripts_for_a_catalogue_machine_start_on_that_machine(capsys, tmp_path):
+    assert command_line(["auto", "--machine", "dgx-h100", "--out", str(tmp_path / "run")]) == 0
+    assert "Start training on that machine:" in capsys.readouterr().out
+
+
+def test_an_interrupted_measurement_is_saved_and_planned_with(monkeypatch, capsys, tmp_path):
+    def measure(facts, options, stop):
+        yield Measured(measurement=COPY)
+        os.kill(os.getpid(), signal.SIGINT)
+        assert stop()
+        yield StageFinished(stage="bench", result=MeasurementSet(measurements=(COPY,)))
+
+    run, before = tmp_path / "run", signal.getsignal(signal.SIGINT)
+    monkeypatch.setattr(auto_module, "measure_machine", measure)
+    with pytest.raises(StoppedError, match=r"1 measurement .*measurements\.json"):
+        list(auto(open_source((), "dgx-h100"), AutoOptions(directory=str(run)), stop_on_signals))
+    assert signal.getsignal(signal.SIGINT) is before
+    assert not (run / "plan.json").exists()
+    saved = str(run / "measurements.json")
+    assert command_line(["plan", "--machine", "dgx-h100", "--measurements", saved, "--format", "json"]) == 0
+    assert "benchmark memory-copy" in capsys.readouterr().out

@@ -150,7 +150,7 @@ def test_a_slow_gpu_is_reported_with_its_cause() -> None:
         )
         for other in gemm(720.0, 430.0)
     )
-    assert "clocks are held down" in run("measured-gemm", h100_node(), measurements=throttled)[0].summary
+    assert "clocks are reduced" in run("measured-gemm", h100_node(), measurements=throttled)[0].summary
 
 
 def test_what_changed_since_the_run_before_is_named() -> None:

@@ -235,3 +235,18 @@ def test_nvlinks_of_a_lost_gpu_are_unknown() -> None:
     partly = links_of(lambda port: lost if port == 1 else INVALID if port == 2 else 1, "")
     assert isinstance(partly, tuple)
     assert [link.active for link in partly] == [True, lost]
+
+
+LSPCI = "1b:00.0 3D controller [0302]: NVIDIA Corporation GH100 [H100 SXM5 80GB] [10de:2330] (rev a1)\n"
+
+
+@pytest.mark.parametrize(
+    ("driver", "listed"),
+    [("Failed to initialize NVML: Driver/library version mismatch\n", False), (None, True)],
+)
+def test_a_listing_of_the_bus_shows_gpus_unless_the_driver_reports_an_error(
+    driver: str | None, listed: bool
+) -> None:
+    given = {"lspci": LSPCI} | ({"nvidia-smi-error": driver} if driver else {})
+    gpus = collector.collect(FakeSource(given=given, missing=Reason.NOT_RECORDED), CollectOptions())["gpus"]
+    assert (isinstance(gpus, tuple) and len(gpus) == 1) is listed

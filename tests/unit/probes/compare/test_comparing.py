@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from assistant.usecases.check import judge_measurements
 from probes.compare.comparing import (
     beside_baselines,
     beside_peers,
@@ -16,11 +17,14 @@ from probes.compare.comparing import (
     share_of,
     worse,
 )
-from probes.facts.measurements import Baseline, Measurement
+from probes.facts.measurements import Baseline, Measurement, MeasurementSet
 from probes.judging.findings import Evidence, Status
 from probes.judging.policies.file import load_policy, thresholds_under
 from tests.support.machines import CATALOGUE, evidence_of, h100_node
-from tests.support.measured import collective, copies, earlier, gemm, measured
+from tests.support.measured import collective, copies, earlier, gemm, measured, scattered
+
+WIDE = (0.1, 0.2, 1.0, 1.0, 3.0, 4.0)
+"""Samples that scatter by ±190 %, as multiples of the median."""
 
 
 def evidence(*measurements: Measurement, baselines: tuple[Baseline, ...] = ()) -> Evidence:
@@ -95,7 +99,32 @@ def test_a_single_sample_proves_no_change() -> None:
     lone = msgspec.structs.replace(now, samples=(2.0,))
     before = msgspec.structs.replace(then, samples=(1.0,))
     (results,) = beside_baselines(evidence(lone, baselines=earlier("previous", before)))
-    assert (results.share, results.status) == (0.5, Status.PASS)
+    assert (results.share, results.status) == (0.5, Status.UNKNOWN)
+
+
+@pytest.mark.parametrize("median", [300.0, 720.0, 790.0])
+def test_what_scatters_too_much_is_not_judged(median: float) -> None:
+    now, then = [scattered(entry, WIDE) for entry in gemm(median, 720.0, 720.0)], gemm(720.0, 720.0, 720.0)
+    results = list(comparisons(evidence(*now, baselines=earlier("previous", then))))
+    assert {entry.to for entry in results} == {"reference", "peers", "previous"}
+    assert {entry.status for entry in results} == {Status.UNKNOWN}
+    findings = judge_measurements(
+        evidence().facts, MeasurementSet(measurements=tuple(now)), earlier("previous", then)
+    ).findings
+    assert not {Status.FAIL, Status.WARN} & {finding.status for finding in findings}
+    unknown = {finding.check_id for finding in findings if finding.status is Status.UNKNOWN}
+    assert {"measured-gemm", "equal-devices", "measured-baseline"} <= unknown
+
+
+def test_a_part_whose_fastest_samples_are_too_slow_fails_however_they_scatter() -> None:
+    slow = scattered(gemm(100.0)[0], (0.1, 0.5, 1.0, 1.0, 1.9, 2.0))
+    assert [entry.status for entry in beside_references(evidence(slow))] == [Status.FAIL]
+
+
+def test_a_difference_that_may_be_chance_is_neither_slower_nor_as_fast() -> None:
+    now = scattered(gemm(650.0)[0], (0.7, 0.8, 1.0, 1.0, 1.2, 1.3))
+    (result,) = beside_baselines(evidence(now, baselines=earlier("previous", gemm(720.0))))
+    assert result.status is Status.UNKNOWN
 
 
 def test_judged_is_the_largest_case_and_of_times_the_smallest() -> None:

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from probes.base.record import Reason, Unknown
+from probes.base.rows import read_rows
 from probes.redaction import KINDS, redact
 from probes.redaction.placeholders import Book
 from probes.redaction.text import TextRedactor
@@ -402,6 +403,54 @@ TOKENS = {
     "SG.": f"SG.{MIXED[:16]}.{MIXED[16:]}",
     "eyJ": f"eyJ{MIXED[:12]}.{MIXED[12:24]}.{MIXED[24:]}",
 }
+
+
+MORE_TOKENS = {
+    **{
+        prefix: prefix + MIXED
+        for prefix in (
+            "api_org_", "glrt-", "gldt-", "xapp-", "GOCSPX-", "rubygems_", "dckr_oat_", "doo_v1_",
+            "sk_live_", "rk_test_", "whsec_", "hvs.", "hvb.", "gsk_", "xai-", "tskey-auth-", "pplx-",
+            "tgp_v1_", "fw_", "csk-", "pcsk_", "lsv2_pt_", "rpa_", "KGAT_", "glsa_", "glc_", "sntrys_",
+            "dp.pt.", "lin_api_", "ntn_", "ATATT3", "fm2_", "12345678:AA", "A1b2C3d4E5f6G7.atlasv1.",
+        )
+    },
+    **{prefix: prefix + UPPER * 2 for prefix in ("NRAK-", "AGE-SECRET-KEY-1")},
+    **{prefix: prefix + "0123456789abcdef" * 2 for prefix in ("dapi", "pul-", "PMAK-", "shpat_")},
+}  # fmt: skip
+TOKENS |= MORE_TOKENS
+
+
+def test_every_issuer_is_tested() -> None:
+    for row in read_rows("token_formats")["tokens"]:
+        assert any(re.fullmatch(row["form"], token, re.IGNORECASE) for token in TOKENS.values()), row
+
+
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        ("mounting with password hunter2quill now", "hunter2quill"),
+        ("the password is 'swordfish' here", "swordfish"),
+        ("passphrase correcthorse", "correcthorse"),
+        ("luks.key=/tmp/x7Gq91kd0sPz", "x7Gq91kd0sPz"),
+        ("rd.luks.key=c2VjcmV0LWtleQ==", "c2VjcmV0LWtleQ"),
+    ],
+)
+def test_a_password_in_a_sentence_is_replaced(text: str, secret: str) -> None:
+    assert secret not in TextRedactor(b"a").text(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "sshd: Failed password for invalid user admin",
+        "Password authentication failed, password required, password incorrect",
+        "Changing password policies: password aging; password hashing rounds",
+        "the password must contain digits; password expired; password file missing",
+    ],
+)
+def test_sentences_about_passwords_stay(text: str) -> None:
+    assert TextRedactor(b"a").text(text) == text
 
 
 @pytest.mark.parametrize("prefix", TOKENS)

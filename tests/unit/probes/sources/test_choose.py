@@ -66,7 +66,7 @@ def test_paths_that_cannot_be_read(tmp_path, monkeypatch):
         open_source((tmp_path,))
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
-    with pytest.raises(InputError, match="not a file"):
+    with pytest.raises(InputError, match="is a named pipe"):
         open_source((fifo,))
     monkeypatch.setattr("probes.sources.choose.MAX_GIVEN_BYTES", 10)
     big = tmp_path / "big"

@@ -62,3 +62,12 @@ def test_the_terms_add_up(gpus: int) -> None:
     )
     assert terms.total - terms.reserved == pytest.approx(parameter("vision.context_bytes"))
     assert terms.needed == pytest.approx(terms.allocated + parameter("vision.context_bytes"))
+
+
+def test_blocks_that_the_allocator_keeps_are_given_back_when_memory_is_short() -> None:
+    """A GPU of 80 GB has room for the kept blocks; on one of 24 GB the total ends at its memory."""
+    roomy = memory(micro_batch="460")
+    tight = memory(micro_batch="460", gpu="RTX 3090")
+    assert roomy.total is not None
+    assert tight.total is not None
+    assert tight.total < roomy.total

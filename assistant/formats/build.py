@@ -1,0 +1,45 @@
+"""Name the version and the commit of this rigtune."""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+from pathlib import Path
+
+_CHECKOUT = Path(__file__).resolve().parents[2]
+_SHOWN = 12
+"""Characters of a commit that tell commits of one repository apart."""
+
+
+def build_labels() -> dict[str, str]:
+    """Return `version` and `commit`; the commit is `unknown` if neither a checkout nor a build names it."""
+    return {"version": importlib.metadata.version("rigtune"), "commit": commit()}
+
+
+@functools.cache
+def commit() -> str:
+    """Return the commit that a wheel was built from, or that a checkout is at; `unknown` otherwise."""
+    try:
+        return (Path(__file__).parents[1] / "COMMIT").read_text("ascii").strip()[:_SHOWN] or "unknown"
+    except OSError:
+        pass
+    try:
+        return _commit_of(_CHECKOUT / ".git")[:_SHOWN]
+    except (OSError, ValueError):
+        return "unknown"
+
+
+def _commit_of(git: Path) -> str:
+    """Return the commit of a git folder, or of the worktree whose file `git` names the folder."""
+    if git.is_file():
+        git = _CHECKOUT / git.read_text("utf-8").removeprefix("gitdir:").strip()
+    head = (git / "HEAD").read_text("utf-8").strip()
+    if not head.startswith("ref:"):
+        return head
+    name = head.removeprefix("ref:").strip()
+    common = git / "commondir"
+    shared = (git / common.read_text("utf-8").strip()) if common.is_file() else git
+    if (shared / name).is_file():
+        return (shared / name).read_text("utf-8").strip()
+    packed = (shared / "packed-refs").read_text("utf-8").splitlines()
+    return next(line.partition(" ")[0] for line in packed if line.endswith(f" {name}"))
