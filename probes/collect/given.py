@@ -23,7 +23,7 @@ from probes.reading.texts import (
     records_of,
     unread_of,
 )
-from probes.sources.base import STRANGER, Source
+from probes.sources.base import STRANGER, Given, Source
 
 
 def collect_fabric(source: Source, options: CollectOptions) -> dict[str, object]:
@@ -75,6 +75,15 @@ def _records(source: Source, field: str, table: tuple[TextReader[Any], ...]) -> 
 
 
 def collect_strangers(source: Source, options: CollectOptions) -> dict[str, object]:
-    """Return `unread`: one entry for each given file of no known kind."""
-    why = "nothing that rigtune knows"
-    return {"unread": tuple(Unread(source=given.name, why=why) for given in source.given(STRANGER))}
+    """Return `unread`: one entry for each given file of no known kind, and for each such part of a file."""
+    return {"unread": tuple(_stranger(given) for given in source.given(STRANGER))}
+
+
+def _stranger(given: Given) -> Unread:
+    """Return the entry; the text of a part is the number of its line and its title."""
+    line, _, title = given.text.partition(" ")
+    if not line.isdecimal():
+        return Unread(source=given.name, why="nothing that rigtune knows")
+    return Unread(
+        source=given.name, line=int(line[:9]), text=title[:120], why="rigtune reads no such section"
+    )

@@ -52,7 +52,7 @@ _STATUS = {0: "OK", 1: "CNS", 2: "GNS", 3: "TNS", 4: "DR", 5: "NS", 6: "U"}
 """Status by nvmlGpuP2PStatus_t, in the words of `nvidia-smi topo -p2p`."""
 _VOLATILE = frozenset({
     "kind", "name", "class_code", "driver", "parent", "downgraded", "slot", "aer_correctable",
-    "aer_nonfatal", "aer_fatal", "is_virtual_function", "pcie.generation", "pcie.generation_max",
+    "aer_nonfatal", "aer_fatal", "is_virtual_function", "link_lost", "pcie.generation", "pcie.generation_max",
     "pcie.width_max",
 })  # fmt: skip
 """Fields that change, that tools report in different words, or that NCCL reports for the whole path."""
@@ -138,6 +138,8 @@ def _relevant(devices: dict[str, PciDevice]) -> tuple[PciDevice, ...]:
         if device.kind not in ("bridge", "other")
         or address in above
         or (device.kind == "bridge" and not tree)
+        or device.responds is False
+        or device.link_lost
         or (device.kind == "other" and (not device.bus_id or isinstance(device.class_code, Unknown)))
     )
 

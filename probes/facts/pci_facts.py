@@ -46,6 +46,8 @@ class PciDevice(Record, kw_only=True):
     """False if the configuration reads as all ones (lspci: `rev ff`): the device does not answer on the bus
     any more.
     """
+    link_lost: str = ""
+    """Words that show a lost link: `Width x0` of a device with lanes, or `SDES+` (surprise down)."""
     iommu_group_type: str | Unknown | None = NOT_RECORDED
     """Type of the IOMMU group: `identity`, `DMA`, `DMA-FQ`; None without an IOMMU."""
     slot: str | Unknown = NOT_RECORDED

@@ -213,6 +213,7 @@ GPUS: tuple[TextReader[Gpu], ...] = (
     _driver("nvlink", "nvidia_smi.nvlink_status", SMI_NVLINK, is_live=True),
     _driver("nvlink-errors", "nvidia_smi.nvlink_error_counts", unread="unread"),
     _driver("dcgm-nvlink", "tools.dcgm_nvlink", unread="unread"),
+    _driver("dcgm-monitor", "tools.dcgm_monitor"),
     _driver("dcgm-discovery", "tools.dcgm_discovery", attached="attached_gpus"),
     _driver("topology", "topology.topo_matrix", SMI_TOPOLOGY),
     _driver("peer-access", "topology.gpu_tables:parse_p2p_gpus"),
@@ -240,6 +241,7 @@ NICS: tuple[TextReader[Nic], ...] = (
     _nic("ibv-devinfo", "fabric.ibv_devinfo:parse_nics", "ibv_devinfo", "-v", is_live=True),
     _nic("ibstatus", "fabric.rdma_lists:parse_ibstatus", "ibstatus"),
     _nic("ibstat", "fabric.infiniband_files:parse_ibstat", "ibstat", unread="unread_ibstat"),
+    _nic("port-info", "fabric.port_info:parse_nics"),
     _nic("mlxlink", "fabric.mlxlink:parse_nics"),
     _nic("show-gids", "fabric.rdma_lists:parse_show_gids"),
     _nic("ibdev2netdev", "fabric.rdma_lists:parse_ibdev2netdev", "ibdev2netdev"),
@@ -284,6 +286,7 @@ PEER_ACCESS: tuple[TextReader[PeerAccess], ...] = (
 
 PCI_DEVICES: tuple[TextReader[PciDevice], ...] = (
     TextReader(kind="lspci", parse="topology.lspci:parse_devices", unread="parse_unread"),
+    TextReader(kind="pci-values", parse="topology.pci_values:parse_devices"),
     TextReader(kind="hwloc", parse="topology.hwloc_xml:parse_devices", unread="parse_unread"),
     TextReader(kind="nccl-topology", parse="topology.nccl_topology:parse_devices", unread="parse_unread"),
     TextReader(kind="lstopo", parse="topology.lstopo_console:parse_devices"),
@@ -327,5 +330,6 @@ MEASUREMENTS: tuple[TextReader[ToolResult], ...] = (
 
 DIAGNOSES: tuple[TextReader[Diagnosis], ...] = (
     TextReader(kind="dcgm-diagnostic", parse="tools.dcgm_diagnostic:parse_diagnoses", unread="parse_unread"),
+    TextReader(kind="dcgm-monitor", parse="tools.dcgm_monitor:parse_diagnoses"),
     TextReader(kind="dcgm-health", parse="tools.dcgm_health:parse_diagnoses"),
 )

@@ -14,6 +14,7 @@ from probes.base.record import Unknown
 from probes.catalogue.text_kinds import KINDS
 from probes.sources.base import STRANGER, Given
 from probes.sources.recording import Answers
+from probes.sources.sections import unread_sections
 from probes.sources.stored import FORMAT, Recording, StoredSource, follow_links, load_recording, unpack
 
 _ESCAPES = re.compile(r"(?:\x1b|\^\[)\[[0-9;]*[A-Za-z]")
@@ -59,7 +60,10 @@ def _add_text(text: str, name: str, answers: Answers) -> bool:
         for kind in KINDS:
             if kind.recognise(text):
                 answers.give(kind.id, (Given(name=name, text=text),))
-        return bool(answers.given)
+        is_known = bool(answers.given)
+        parts = unread_sections(text) if is_known else ()
+        answers.give(STRANGER, tuple(Given(name=name, text=f"{part.line} {part.title}") for part in parts))
+        return is_known
     return True
 
 

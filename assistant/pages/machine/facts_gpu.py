@@ -117,6 +117,7 @@ def _model(gpu: Gpu) -> Line:
         ("ECC", flag(gpu.ecc_enabled, no="ECC off")),
         ("ECC errors", noted(gpu.ecc_uncorrected_volatile, 0, form="{} uncorrected ECC errors")),
         ("row remapping", flag(gpu.row_remap_failed, yes="row remapping failed")),
+        ("remapped rows", noted(health.remapped_rows_uncorrected, 0, form="{} rows remapped")),
         ("pending row remapping", flag(gpu.row_remap_pending, yes="row remapping pending")),
         ("retired pages", flag(health.retired_pages_pending, yes="page retirement pending")),
         ("repair", flag(health.unrepairable, yes="memory beyond repair")),

@@ -3,7 +3,8 @@
 With NVSwitches, the link count of a pair is that of the GPU with fewer links. In a mesh or a hybrid cube the
 pairs differ, and each GPU still has the same sum; a smaller sum means a dead link. Machines with PCIe only,
 or with bridges between pairs, are built differently, and so are AMD's, whose pairs differ by design. A source
-that reads only the PCI bus reports nothing about NVLinks.
+that reads only the PCI bus reports nothing about NVLinks. A bridge between cards of two NUMA nodes joins GPUs
+that share neither host memory nor NIC.
 
 If the driver refuses direct access, NCCL copies through host memory. Between GPUs joined by NVLink a refusal
 is a fault; over PCIe it is a property of the platform (a virtual machine, ACS, a GeForce driver) that costs
@@ -40,6 +41,10 @@ _RESET = Remedy(
     text="Check the Fabric Manager and the NVLink state, end all jobs and reset the GPUs; what stays down "
     "needs service.",
     command="nvidia-smi nvlink -s",
+)
+_BRIDGED = Remedy(
+    text="Move the two cards to slots of one socket, so that the pair shares its host memory and its NIC.",
+    command="nvidia-smi topo -m",
 )
 ACCESS = Judge(
     check_id="peer-access",
@@ -127,6 +132,15 @@ def _judge_mesh(
         )
     elif not any(sums.values()):
         yield MESH.skipped(HOST, "no two GPUs are joined by NVLink", evidence=refs)
+    elif apart := _bridges_across_nodes(evidence, gpus, pairs):
+        yield MESH.warned(
+            fold_names(sorted({end for link in apart for end in (link.a, link.b)})),
+            "an NVLink bridge joins GPUs of two NUMA nodes",
+            expected="both GPUs of a bridge on one NUMA node",
+            observed=", ".join(f"{link.a} and {link.b}" for link in apart),
+            remedy=_BRIDGED,
+            evidence=evidence_of(apart),
+        )
     elif 0 in sums.values() or len(set(sums.values())) == 1:
         is_even = len(set(sums.values())) == 1
         yield MESH.passed(
@@ -198,6 +212,24 @@ def _is_meshed(gpu: Gpu, evidence: Evidence) -> bool:
     """
     row = evidence.catalogue.checked_gpu(gpu.name) if known(gpu.name) else None
     return row is not None and row.nvlink_count >= 8 and not row.nvlink_bridge
+
+
+def _bridges_across_nodes(
+    evidence: Evidence, gpus: Sequence[Gpu], pairs: dict[frozenset[str], Link]
+) -> list[Link]:
+    """Return the bridges whose GPUs are on different NUMA nodes.
+
+    A bridge joins two cards, so no GPU has a second peer. Two GPUs alone may also be a part of a board.
+    """
+    bridges = [link for link in pairs.values() if link.kind == "NVLINK"]
+    peers = Counter(end for link in bridges for end in (link.a, link.b))
+    row = evidence.catalogue.checked_gpu(gpus[0].name) if known(gpus[0].name) else None
+    is_bridged = row.nvlink_bridge if row is not None else len(gpus) > 2 and bool(pairs)
+    if not is_bridged or not peers or max(peers.values()) > 1:
+        return []
+    nodes = {f"GPU{gpu.index}": gpu.numa_node for gpu in gpus}
+    both = [(link, nodes.get(link.a), nodes.get(link.b)) for link in bridges]
+    return [link for link, a, b in both if isinstance(a, int) and isinstance(b, int) and a != b]
 
 
 def _kinds(pairs: dict[frozenset[str], Link]) -> str:

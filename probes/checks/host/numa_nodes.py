@@ -144,29 +144,64 @@ def gpu_sockets(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
     nodes = [gpu.numa_node for gpu in gpus]
     unread = first_unknown(*nodes)
     if unread is not None or None in nodes:
-        return SOCKETS.undetermined(
+        by_node = _spread_over_nodes(gpus, evidence)
+        return by_node or SOCKETS.undetermined(
             HOST, unread or Unknown(Reason.NOT_SUPPORTED, "no NUMA node stated"), what="the NUMA nodes"
         )
     socket_of = _sockets_by_node(evidence.facts)
     if isinstance(socket_of, Unknown):
-        return SOCKETS.undetermined(HOST, socket_of, what="the sockets of the NUMA nodes")
+        by_node = _spread_over_nodes(gpus, evidence)
+        return by_node or SOCKETS.undetermined(HOST, socket_of, what="the sockets of the NUMA nodes")
     if len(set(socket_of.values())) < 2:
         return SOCKETS.skipped(HOST, "this machine has one socket")
     counts = Counter(socket_of.get(node, node) for node in nodes if isinstance(node, int))
     observed = ", ".join(f"{count} on socket {socket}" for socket, count in sorted(counts.items()))
     is_lopsided = len(counts) == 1
     if is_lopsided or len(set(counts.values())) > 1:
-        return SOCKETS.warned(
-            HOST,
+        return _uneven(
             "all GPUs are on one socket" if is_lopsided else "the GPUs are spread unevenly over the sockets",
-            expected="the same number on each",
-            observed=observed,
-            remedy=Remedy(
-                text="Check whether a GPU is missing; if none is, move cards to slots of the other socket.",
-                command="lstopo",
-            ),
+            observed,
         )
     return SOCKETS.passed(HOST, "the GPUs are spread evenly", observed=observed)
+
+
+def _spread_over_nodes(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding | None:
+    """Judge the spread over NUMA nodes, or over lists of near CPUs, where no text states the sockets.
+
+    GPUs joined by NVLink that are no whole board may be the part of a machine that a job was given. All GPUs
+    on one node may be the only node there is. Both leave the question open, as does a small difference.
+    """
+    if known(evidence.facts.cpu.sockets) or evidence.facts.cpu.sockets.reason is not Reason.NOT_RECORDED:
+        return None
+    places = [gpu.numa_node if isinstance(gpu.numa_node, int) else gpu.cpu_affinity for gpu in gpus]
+    counts = Counter(place for place in places if known(place) and place != "")
+    is_part = len(gpus) % evidence.thresholds.gpus_of_switched_board.value and any(
+        link.kind == "NVLINK" for link in items_of(evidence.facts.links)
+    )
+    if counts.total() < len(gpus) or len(counts) < 2 or is_part:
+        return None
+    observed = ", ".join(
+        f"{count} on {'node' if isinstance(place, int) else 'CPUs'} {place}"
+        for place, count in sorted(counts.items(), key=lambda item: str(item[0]))
+    )
+    if len(set(counts.values())) == 1:
+        return SOCKETS.passed(HOST, "the GPUs are spread evenly over the NUMA nodes", observed=observed)
+    if max(counts.values()) - min(counts.values()) < 2:
+        return None
+    return _uneven("the GPUs are spread unevenly over the NUMA nodes", observed)
+
+
+def _uneven(summary: str, observed: str) -> Finding:
+    return SOCKETS.warned(
+        HOST,
+        summary,
+        expected="the same number on each",
+        observed=observed,
+        remedy=Remedy(
+            text="Check whether a GPU is missing; if none is, move cards to slots of the other socket.",
+            command="lstopo",
+        ),
+    )
 
 
 def _sockets_by_node(facts: MachineFacts) -> dict[int, int] | Unknown:
@@ -187,6 +222,19 @@ def topology_visible(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
     if len(gpus) == 1:
         return VISIBLE.skipped(HOST, "one GPU needs no path to another")
     shown = [_shown(gpu) for gpu in gpus]
+    kind = _only_distance(gpus, evidence)
+    if kind is not None:
+        return VISIBLE.warned(
+            HOST,
+            "all devices have one distance to each other: a virtual machine flattens the PCIe topology",
+            expected="near and far devices",
+            observed=f"{kind} everywhere",
+            remedy=Remedy(
+                text="Give NCCL the provider's or the bare machine's topology file (NCCL_TOPO_FILE).",
+                command="nvidia-smi topo -m",
+            ),
+            evidence=gpus[0].evidence,
+        )
     if True in shown:
         return VISIBLE.passed(HOST, "link speeds or NUMA nodes of the GPUs are visible")
     if all(value is False for value in shown):
@@ -202,6 +250,23 @@ def topology_visible(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
             evidence=gpus[0].evidence,
         )
     return VISIBLE.undetermined(HOST, unknown_among(*shown), what="the topology")
+
+
+def _only_distance(gpus: tuple[Gpu, ...], evidence: Evidence) -> str | None:
+    """Return the one distance of all devices that NVLink does not join, if so many cannot have one.
+
+    SYS between all devices is normal on a Grace host, and without NVLink peer-access judges SYS.
+    """
+    limits, links = evidence.thresholds, items_of(evidence.facts.links)
+    apart = [link for link in links if link.kind != "NVLINK"]
+    kinds = {link.kind for link in apart}
+    kind = next(iter(kinds)) if len(kinds) == 1 else None
+    devices = {end for link in apart for end in (link.a, link.b)}
+    is_by_design = kind == "SYS" and (
+        len(gpus) <= limits.gpus_of_grace_board_maximum.value or len(apart) == len(links)
+    )
+    is_flat = isinstance(kind, str) and kind in ("PHB", "NODE", "SYS") and not is_by_design
+    return str(kind) if is_flat and len(devices) >= limits.flat_topology_devices_minimum.value else None
 
 
 def _shown(gpu: Gpu) -> bool | Unknown:

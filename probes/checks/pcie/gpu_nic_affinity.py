@@ -2,20 +2,24 @@
 
 GPUDirect RDMA runs at full rate below one PCIe switch or host bridge; across sockets it runs at half or NCCL
 turns it off. On Grace machines every distance is NODE or SYS because NVLink-C2C hides the PCIe tree; this is
-no fault. Source: linux-rdma/perftest#241; NCCL user guide, NCCL_NET_GDR_LEVEL.
+no fault.
+
+A matrix of `nvidia-smi topo -m` alone names the NICs but neither their state nor their role. There a GPU
+counts as left out if most GPUs have a NIC close by, and a machine as lopsided if all NICs are on one side.
+Source: linux-rdma/perftest#241; NCCL user guide, NCCL_NET_GDR_LEVEL.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from probes.base.record import Reason, Unknown, first_unknown, items_of, known, only_known
 from probes.facts import Gpu, Link, MachineFacts, Nic
 from probes.judging.affinity import NEAREST_FIRST
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
 from probes.judging.rails import training_rails
-from probes.judging.reporting import HOST, Judged, gpus_of, judge_each, nics_of
+from probes.judging.reporting import HOST, Judged, evidence_of, fold_names, gpus_of, judge_each, nics_of
 
 JUDGE = Judge(
     check_id="gpu-nic-affinity",
@@ -26,9 +30,26 @@ JUDGE = Judge(
 _NO_PATH = Unknown(Reason.NOT_RECORDED, "no distance between this GPU and the training ports")
 
 
+_HIDDEN = Unknown(
+    Reason.NOT_SUPPORTED,
+    "every NIC is SYS, as on a Grace superchip or where the PCIe topology is hidden; the matrix does not "
+    "name the GPU",
+)
+_SLOTS = Remedy(
+    text="Move the NIC or the GPU to slots of one socket; in a virtual machine, ask for the host's PCIe "
+    "topology.",
+    command="nvidia-smi topo -m",
+)
+
+
 def gpu_nic_affinity(evidence: Evidence) -> Iterator[Finding]:
     gpus = yield from gpus_of(JUDGE, evidence)
-    if not gpus or not (yield from nics_of(JUDGE, evidence)):
+    if not gpus:
+        return
+    if not known(evidence.facts.nics) and (nics := _nics_of_matrix(evidence.facts)):
+        yield from _by_matrix(evidence, gpus, nics)
+        return
+    if not (yield from nics_of(JUDGE, evidence)):
         return
     facts, rails = evidence.facts, _rails(evidence.facts)
     if not rails:
@@ -37,23 +58,14 @@ def gpu_nic_affinity(evidence: Evidence) -> Iterator[Finding]:
     if isinstance(facts.links, Unknown):
         yield JUDGE.undetermined(HOST, facts.links, what="the distances between GPUs and NICs")
         return
-    nearest = {gpu.index: _nearest(gpu, rails, facts.links) for gpu in gpus}
+    names = {nic.name for nic in rails}
+    nearest = {gpu.index: _nearest(gpu, names, facts.links) for gpu in gpus}
     good = evidence.thresholds.close_link_kinds
     if _on_grace(facts) and not any(kind in good.value for kind in nearest.values()):
         yield JUDGE.skipped(HOST, "on this architecture NVLink-C2C hides the PCIe distances")
         return
     if all(kind == "SYS" for kind in nearest.values()):
-        yield JUDGE.warned(
-            HOST,
-            "every training port is on another socket than every GPU, or the PCIe topology is hidden",
-            expected="PIX, PXB or PHB for each GPU",
-            observed="SYS everywhere",
-            remedy=Remedy(
-                text="In a virtual machine give NCCL the provider's topology file (NCCL_TOPO_FILE); else "
-                "look at slots and BIOS.",
-                command="nvidia-smi topo -m",
-            ),
-        )
+        yield _all_far()
         return
 
     nodes = {gpu.numa_node for gpu in gpus if known(gpu.numa_node)}
@@ -70,11 +82,7 @@ def gpu_nic_affinity(evidence: Evidence) -> Iterator[Finding]:
             "no training port is close to this GPU",
             expected=" or ".join(good.value),
             observed=f"{kind} at best",
-            remedy=Remedy(
-                text="Move the NIC or the GPU to slots of one socket; in a virtual machine, ask for the "
-                "host's PCIe topology.",
-                command="nvidia-smi topo -m",
-            ),
+            remedy=_SLOTS,
             evidence=(good.ref,),
         )
 
@@ -85,6 +93,95 @@ def gpu_nic_affinity(evidence: Evidence) -> Iterator[Finding]:
         what="the distance between GPU and NIC",
         good="every GPU has a training port close by",
     )
+
+
+def _all_far() -> Finding:
+    return JUDGE.warned(
+        HOST,
+        "every training port is on another socket than every GPU, or the PCIe topology is hidden",
+        expected="PIX, PXB or PHB for each GPU",
+        observed="SYS everywhere",
+        remedy=Remedy(
+            text="In a virtual machine give NCCL the provider's topology file (NCCL_TOPO_FILE); else "
+            "look at slots and BIOS.",
+            command="nvidia-smi topo -m",
+        ),
+    )
+
+
+def _nics_of_matrix(facts: MachineFacts) -> dict[str, Link]:
+    """Return the NICs that only the distances name, each with one of its links."""
+    return {
+        end: link
+        for link in items_of(facts.links)
+        for end in (link.a, link.b)
+        if not end.startswith("GPU") and (link.a.startswith("GPU") or link.b.startswith("GPU"))
+    }
+
+
+def _by_matrix(evidence: Evidence, gpus: tuple[Gpu, ...], nics: dict[str, Link]) -> Iterator[Finding]:
+    """Judge by the distances alone.
+
+    NICs that are close to some GPU are taken for its training ports; without any, all NICs are.
+    """
+    links, good = items_of(evidence.facts.links), evidence.thresholds.close_link_kinds
+    near = {name for name in nics if any(link.kind in good.value for link in _links_to_gpus(name, links))}
+    nearest = {gpu.index: _nearest(gpu, near or nics, links) for gpu in gpus}
+    kinds = list(nearest.values())
+    if all(kind == "SYS" for kind in kinds):
+        grace = evidence.thresholds.gpus_of_grace_board_maximum
+        is_grace = len(gpus) <= grace.value or _on_grace(evidence.facts)
+        far = JUDGE.undetermined(
+            HOST, _HIDDEN, what="the distance between GPU and NIC", evidence=(grace.ref,)
+        )
+        yield far if is_grace else _all_far()
+        return
+    without = [gpu for gpu in gpus if nearest[gpu.index] == "SYS"]
+    # GPUs that reach every NIC only through the other socket; one adapter has no second side to be on.
+    if len(without) > 1 and len(without) * 2 >= len(gpus) and _adapters(near or nics, links) > 1:
+        yield JUDGE.warned(
+            HOST,
+            "all NICs are on one side of the machine, and GPUs of the other side have none",
+            expected="a NIC on the socket of each GPU",
+            observed=f"{fold_names(sorted(near or nics))} are SYS for "
+            + fold_names([f"GPU{gpu.index}" for gpu in without]),
+            remedy=_SLOTS,
+            evidence=evidence_of(nics.values())[:1],
+        )
+        gpus = tuple(gpu for gpu in gpus if gpu not in without)
+    is_usual = 2 * sum(kind in good.value for kind in kinds) > len(kinds)
+
+    def judge(gpu: Gpu) -> Judged:
+        kind = nearest[gpu.index]
+        if isinstance(kind, Unknown) or kind in good.value or not is_usual:
+            return kind
+        return JUDGE.warned(
+            f"GPU{gpu.index}",
+            "no NIC is close to this GPU, although most GPUs have one",
+            expected=" or ".join(good.value),
+            observed=f"{kind} at best",
+            remedy=_SLOTS,
+            evidence=(good.ref,),
+        )
+
+    what = "the distance between GPU and NIC"
+    yield from judge_each(JUDGE, gpus, judge, what=what, good="the GPUs reach a NIC as well as their equals")
+
+
+def _links_to_gpus(nic: str, links: tuple[Link, ...]) -> list[Link]:
+    return [link for link in links if nic in (link.a, link.b) and "GPU" in (link.a[:3], link.b[:3])]
+
+
+def _adapters(nics: Collection[str], links: tuple[Link, ...]) -> int:
+    """Return the least number of adapters that these NICs can be: two ports of one adapter are PIX.
+
+    Without rows of NICs, each two may be one adapter.
+    """
+    between = [link for link in links if link.a in nics and link.b in nics]
+    if not between:
+        return (len(nics) + 1) // 2
+    second_ports = {max(link.a, link.b) for link in between if link.kind == "PIX"}
+    return len(nics) - len(second_ports)
 
 
 def _rails(facts: MachineFacts) -> tuple[Nic, ...]:
@@ -105,10 +202,11 @@ def _on_grace(facts: MachineFacts) -> bool:
     return facts.cpu.architecture == "aarch64" or any(re.search(r"\bG[BH]\d", name) for name in names)
 
 
-def _nearest(gpu: Gpu, rails: tuple[Nic, ...], links: tuple[Link, ...]) -> str | Unknown:
-    names = {nic.name for nic in rails}
+def _nearest(gpu: Gpu, names: Collection[str], links: tuple[Link, ...]) -> str | Unknown:
     kinds = [
-        link.kind for link in links if f"GPU{gpu.index}" in (link.a, link.b) and names & {link.a, link.b}
+        link.kind
+        for link in links
+        if f"GPU{gpu.index}" in (link.a, link.b) and (link.a in names or link.b in names)
     ]
     nearest = next((kind for kind in NEAREST_FIRST if kind in kinds), None)
     return nearest or first_unknown(*kinds) or _NO_PATH

@@ -34,6 +34,7 @@ from probes.reading.pci.paths import (
     name_at,
     names_of,
     subject_of,
+    training_devices,
     tree_of,
     unread_tree,
 )
@@ -82,6 +83,8 @@ _LOAD = Remedy(
 _RESEAT_OR_REPLACE = Remedy(
     text="Reseat the card, its riser and cables; when the count still grows, have the card or slot replaced."
 )
+_POWER = Remedy(text="Power the machine off and on; if it comes back, have card, slot and power checked.")
+_ALL_ONES = "ffff:ffff"
 _NEEDED = frozenset({"gpu", "rdma", "nvswitch", "nvme"})
 _STEADY = frozenset({"rdma", "nvme"})
 """Kinds that keep their speed when idle. Plain Ethernet serves the management."""
@@ -272,20 +275,15 @@ def pcie_errors(evidence: Evidence) -> Iterator[Finding]:
                 remedy=_RESEAT_OR_REPLACE,
                 evidence=event.evidence,
             )
-    for device in tree_of(facts).devices.values():
-        if device.responds is False and device.kind in _NEEDED:
-            findings += 1
-            yield ERRORS.failed(
-                subject_of(device, names),
-                "the device does not answer on the bus",
-                expected="its own identity and revision",
-                observed=f"{device.bus_id} reads as all ones (rev ff)",
-                remedy=Remedy(
-                    text="Power the machine off and on; if it comes back, have card, slot and power checked."
-                ),
-                evidence=device.evidence,
-            )
-        verdict = _counters(device, subject_of(device, names), evidence)
+    tree = tree_of(facts)
+    above = {bridge.bus_id for device in training_devices(facts) for bridge in tree.above(device)}
+    devices = items_of(facts.pci_devices)
+    for device in devices:
+        is_needed = device.bus_id in above or (len(devices) == 1 and not known(device.class_code))
+        lost = _lost(device, subject_of(device, names), is_needed=is_needed)
+        findings += lost is not None
+        yield from () if lost is None else (lost,)
+        verdict = _counters(device, subject_of(device, names), evidence) if device.bus_id else False
         if isinstance(verdict, Finding):
             findings += 1
             yield verdict
@@ -297,6 +295,34 @@ def pcie_errors(evidence: Evidence) -> Iterator[Finding]:
         yield ERRORS.passed(HOST, "the log names no PCIe error")
     elif not findings:
         yield _nothing(ERRORS, facts, "the PCIe errors")
+
+
+def _lost(device: PciDevice, subject: str, *, is_needed: bool) -> Finding | None:
+    """Return the finding on a device that does not answer or whose link is down.
+
+    A link may also have gone down where a card was pulled out on purpose, so that a port without a device
+    of training below only gets a warning.
+    """
+    if device.responds is False and (device.kind in _NEEDED or device.device_id == _ALL_ONES):
+        return ERRORS.failed(
+            subject,
+            "the device does not answer on the bus",
+            expected="its own identity and revision",
+            observed=f"{device.bus_id or 'the device'} reads as all ones (rev ff)",
+            remedy=_POWER,
+            evidence=device.evidence,
+        )
+    if not device.link_lost:
+        return None
+    return ERRORS.problem(
+        subject,
+        "the PCIe link of the device is down" if device.link_lost != "SDES+" else "the PCIe link went down",
+        fails=is_needed or device.kind in _NEEDED or not device.bus_id,
+        expected="a link that stays up, with the lanes of the device",
+        observed=device.link_lost + (" (surprise down)" if device.link_lost == "SDES+" else ""),
+        remedy=_POWER,
+        evidence=device.evidence,
+    )
 
 
 def _counters(device: PciDevice, subject: str, evidence: Evidence) -> Finding | bool:

@@ -11,7 +11,7 @@ import re
 import msgspec
 
 from probes.base.record import NOT_RECORDED, Reason, Record, Unknown, line_ref
-from probes.facts import Gpu, Link, Nic, PciDevice, PcieLink, Unread
+from probes.facts import Gpu, Link, Nic, PciDevice, PcieLink, PciKind, Unread
 from probes.parsers.topology.lspci_forms import as_plain, is_machine_form, is_tree, parse_tree
 from probes.parsers.topology.pci_addresses import (
     GENERATION_BY_SPEED,
@@ -39,13 +39,16 @@ _IDS = re.compile(r"\[([0-9a-f]{4}:[0-9a-f]{4})\]")
 _BARE_DEVICE = re.compile(r"Device ([0-9a-f]{4})\b")
 _REVISION = re.compile(r" \((?:rev|prog-if) .*")
 _LINK = re.compile(
-    r"\bLnk(Cap|Sta):[ \t].{0,40}?Speed ([\d.]{1,5}|unknown)(?: ?GT/s)?(?: \((\w+)\))?,"
+    r"\bLnk(Cap|Sta)[:=][ \t]?.{0,40}?Speed ([\d.]{1,5}|unknown)(?: ?GT/s)?(?: \((\w+)\))?,"
     r" Width (x\d{1,3})(?: \((\w+)\))?"
 )
 _PAYLOAD = re.compile(r"MaxPayload (\d{2,4}) bytes")
 _READ_REQUEST = re.compile(r"MaxReadReq (\d{2,4}) bytes")
 _BUS = re.compile(r"Bus: primary=([0-9a-f]{2}), secondary=([0-9a-f]{2}), subordinate=([0-9a-f]{2})")
-_ALL_ONES = re.compile(r"\(rev ff\)|!!! Unknown header type 7f")
+_ALL_ONES = re.compile(r"\(rev ff\)|!!! Unknown header type 7f|\bffff:ffff\b|Illegal Vendor ID")
+_SURPRISE_DOWN = re.compile(r"UESta[:=].{0,40}?\bSDES\+")
+"""The status of uncorrectable errors; masks and severities print the same flags of a healthy device."""
+_LOOSE = re.compile(r"ACSCtl:[ \t]*SrcValid[+-] |UESta[:=][ \t]*DLP[+-] ")
 _ACS_LINE = re.compile(r"ACSCtl:[ \t]*SrcValid[+-] ")
 _ACS = {
     "SrcValid": "source_validation",
@@ -75,7 +78,7 @@ class Lspci(Record, kw_only=True):
 def recognise(text: str) -> bool:
     """Return whether a line shows a device or a link as lspci prints it, or the text is its tree."""
     for line in text.splitlines()[:_MOST_LINES]:
-        if line[:1] in " \tLA" and (_LINK.match(bare := line.lstrip()) or _ACS_LINE.match(bare)):
+        if line[:1] in " \tLAU" and (_LINK.match(bare := line.lstrip()) or _LOOSE.match(bare)):
             return True
         if ":" in line[2:9] and (match := _HEADER.fullmatch(line)) and _class_and_name(match[2]) is not None:
             return True
@@ -102,7 +105,8 @@ def parse_lspci(text: str) -> Lspci:
             # Lines without a device come from `lspci -vvv | grep`. There each ACSCtl line is another bridge,
             # but the state of a link follows its capability.
             is_loose = not blocks or not blocks[-1].address
-            if is_loose and (_ACS_LINE.match(bare) or (_LINK.match(bare) and not blocks)):
+            is_first = not blocks and (_LINK.match(bare) or _LOOSE.match(bare))
+            if is_loose and (_ACS_LINE.match(bare) or is_first):
                 blocks.append(_Block("", "", "", "", number))
             if blocks:
                 blocks[-1].take(bare)
@@ -123,7 +127,16 @@ def parse_unread(text: str) -> tuple[Unread, ...]:
 
 def parse_nics(text: str) -> tuple[Nic, ...]:
     """Return the functions that support RDMA; lspci does not know the names of their RDMA devices."""
-    return tuple(nic_of_device(device) for device in _devices_of_kind(text, "rdma"))
+    return tuple(map(nic_of_device, _adapters(_devices_of_kind(text, "rdma"))))
+
+
+def _adapters(devices: tuple[PciDevice, ...]) -> tuple[PciDevice, ...]:
+    """Return the physical functions: on their host, virtual functions are no NICs of their own.
+
+    In a virtual machine the virtual functions are the only NICs.
+    """
+    physical = tuple(device for device in devices if device.is_virtual_function is not True)
+    return physical or devices
 
 
 def parse_gpus(text: str) -> tuple[Gpu, ...]:
@@ -143,9 +156,8 @@ def parse_links(text: str) -> tuple[Link, ...]:
     if not gpus or isinstance(gpus[0].parent, Unknown):
         return ()
     ends = [End(f"GPU{index}", device) for index, device in enumerate(gpus)]
-    ends += [
-        End(device.bus_id, device) for device in devices.values() if device.kind == "rdma" and device.bus_id
-    ]
+    nics = tuple(device for device in devices.values() if device.kind == "rdma" and device.bus_id)
+    ends += [End(device.bus_id, device) for device in _adapters(nics)]
     return tree_links(ends, devices, {})
 
 
@@ -185,6 +197,8 @@ class _Block:
         self._acs: tuple[str, ...] | Unknown | None = None
         self._numbers: dict[str, int] = {}
         self._words: dict[str, str] = {}
+        self._lost = ""
+        self._states = 0
         self.is_gone = self._denied = self._ended = False
 
     def take(self, text: str) -> None:
@@ -202,6 +216,9 @@ class _Block:
         link = _LINK.match(text)
         if link is not None:
             self._links.setdefault(link[1], (link[2], link[3] or "", link[4], link[5] or ""))
+            self._states += link[1] == "Sta"
+        elif _SURPRISE_DOWN.match(text):
+            self._lost = "SDES+"
         elif key == "ACSCtl":
             self._acs = tuple(name for flag, name in _ACS.items() if f"{flag}+" in value.split())
         elif key in ("NUMA node", "Kernel driver in use", "Physical Slot"):
@@ -222,9 +239,10 @@ class _Block:
         denied = Unknown(Reason.PERMISSION, "lspci was not run by root") if self._denied else absent
         code: str | Unknown = self._code or NOT_RECORDED
         whole_id = len(self._id) == len("10de:2330")
+        kind = kind_of(code, self._id or NOT_RECORDED)
         return PciDevice(
             bus_id=self.address,
-            kind=kind_of(code, self._id or NOT_RECORDED),
+            kind=kind,
             device_id=self._id if whole_id else NOT_RECORDED,
             class_code=code,
             name=self._name or NOT_RECORDED,
@@ -237,10 +255,21 @@ class _Block:
             max_read_request_bytes=self._numbers.get("MaxReadReq", NOT_RECORDED),
             acs=denied if self._acs is None else self._acs,
             responds=False if self.is_gone else NOT_RECORDED,
+            link_lost=self._lost or self._without_lanes(kind),
             slot=self._words.get("Physical Slot", NOT_RECORDED),
             is_virtual_function=True if "Virtual Function" in self._name else NOT_RECORDED,
             evidence=(line_ref(self._line),),
         )
+
+    def _without_lanes(self, kind: PciKind) -> str:
+        """Return `Width x0` if a device with lanes has lost all of them.
+
+        The port of an empty slot has no lanes either, and so have lines without devices beside others.
+        """
+        status, ability = self._links.get("Sta"), self._links.get("Cap")
+        is_port = kind in ("bridge", "other") if self.address else self._states > 1
+        is_virtual = ability is not None and ability[2] == "x0"
+        return "Width x0" if status and status[2] == "x0" and not is_port and not is_virtual else ""
 
     def _pcie(self) -> PcieLink:
         status, ability = self._links.get("Sta"), self._links.get("Cap")

@@ -14,21 +14,56 @@ _MARK = re.compile(r"^node \d{1,5} (?:cpus|size):|^available: \d{1,5} nodes? \("
 _CPUS = re.compile(r"node (\d{1,5}) cpus:((?: +\d{1,6}(?:-\d{1,6})?,?)*)(?: +\(\d{1,6}\))? *")
 """The CPUs of a node. With `--cpu-compress` the line contains ranges, and their size behind them."""
 _MEMORY = re.compile(r"node (\d{1,5}) (size|free): (\d{1,12}) MB *")
-_ROW = re.compile(r" *(\d{1,5}):((?: +\d{1,4})+) *")
+_ROW = re.compile(r" *(?:node +)?(\d{1,5}):((?: +\d{1,4})+) *")
+_HEADING = re.compile(r" *(?:node distances:|nodes?(?: +\d{1,5})+) *")
+_BARE_ROW = re.compile(r" *\d{1,4}(?: +\d{1,4})+ *")
+_OWN_DISTANCE, _LONGEST_DISTANCE, _MOST_NODES = 10, 255, 1024
+"""Distances of ACPI 6.5, table of System Locality Distance Information, and MAX_NUMNODES of Linux."""
 
 _MOST_CPUS = 65_536
 """Most CPUs of one range. Linux is built for 8192 at most."""
 
 
 def recognise(text: str) -> bool:
-    return _MARK.search(text) is not None
+    return _MARK.search(text) is not None or bool(_bare_matrix(text))
+
+
+def _bare_matrix(text: str) -> dict[int, tuple[int, ...]]:
+    """Return the distances by node of a text that is nothing but a matrix; else nothing.
+
+    Each node has the distance 10 to itself and a larger one to the others, and the matrix is square. Rows
+    without the number of their node are those of sysfs, in the order of the nodes.
+    """
+    lines = [line for line in text[:2_000_000].splitlines() if line.strip() and not _HEADING.fullmatch(line)]
+    if not 2 <= len(lines) <= _MOST_NODES:
+        return {}
+    labelled = [_ROW.fullmatch(line) for line in lines]
+    if all(labelled):
+        rows = {int(match[1]): match[2] for match in labelled if match}
+    elif all(map(_BARE_ROW.fullmatch, lines)):
+        rows = dict(enumerate(lines))
+    else:
+        return {}
+    matrix = {node: tuple(map(int, words.split())) for node, words in rows.items()}
+    is_square = len(matrix) == len(lines) and all(len(row) == len(matrix) for row in matrix.values())
+    return matrix if is_square and _are_distances(list(matrix.values())) else {}
+
+
+def _are_distances(rows: list[tuple[int, ...]]) -> bool:
+    return all(
+        distance == _OWN_DISTANCE if column == number else _OWN_DISTANCE < distance <= _LONGEST_DISTANCE
+        for number, row in enumerate(rows)
+        for column, distance in enumerate(row)
+    )
 
 
 def parse_numa_nodes(text: str) -> tuple[NumaNode, ...]:
     """Return the nodes with the CPUs, memory and distances that the text contains."""
     cpus: dict[int, str] = {}
     memory: dict[tuple[int, str], int] = {}
-    distances: dict[int, tuple[int, ...]] = {}
+    distances = _bare_matrix(text)
+    if distances:
+        return tuple(NumaNode(index=node, distances=row) for node, row in sorted(distances.items()))
     for line in text.splitlines()[:20_000]:
         if match := _CPUS.fullmatch(line):
             cpus[int(match[1])] = cpu_list(_numbers(match[2].split()))

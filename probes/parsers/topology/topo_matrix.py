@@ -2,7 +2,7 @@
 
 Pastes lose tabs, join header cells, keep colour codes (also as literal `^[[4m`), cut lines and drop legends.
 A cell that may have been cut, a row that does not fit the header and two cells that contradict each other
-are ignored.
+are ignored. Another word than a distance makes an unknown link. A row that lost tabs is read and reported.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ _CELL = re.compile(
 A cell ends at the end of a word or, if its tab was lost, at the next cell or the CPU list. `NV180-51` could
 be split in two ways and is no cell.
 """
+_OTHER_CELL = re.compile(r"\s*([A-Z][A-Z0-9]{1,7}|\?{1,3}|<unknown>)(?=\s|$)")
+"""A word that no driver printed until now."""
 _NIC_NAME = re.compile(r"\s*(NIC\d{1,3})\s*:\s*(\S+)\s*")
 _KINDS: dict[str, LinkKind] = {
     "SYS": "SYS",
@@ -128,12 +130,13 @@ def parse_topo_matrix(text: str) -> TopoMatrix | Unknown:
     for name, row, rest in _rows(lines[start + 1 :], places):
         rows += 1
         for device, cell in zip(devices, row, strict=False):
-            if device != name and cell != "X":
+            if device != name and cell not in ("X", ""):
                 pair = (name, device) if places[name] < places[device] else (device, name)
                 cells.setdefault(pair, set()).add(cell)
         if name.startswith("GPU"):
             gpus[name] = _gpu(name, rest, columns)
-    if not rows or (len(devices) > 1 and not cells):
+    has_distance = any(map(_is_cell, set().union(*cells.values())))
+    if not rows or (len(devices) > 1 and not has_distance):
         return Unknown(Reason.UNPARSABLE, "a matrix header without rows of PCIe or NVLink distances")
     return TopoMatrix(
         devices=devices,
@@ -183,10 +186,8 @@ def unread(text: str) -> tuple[Unread, ...]:
     """Return rows of a matrix that end before the header does, and devices whose rows are missing."""
     refusal = _REFUSAL.search(text)
     if refusal is not None:
-        place = text.count("\n", 0, refusal.start(1)) + 1
-        return (
-            Unread(source="", line=place, text=refusal[1], why="nvidia-smi gives no matrix on this system"),
-        )
+        place, why = text.count("\n", 0, refusal.start(1)) + 1, "nvidia-smi gives no matrix on this system"
+        return (Unread(source="", line=place, text=refusal[1], why=why),)
     matrices = list(_matrices(text))
     if not matrices:
         return (Unread(source="", why="no matrix header in the output of nvidia-smi topo -m"),)
@@ -196,18 +197,13 @@ def unread(text: str) -> tuple[Unread, ...]:
         header = _header(lines[0])
         devices = header[0] if header is not None and len(header[0]) <= _MOST_DEVICES else ()
         devices_with_rows: set[str] = set()
+        if len(matrices) > 1 and _CELL.search(part) and isinstance(parse_topo_matrix(part), Unknown):
+            continue  # A table of `topo -p2p` in the same text, which has a reader of its own.
         for number, line in enumerate(lines[1:], first + 1):
             for name, row, _ in _rows([line], {name: place for place, name in enumerate(devices)}):
                 devices_with_rows.add(name)
-                if len(row) < len(devices):
-                    unread_parts.append(
-                        Unread(
-                            source="",
-                            line=number,
-                            text=name,
-                            why=f"{len(row)} of {len(devices)} cells of its row",
-                        )
-                    )
+                why = _doubt(line, row, devices)
+                unread_parts += [Unread(source="", line=number, text=name, why=why)] if why else []
         # People leave out the rows of all NICs, which contain nothing new about GPUs. If only some of them
         # are missing, the text was cut.
         others = [name for name in devices if not name.startswith("GPU")]
@@ -216,16 +212,27 @@ def unread(text: str) -> tuple[Unread, ...]:
             name for name in devices if name not in devices_with_rows and (has_nics or name.startswith("GPU"))
         ]
         if not devices_with_rows:
-            unread_parts.append(
-                Unread(source="", line=first, why="no row of distances below the header of a matrix")
-            )
+            why = "no row of distances below the header of a matrix"
+            unread_parts.append(Unread(source="", line=first, why=why))
         elif missing:
-            unread_parts.append(
-                Unread(
-                    source="", line=first, text=", ".join(missing)[:80], why="rows of the matrix are missing"
-                )
-            )
+            why, names = "rows of the matrix are missing", ", ".join(missing)[:80]
+            unread_parts.append(Unread(source="", line=first, text=names, why=why))
     return tuple(unread_parts)
+
+
+def _doubt(line: str, row: list[str], devices: tuple[str, ...]) -> str:
+    """Return what is uncertain about a row; empty if it fits the header."""
+    if len(row) < len(devices):
+        return f"{len(row)} of {len(devices)} cells of its row"
+    if "" in row:
+        return f"the cell of {devices[row.index('')]} is empty"
+    other = next((cell for cell in row if cell != "X" and not _DISTANCE.fullmatch(cell)), None)
+    if other is not None:
+        return f"{other} is no distance that rigtune knows"
+    words = line.split()[1 : len(row) + 1]
+    if [word for word in words if word != "X"] != [cell for cell in row if cell != "X"]:
+        return "its columns were realigned, as cells stand without a separator"
+    return ""
 
 
 def _matrices(text: str) -> Iterator[tuple[int, str]]:
@@ -276,9 +283,14 @@ def _header(line: str) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
 
 def _cells(text: str, count: int) -> tuple[list[str], str]:
     """Return up to `count` cells from the left of a row, and the rest of the line."""
+    fields = text.lstrip(" ").removeprefix("\t").split("\t") if "\t" in text else []
+    columns = [field.strip() for field in fields[:count]]
+    if "" in columns and "X" in columns and len(columns) == count and all(map(_is_cell, columns)):
+        # The tabs show which cell is missing; without them all later cells would move to the left.
+        return columns, "\t" + "\t".join(fields[count:])
     cells: list[str] = []
     position = 0
-    while len(cells) < count and (match := _CELL.match(text, position)) is not None:
+    while len(cells) < count and (match := _next_cell(text, position)) is not None:
         cells.append(match[match.lastindex or 0].strip())
         position = match.end()
     cut = len(cells) < count or position == len(text)
@@ -287,12 +299,28 @@ def _cells(text: str, count: int) -> tuple[list[str], str]:
     return cells, text[position:]
 
 
+def _is_cell(word: str) -> bool:
+    return not word or word == "X" or _DISTANCE.fullmatch(word) is not None
+
+
+def _next_cell(text: str, position: int) -> re.Match[str] | None:
+    """Return the next cell; a word that may be the begin of a known one was cut and is none."""
+    other = _CELL.match(text, position) or _OTHER_CELL.match(text, position)
+    if other is None or other.re is _CELL:
+        return other
+    is_cut = any(word.startswith(other[1]) for word in (*_KINDS, "NV"))
+    return None if is_cut else other
+
+
 def _link(pair: tuple[str, str], cells: set[str]) -> Link:
     kinds = {_KINDS.get(cell, cell) for cell in cells}
     if len(kinds) > 1:
         both = Unknown(Reason.UNPARSABLE, f"the matrix contains both {' and '.join(sorted(kinds))}")
         return Link(a=pair[0], b=pair[1], kind=both)
     cell = next(iter(cells))
+    if not _is_cell(cell):
+        unknown = Unknown(Reason.UNPARSABLE, f"the matrix contains {cell}, which is no known distance")
+        return Link(a=pair[0], b=pair[1], kind=unknown)
     count = int(cell[2:]) if cell.startswith("NV") else None
     kind = _KINDS.get(cell, "NVLINK")
     return Link(a=pair[0], b=pair[1], kind=kind, nvlink_count=count, sees_nvlink=True)
