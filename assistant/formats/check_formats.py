@@ -21,7 +21,7 @@ _FUNCTIONS: dict[Format, tuple[str, str]] = {
     "markdown": ("ci_reports", "markdown_text"),
     "nagios": ("monitoring", "nagios_text"),
 }
-"""For each format, the module in this package and its function."""
+"""The module in this package and its function, by format."""
 
 
 def formatted(

@@ -123,7 +123,7 @@ def auto(
         path = directory / "measurements.json"
         with stoppable() as is_stopped:
             events = measure_machine(facts, _measure_options(options), is_stopped)
-            measured = yield from _saved(events, path, "measurements", report_of)
+            measured = yield from _saved(events, path, "measurements", as_written=report_of)
             was_stopped = is_stopped()
         if was_stopped:
             raise StoppedError(

@@ -9,7 +9,7 @@ from probes.facts.measurements import Parameter
 from probes.judging.findings import Finding, Status
 
 ComparedTo = Literal["reference", "peers", "previous", "pinned"]
-"""What a measurement is compared with: a published reference, equal devices of this machine, the previous
+"""The references of a measurement: a published reference, equal devices of this machine, the previous
 run, or a run pinned by the user.
 """
 

@@ -82,6 +82,10 @@ class LogEvent(Record, kw_only=True):
         return self.kind not in _INVENTORY
 
 
+Outcome = Literal["PASS", "WARN", "FAIL", "SKIP", "UNKNOWN"]
+"""Outcome of a test of another tool."""
+
+
 class Diagnosis(Record, kw_only=True):
     """A result of another tool's own test (`dcgmi diag`)."""
 
@@ -89,7 +93,7 @@ class Diagnosis(Record, kw_only=True):
     test: str
     subject: str
     """Tested device: `GPU3`, or `host`."""
-    result: Literal["PASS", "WARN", "FAIL", "SKIP", "UNKNOWN"]
+    result: Outcome
     message: str = ""
     error_code: int | None = None
     evidence: tuple[EvidenceRef, ...] = ()

@@ -114,7 +114,7 @@ def step_of(words: str) -> Step:
 
 
 class Task(NamedTuple):
-    """Which parameters are trained, and from which initial weights."""
+    """The parameters that are trained, and their initial weights."""
 
     tuning: Tuning
     from_scratch: bool
