@@ -171,7 +171,8 @@ def _spread_over_nodes(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding | N
     GPUs joined by NVLink that are no whole board may be the part of a machine that a job was given. All GPUs
     on one node may be the only node there is. Both leave the question open, as does a small difference.
     """
-    if known(evidence.facts.cpu.sockets) or evidence.facts.cpu.sockets.reason is not Reason.NOT_RECORDED:
+    sockets = evidence.facts.cpu.sockets
+    if not isinstance(sockets, Unknown) or sockets.reason is not Reason.NOT_RECORDED:
         return None
     places = [gpu.numa_node if isinstance(gpu.numa_node, int) else gpu.cpu_affinity for gpu in gpus]
     counts = Counter(place for place in places if known(place) and place != "")

@@ -7,6 +7,7 @@ dcgmlib/src/dcgm_fields.cpp (short names) and dcgmi/DeviceMonitor.cpp (table); r
 from __future__ import annotations
 
 import re
+from typing import Literal
 
 from probes.base.patterns import pattern
 from probes.base.record import NOT_RECORDED, Reason, Unknown, line_ref, map_known
@@ -54,7 +55,9 @@ def parse_diagnoses(text: str) -> tuple[Diagnosis, ...]:
         xid = load_xids().find(int(number)) if number else None
         name = f"Xid {number:.0f}" + (f", {xid.name}" if xid else "")
         is_fault = bool(number) and (xid is None or xid.severity != "none")
-        result = "FAIL" if xid and xid.severity == "fail" else "WARN" if is_fault else "PASS"
+        result: Literal["PASS", "WARN", "FAIL"] = (
+            "FAIL" if xid and xid.severity == "fail" else "WARN" if is_fault else "PASS"
+        )
         diagnoses.append(
             Diagnosis(
                 tool="dcgmi dmon",
