@@ -101,8 +101,9 @@ def collect_limits(source: Source, options: CollectOptions) -> dict[str, object]
             shm_free_bytes=map_known(shm, lambda space: space.available_bytes),
             processes=limit("Max processes"),
             core_bytes=limit("Max core file size"),
-            job_memlock_bytes=of_job.get("memlock"),
-            job_nofile=of_job.get("nofile"),
+            job_memlock_bytes=of_job["memlock"].value if "memlock" in of_job else NOT_RECORDED,
+            job_nofile=of_job["nofile"].value if "nofile" in of_job else NOT_RECORDED,
+            job_limits_owner=", ".join(dict.fromkeys(job_limit.owner for job_limit in of_job.values())),
             evidence=(
                 file_ref(_LIMITS),
                 *dict.fromkeys(ref for job_limit in of_job.values() for ref in job_limit.evidence),

@@ -10,6 +10,7 @@ from probes.base.record import (
     Reason,
     Record,
     Unknown,
+    known,
     map_both,
     map_known,
     value_or,
@@ -78,15 +79,6 @@ CALLER = "of the calling process"
 Limit = int | Literal["unlimited"] | Unknown
 
 
-class JobLimit(Record, kw_only=True):
-    """A soft limit that a job gets."""
-
-    value: int | Literal["unlimited"]
-    owner: str
-    """Whose limit was read: `of slurmd, process 812`."""
-    evidence: tuple[EvidenceRef, ...] = ()
-
-
 class Limits(Record, kw_only=True):
     """Soft limits of the process that rigtune runs in, those of a job, and the shared memory."""
 
@@ -97,31 +89,33 @@ class Limits(Record, kw_only=True):
     shm_free_bytes: int | Unknown = NOT_RECORDED
     processes: Limit = NOT_RECORDED
     core_bytes: Limit = NOT_RECORDED
-    job_memlock_bytes: JobLimit | None = None
-    """Limit of locked memory of a job; None where only the limit of this process is known."""
-    job_nofile: JobLimit | None = None
-    """Limit of open files of a job; None where only the limit of this process is known."""
+    job_memlock_bytes: Limit = NOT_RECORDED
+    """Limit of locked memory of a job; unknown if only the limit of this process is known."""
+    job_nofile: Limit = NOT_RECORDED
+    """Limit of open files of a job; unknown if only the limit of this process is known."""
+    job_limits_owner: str = ""
+    """Whose limits the limits of a job are: `of slurmd, process 812`; empty if none is known."""
     evidence: tuple[EvidenceRef, ...] = ()
 
     @property
     def memlock_for_training(self) -> Limit:
         """Return the limit of locked memory that training gets, as far as it is known."""
-        return self.memlock_bytes if self.job_memlock_bytes is None else self.job_memlock_bytes.value
+        return self.job_memlock_bytes if known(self.job_memlock_bytes) else self.memlock_bytes
 
     @property
     def nofile_for_training(self) -> Limit:
         """Return the limit of open files that training gets, as far as it is known."""
-        return self.nofile if self.job_nofile is None else self.job_nofile.value
+        return self.job_nofile if known(self.job_nofile) else self.nofile
 
     @property
     def memlock_owner(self) -> str:
         """Return whose limit of locked memory `memlock_for_training` is."""
-        return CALLER if self.job_memlock_bytes is None else self.job_memlock_bytes.owner
+        return self.job_limits_owner if known(self.job_memlock_bytes) else CALLER
 
     @property
     def nofile_owner(self) -> str:
         """Return whose limit of open files `nofile_for_training` is."""
-        return CALLER if self.job_nofile is None else self.job_nofile.owner
+        return self.job_limits_owner if known(self.job_nofile) else CALLER
 
 
 class Filesystem(Record, kw_only=True):

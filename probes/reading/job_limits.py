@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from probes.base.patterns import pattern
-from probes.base.record import Record, Unknown, file_ref, items_of, value_or
-from probes.facts import JobLimit
+from probes.base.record import EvidenceRef, Record, Unknown, file_ref, items_of, value_or
 from probes.parsers.host.limit_files import Number, parse_pam_limits, parse_unit
 from probes.parsers.host.procfs import parse_limits
 from probes.sources.base import Source, read_text
@@ -34,6 +33,15 @@ _HOSTNAME = "/proc/sys/kernel/hostname"
 _MOST_PIDS = 16
 _OWN_JOB = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "JOB_ID", "KUBERNETES_SERVICE_HOST")
 """Variables of a process that is a part of a job, and so has the job's limits already."""
+
+
+class JobLimit(Record, kw_only=True):
+    """A soft limit that a job gets."""
+
+    value: Number
+    owner: str
+    """Whose limit was read: `of slurmd, process 812`."""
+    evidence: tuple[EvidenceRef, ...] = ()
 
 
 class _Daemon(Record, kw_only=True):

@@ -217,9 +217,10 @@ def _is_meshed(gpu: Gpu, evidence: Evidence) -> bool:
 def _bridges_across_nodes(
     evidence: Evidence, gpus: Sequence[Gpu], pairs: dict[frozenset[str], Link]
 ) -> list[Link]:
-    """Return the bridges whose GPUs are on different NUMA nodes.
+    """Return the bridges whose GPUs are on NUMA nodes of different sockets.
 
-    A bridge joins two cards, so no GPU has a second peer. Two GPUs alone may also be a part of a board.
+    A bridge joins two cards, so no GPU has a second peer. Two GPUs alone may also be a part of a board. If a
+    socket has several NUMA nodes, the nodes of one socket have consecutive numbers.
     """
     bridges = [link for link in pairs.values() if link.kind == "NVLINK"]
     peers = Counter(end for link in bridges for end in (link.a, link.b))
@@ -227,7 +228,13 @@ def _bridges_across_nodes(
     is_bridged = row.nvlink_bridge if row is not None else len(gpus) > 2 and bool(pairs)
     if not is_bridged or not peers or max(peers.values()) > 1:
         return []
-    nodes = {f"GPU{gpu.index}": gpu.numa_node for gpu in gpus}
+    sockets, numa_nodes = evidence.facts.cpu.sockets, evidence.facts.numa_nodes
+    per_socket = len(numa_nodes) // sockets if known(sockets) and sockets and known(numa_nodes) else 1
+    nodes = {
+        f"GPU{gpu.index}": gpu.numa_node // max(per_socket, 1)
+        for gpu in gpus
+        if isinstance(gpu.numa_node, int)
+    }
     both = [(link, nodes.get(link.a), nodes.get(link.b)) for link in bridges]
     return [link for link, a, b in both if isinstance(a, int) and isinstance(b, int) and a != b]
 

@@ -7,12 +7,12 @@ dcgmlib/src/dcgm_fields.cpp (short names) and dcgmi/DeviceMonitor.cpp (table); r
 from __future__ import annotations
 
 import re
+from typing import Literal
 
 from probes.base.patterns import pattern
 from probes.base.record import NOT_RECORDED, Reason, Unknown, line_ref, map_known
 from probes.catalogue.xids import load_xids
 from probes.facts import Diagnosis, Gpu, GpuLimits
-from probes.facts.observed import Outcome
 from probes.parsers.nvidia_smi.nvidia_words import EVENT_REASONS
 
 _HEAD = pattern(r"^[ \t]*#[ \t]?Entity((?:[ \t]+[A-Z0-9]{3,12})+)[ \t]*$", re.MULTILINE)
@@ -55,7 +55,9 @@ def parse_diagnoses(text: str) -> tuple[Diagnosis, ...]:
         xid = load_xids().find(int(number)) if number else None
         name = f"Xid {number:.0f}" + (f", {xid.name}" if xid else "")
         is_fault = bool(number) and (xid is None or xid.severity != "none")
-        result: Outcome = "FAIL" if xid and xid.severity == "fail" else "WARN" if is_fault else "PASS"
+        result: Literal["PASS", "WARN", "FAIL"] = (
+            "FAIL" if xid and xid.severity == "fail" else "WARN" if is_fault else "PASS"
+        )
         diagnoses.append(
             Diagnosis(
                 tool="dcgmi dmon",

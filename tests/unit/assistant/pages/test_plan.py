@@ -40,7 +40,7 @@ def test_the_prediction_names_its_terms():
     assert bound in " ".join(words(memory).split())
     assert time.title == "Step time  5.21 s  (4.7 s to 5.9 s)"
     text = words(time)
-    assert "12.6 k tokens/s per GPU, MFU 47 %" in text
+    assert "12580 tokens/s per GPU, MFU 47 %" in text
     assert (
         text.index("compute")
         < text.index("  products")
