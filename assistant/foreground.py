@@ -1,7 +1,5 @@
 """Run a child process in the foreground: with this process's terminal, its signals and its exit code."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

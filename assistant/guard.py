@@ -11,8 +11,6 @@ it (PR_SET_CHILD_SUBREAPER). The command's output goes to the guard's standard e
 command's, 128 + N after signal N.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import os

@@ -1,7 +1,5 @@
 """Test with one start whether a Python interpreter can run the workers."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

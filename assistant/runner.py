@@ -4,8 +4,6 @@ Every program runs below `assistant.guard`, which ends the whole tree of process
 rigtune itself is killed.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import select
@@ -122,7 +120,7 @@ class Job:
             text = text.partition(b"\n")[2]
         return text.decode("utf-8", "replace").strip()
 
-    def __enter__(self) -> Job:
+    def __enter__(self) -> "Job":
         return self
 
     def __exit__(

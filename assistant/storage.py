@@ -4,8 +4,6 @@ A file gets its name only after its content is complete. A reader of the folder,
 at any moment, finds only complete files. Only this module writes files for the application.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os

@@ -7,8 +7,6 @@ python tied.py RIGTUNE_PID COMMAND...
 The exit status is the command's; 127 if the command cannot be started.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import signal

@@ -1,7 +1,5 @@
 """The constants of the models: each is a row with its source and date."""
 
-from __future__ import annotations
-
 import functools
 
 from probes.base.record import StrictRecord

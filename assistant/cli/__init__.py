@@ -3,8 +3,6 @@
 Data goes to stdout, messages go to stderr.
 """
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import os

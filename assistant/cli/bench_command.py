@@ -1,7 +1,5 @@
 """`rigtune bench`: measure this machine in the training interpreter."""
 
-from __future__ import annotations
-
 import datetime
 import re
 from pathlib import Path

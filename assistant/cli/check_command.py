@@ -1,7 +1,5 @@
 """`rigtune check`: is this machine fit to train?"""
 
-from __future__ import annotations
-
 import datetime
 import itertools
 import sys

@@ -1,7 +1,5 @@
 """Write errors in one line and progress in words; no other module writes to stderr."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sys

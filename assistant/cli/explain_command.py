@@ -1,7 +1,5 @@
 """`rigtune explain`: diagnose logs of NCCL, torch, Slurm and the kernel."""
 
-from __future__ import annotations
-
 import signal
 import sys
 import threading

@@ -1,7 +1,5 @@
 """Let the first signal end a measurement in order, so that its results are kept."""
 
-from __future__ import annotations
-
 import contextlib
 import signal
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """`rigtune lint`: what launch files will do wrong."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Literal, get_args

@@ -1,7 +1,5 @@
 """`rigtune probe`, `capture` and `diff`: what a machine is, a recording of it to share, and what changed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

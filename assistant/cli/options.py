@@ -1,7 +1,5 @@
 """Define the options that several commands share."""
 
-from __future__ import annotations
-
 import math
 import sys
 from collections.abc import Callable

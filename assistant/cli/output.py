@@ -1,7 +1,5 @@
 """Write data; no other module writes to stdout."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sys

@@ -1,7 +1,5 @@
 """`rigtune plan` and `rigtune auto`: plan how a model should run on a machine."""
 
-from __future__ import annotations
-
 import shlex
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """`rigtune predict`: memory and speed of runs that are described in a table, or by a few settings."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 from collections.abc import Callable, Iterator

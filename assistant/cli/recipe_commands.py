@@ -1,7 +1,5 @@
 """`rigtune export`, `run` and `verify`: write launch files from a recipe, start it, or try it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

@@ -1,7 +1,5 @@
 """`rigtune list` and `rigtune advise`: the rows of rigtune's tables, and what to install on a machine."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """`rigtune tui`: the terminal UI."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Write measurements as CSV (RFC 4180), one row each, in the base units of the column `unit`."""
 
-from __future__ import annotations
-
 import csv
 import io
 

@@ -1,7 +1,5 @@
 """Name the version and the commit of this rigtune."""
 
-from __future__ import annotations
-
 import functools
 import importlib.metadata
 from pathlib import Path

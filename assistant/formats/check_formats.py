@@ -3,8 +3,6 @@
 Each format is a pure function of the verdict and loaded only when used.
 """
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Sequence
 from typing import Literal, get_args

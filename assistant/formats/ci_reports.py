@@ -6,8 +6,6 @@ out. Source of the form: the JUnit schema of the Jenkins xUnit plugin; goss, out
 one line, and a table of problems if there are any.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Write lint findings for programs: SARIF 2.1.0, and the annotations of GitHub's workflows."""
 
-from __future__ import annotations
-
 import importlib.metadata
 from typing import Any
 from urllib.parse import quote

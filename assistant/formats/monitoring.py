@@ -8,8 +8,6 @@ do not apply have no sample. A GPU has a series of its own with index and UUID, 
 line.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from assistant.formats.build import build_labels

@@ -3,8 +3,6 @@
 Memory use is therefore constant, even for a million cases.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Callable, Iterable

@@ -3,8 +3,6 @@
 They are published in `assistant/docs/schemas/`; `python -m assistant.formats.schemas` rewrites them.
 """
 
-from __future__ import annotations
-
 import importlib
 import inspect
 from pathlib import Path

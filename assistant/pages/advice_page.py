@@ -1,7 +1,5 @@
 """Show installation advice: each step with its reason, its commands and its source."""
 
-from __future__ import annotations
-
 from assistant.pages.blocks import Page, Row, section
 from assistant.pages.terms import BADGE_WIDTH
 from probes.base.record import value_or

@@ -5,8 +5,6 @@ A page is a sequence of sections, and a section is a title with blocks. Writers 
 since names may come from a hostile recording.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, NamedTuple
 

@@ -1,7 +1,5 @@
 """Report how `rigtune capture` changed the recording that it wrote."""
 
-from __future__ import annotations
-
 from assistant.pages.blocks import Cell, Column, Page, Table, section
 from probes.base.units import plural
 from probes.redaction import Manifest

@@ -1,7 +1,5 @@
 """Report how two machines, or one machine at two moments, differ."""
 
-from __future__ import annotations
-
 from assistant.pages.blocks import Page, Row, section
 from probes.compare.differences import Comparison, FindingChange
 

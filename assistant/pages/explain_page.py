@@ -1,7 +1,5 @@
 """Explain logs: each cause with the lines that show it, then facts about the run."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from assistant.pages.blocks import Page, Row, Section, words

@@ -1,7 +1,5 @@
 """Show what is wrong with launch files: the line, a mark below it, and what to write instead."""
 
-from __future__ import annotations
-
 from assistant.pages.blocks import Page, Row, Section, Tone, section, words
 from probes.base.units import plural
 from recipes.lint.document import Document

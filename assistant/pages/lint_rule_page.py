@@ -1,7 +1,5 @@
 """Explains one rule of lint: the consequence, the source, and a bad and a good example."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from probes.base.record import to_json

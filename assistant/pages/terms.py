@@ -1,7 +1,5 @@
 """Define the terms: how each status is written, in which order, and the names of a finding's parts."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, TypeVar

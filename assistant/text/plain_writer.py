@@ -3,9 +3,9 @@
 The library rich is not used because of its start-up time.
 """
 
-from __future__ import annotations
-
 import itertools
+import os
+import sys
 import textwrap
 from collections.abc import Iterator
 
@@ -169,9 +169,13 @@ def width_of_terminal() -> int:
     """Return the number of columns of the terminal, up to the maximum that reports use; 100 without a
     terminal.
     """
-    import shutil  # noqa: PLC0415 - a check does not need this module
-
-    return min(shutil.get_terminal_size((100, 24)).columns, _WIDEST)
+    named = os.environ.get("COLUMNS", "")
+    if named.isdecimal() and int(named) > 0:
+        return min(int(named), _WIDEST)
+    try:
+        return min(os.get_terminal_size(sys.__stdout__.fileno()).columns or 100, _WIDEST)  # type: ignore[union-attr]
+    except (AttributeError, ValueError, OSError):
+        return 100
 
 
 def clean(text: str) -> str:

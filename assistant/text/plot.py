@@ -4,8 +4,6 @@ These dots are small enough to show a bend in a curve. A terminal without Unicod
 the dots.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable, Sequence

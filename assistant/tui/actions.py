@@ -5,8 +5,6 @@ never reused, and a key means the same on every screen that has it; `tests/contr
 both.
 """
 
-from __future__ import annotations
-
 from textual.binding import Binding, BindingType
 
 from probes.base.record import Record

@@ -3,8 +3,6 @@
 Only the handlers here change the state; each stage of work runs beside the UI and posts its events.
 """
 
-from __future__ import annotations
-
 import asyncio
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence

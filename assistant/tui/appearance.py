@@ -1,7 +1,5 @@
 """Define the colours of the terminal UI, and a filter that draws only ASCII, for serial consoles."""
 
-from __future__ import annotations
-
 import unicodedata
 from functools import lru_cache
 

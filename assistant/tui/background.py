@@ -5,8 +5,6 @@ These threads are daemons: leaving never waits for a reader. A benchmark is aske
 end its processes.
 """
 
-from __future__ import annotations
-
 import os
 import select
 import sys
@@ -27,7 +25,7 @@ Stop = Callable[[], bool]
 class StageEvent(Message):
     """An event of a use case."""
 
-    def __init__(self, run: StageRun, event: Event) -> None:
+    def __init__(self, run: "StageRun", event: Event) -> None:
         super().__init__()
         self.run = run
         self.event = event
@@ -36,7 +34,7 @@ class StageEvent(Message):
 class StageEnded(Message):
     """The end of a use case; `error` is the exception that it raised."""
 
-    def __init__(self, run: StageRun, error: Exception | None) -> None:
+    def __init__(self, run: "StageRun", error: Exception | None) -> None:
         super().__init__()
         self.run = run
         self.error = error

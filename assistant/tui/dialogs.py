@@ -1,7 +1,5 @@
 """Define the dialogs: a titled box in the middle of the screen that `esc` closes."""
 
-from __future__ import annotations
-
 from typing import ClassVar, NamedTuple, TypeVar
 
 import msgspec

@@ -1,7 +1,5 @@
 """Define the base of all screens, with title bar and footer, and the panels that screens consist of."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar, cast
 
@@ -107,7 +105,7 @@ class Frame(Screen[None]):
         return False
 
     @property
-    def desk(self) -> RigtuneApp:
+    def desk(self) -> "RigtuneApp":
         """The application, which owns the state and starts all work."""
         return cast("RigtuneApp", self.app)
 

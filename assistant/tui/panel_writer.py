@@ -1,7 +1,5 @@
 """Write the sections of pages as objects that rich draws in a panel."""
 
-from __future__ import annotations
-
 import itertools
 
 from rich.console import Group, RenderableType

@@ -1,7 +1,5 @@
 """Give the use cases to the terminal UI."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Generator, Iterator
 from datetime import datetime, timezone

@@ -4,8 +4,6 @@ Only handlers of the App replace the state; screens read it. `advance` is pure, 
 tested without a terminal.
 """
 
-from __future__ import annotations
-
 import msgspec
 
 from assistant.pages.training.recipe_page import Prepared

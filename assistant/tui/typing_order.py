@@ -5,8 +5,6 @@ that has the focus at that moment. A key that moves the focus or opens a dialog 
 that the keys behind it would reach the wrong field, or act on the page behind the dialog.
 """
 
-from __future__ import annotations
-
 import functools
 from collections import deque
 from collections.abc import Awaitable, Callable

@@ -1,7 +1,5 @@
 """Advise what to install on this machine, or on one that is planned."""
 
-from __future__ import annotations
-
 import datetime
 import difflib
 

@@ -3,8 +3,6 @@
 The result of each stage is saved as soon as the stage ends.
 """
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, nullcontext

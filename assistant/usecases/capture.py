@@ -1,7 +1,5 @@
 """Record everything that can be read about a machine, without names that identify it."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Generator
 

@@ -3,8 +3,6 @@
 A row that cannot be read is returned with its fault, so that there is one answer for each case.
 """
 
-from __future__ import annotations
-
 import contextlib
 import csv
 import io
@@ -93,7 +91,7 @@ class _Lines:
             file, encoding, "surrogateescape" if encoding == "utf-8-sig" else "replace", newline=""
         )
 
-    def __iter__(self) -> _Lines:
+    def __iter__(self) -> "_Lines":
         return self
 
     def __next__(self) -> str:

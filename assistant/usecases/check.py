@@ -1,7 +1,5 @@
 """Run the checks of a machine over its facts, one after the other."""
 
-from __future__ import annotations
-
 import datetime
 from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING
@@ -104,7 +102,7 @@ def judge_measurements(
     *,
     policy: Policy | None = None,
     today: datetime.date | None = None,
-) -> Judgement:
+) -> "Judgement":
     """Return the findings of the checks of measurements, worst first, and the comparisons behind them.
 
     `policy` may set other limits, switch checks off and waive findings; waivers apply only if `today` is

@@ -1,7 +1,5 @@
 """Compare the facts and findings of several machines, or of one machine at several times."""
 
-from __future__ import annotations
-
 from collections.abc import Generator, Sequence
 
 from assistant.usecases.check import verdict_on

@@ -3,8 +3,6 @@
 The command line prints them, the terminal UI shows them, and tests collect them.
 """
 
-from __future__ import annotations
-
 import functools
 import time
 from collections.abc import Callable, Generator, Iterator

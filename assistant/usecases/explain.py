@@ -1,7 +1,5 @@
 """Read logs of any size from files, folders and pipes, and diagnose what happened."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import os

@@ -4,8 +4,6 @@ Rows of `probes/data/causes.toml` and their conditions match these events. Their
 log contains them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 from assistant.usecases.check import check_machine, evidence_under

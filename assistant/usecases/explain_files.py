@@ -1,7 +1,5 @@
 """Open logs as bytes: files, folders, pipes, and compressed files."""
 
-from __future__ import annotations
-
 import bz2
 import contextlib
 import gzip

@@ -1,7 +1,5 @@
 """Write launch files from a recipe, start them, and write files for provisioning."""
 
-from __future__ import annotations
-
 import difflib
 import hashlib
 import shlex

@@ -4,8 +4,6 @@ A file holds two snapshots. Monitoring compares with the older one, so that an e
 window, and at most for two. The file is written once in a window.
 """
 
-from __future__ import annotations
-
 import msgspec
 
 from assistant.storage import read_bytes, write_record

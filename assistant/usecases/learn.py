@@ -1,7 +1,5 @@
 """Read policy files, and write one from a good node."""
 
-from __future__ import annotations
-
 import datetime
 from collections.abc import Generator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Judge launch files by the lint rules, and remove findings that comments waive."""
 
-from __future__ import annotations
-
 import fnmatch
 import os
 import sys

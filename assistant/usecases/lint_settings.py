@@ -1,7 +1,5 @@
 """Settings of lint in a file: `rigtune-lint.toml`, or `[tool.rigtune.lint]` of `pyproject.toml`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, Literal
 

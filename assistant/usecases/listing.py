@@ -1,7 +1,5 @@
 """List the rows of rigtune's tables."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from probes.base.units import gib

@@ -1,7 +1,5 @@
 """Measure this machine: every benchmark of a suite, in the training interpreter."""
 
-from __future__ import annotations
-
 import contextlib
 import difflib
 from collections.abc import Callable, Generator, Iterator

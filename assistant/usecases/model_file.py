@@ -1,7 +1,5 @@
 """Read a model from a file or folder that the user names."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from assistant.storage import read_bytes

@@ -1,7 +1,5 @@
 """Count the work of the user's own module, in the training interpreter and on the meta device."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Generator, Iterable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Plan how to train a model on this machine."""
 
-from __future__ import annotations
-
 from collections.abc import Generator
 
 from assistant.usecases.events import Event, StageStarted, stage

@@ -1,7 +1,5 @@
 """Predict the memory and speed of runs before they are started."""
 
-from __future__ import annotations
-
 import functools
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """Read the facts of a machine from a source, collector by collector."""
 
-from __future__ import annotations
-
 from collections.abc import Generator
 
 from assistant.usecases.events import Event, FactsGrew, Progress, StageStarted, stage

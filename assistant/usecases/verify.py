@@ -1,7 +1,5 @@
 """Verify a recipe's prediction by a short run of the reference program with the recipe's shapes."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 import shlex

@@ -14,8 +14,6 @@ Machine conditions are values (`Unknown`, `Finding`, `BenchFailure`), never exce
 a bug: it keeps its traceback and ends with 70.
 """
 
-from __future__ import annotations
-
 import enum
 
 

@@ -1,7 +1,5 @@
 """The base of every record that rigtune stores, and the value for unknown facts."""
 
-from __future__ import annotations
-
 import enum
 import re
 import shlex

@@ -1,7 +1,5 @@
 """Read the data rows that are part of rigtune: numbers about the world, each with source and date."""
 
-from __future__ import annotations
-
 import functools
 import re
 import sys

@@ -5,8 +5,6 @@ The tables are `probes/collect/collector_table.py`, `probes/judging/check_table.
 Listing rows therefore imports nothing, and a broken module does not affect the others.
 """
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Iterator
 from types import ModuleType

@@ -1,7 +1,5 @@
 """Parse TOML that a person wrote, within limits of size and depth."""
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Iterator

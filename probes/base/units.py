@@ -1,7 +1,5 @@
 """Write numbers: GiB for memory, GB/s for bandwidth, Gb/s for network links, SI elsewhere."""
 
-from __future__ import annotations
-
 KIB = 1024
 MIB = 1024**2
 GIB = 1024**3

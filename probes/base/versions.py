@@ -1,7 +1,5 @@
 """Dotted version numbers as drivers, kernels and libraries write them."""
 
-from __future__ import annotations
-
 import itertools
 
 from probes.base.record import Reason, Unknown

@@ -7,8 +7,6 @@ for one direction, with all ranks of the host together. `host_bandwidth_bytes_pe
 host's pairs in both directions: one slow link does not change this figure, a slow host does.
 """
 
-from __future__ import annotations
-
 import msgspec
 
 from probes.base.statistics import quantile

@@ -1,7 +1,5 @@
 """Evaluate workers' answers: samples, subjects, measurements and failures, for all benchmarks."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple

@@ -6,8 +6,6 @@ flash attention computes the scores again (Dao-AILab/flash-attention,
 benchmarks/benchmark_flash_attention.py). A kernel that also computes masked scores shows a lower rate.
 """
 
-from __future__ import annotations
-
 from probes.base.record import items_of
 from probes.bench.answers import case_answers, failure_of
 from probes.bench.bench_requests import BenchContext, BenchRequest, Case, LinesByRank, Outcome

@@ -3,8 +3,6 @@
 The JSON of a `BenchReport` is also a valid `MeasurementSet`, which ignores the derived statistics.
 """
 
-from __future__ import annotations
-
 import msgspec
 
 from probes.base.statistics import confidence_interval, quantile

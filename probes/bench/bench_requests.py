@@ -1,7 +1,5 @@
 """Requests that benchmarks send to their workers, and the lines of JSON with which the workers answer."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Literal
 
@@ -94,7 +92,7 @@ class BenchContext(Record, kw_only=True):
         cases: tuple[Case, ...],
         settings: dict[str, Parameter] | None = None,
         numa_cpus: dict[str, tuple[int, ...]] | None = None,
-    ) -> BenchRequest:
+    ) -> "BenchRequest":
         """Return a request in which all ranks measure their own devices at the same time.
 
         The ranks share power, buses and memory, as in training. They synchronise over gloo, which does not

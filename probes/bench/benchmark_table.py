@@ -3,8 +3,6 @@
 A new benchmark needs a file here, a file of the worker and a row in this table.
 """
 
-from __future__ import annotations
-
 from probes.base.table_rows import BenchmarkRow
 
 BENCHMARKS: tuple[BenchmarkRow, ...] = (

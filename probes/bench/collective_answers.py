@@ -10,8 +10,6 @@ the result of a rank for all-gather, the input of a rank for reduce-scatter, the
 all-to-all (including its own part) and for send/receive around a ring.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from probes.bench.answers import slowest_rank

@@ -4,8 +4,6 @@ work shows this: all ranks start the same product of small matrices together, an
 A rank that takes longer than the others is a straggler.
 """
 
-from __future__ import annotations
-
 from probes.base.units import GIB, KIB, MIB
 from probes.bench.answers import case_answers, failure_of
 from probes.bench.bench_requests import BenchContext, BenchRequest, Case, LinesByRank, Outcome

@@ -3,8 +3,6 @@
 The benchmark `gemm` measures the CPUs of machines without GPUs.
 """
 
-from __future__ import annotations
-
 from probes.bench.answers import case_answers, failure_of
 from probes.bench.bench_requests import BenchContext, BenchRequest, LinesByRank, Outcome
 from probes.bench.numa_nodes import most_threads, node_indices, numa_cpus

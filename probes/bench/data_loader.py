@@ -4,8 +4,6 @@ All local ranks load at the same time. The time of a batch is that of the slowes
 step waits for this rank.
 """
 
-from __future__ import annotations
-
 from pathlib import PurePosixPath
 
 from probes.base.statistics import quantile

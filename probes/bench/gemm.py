@@ -4,8 +4,6 @@ The best achievable rate of a dtype is the largest median over shapes. The squar
 size.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from probes.bench.answers import per_rank, with_conditions

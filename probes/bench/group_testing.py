@@ -10,8 +10,6 @@ known-good partner) and the generalised binary splitting of F. K. Hwang, "A meth
 members in a population by group testing", 1972.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Sequence

@@ -6,8 +6,6 @@ node with the largest distance according to the firmware. If the facts do not co
 node is measured, and the fastest node is assumed to be the near node.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 

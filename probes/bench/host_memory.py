@@ -5,8 +5,6 @@ reads and writes each byte, a triad reads two arrays and writes one. A cache tha
 moves more bytes than are counted.
 """
 
-from __future__ import annotations
-
 from probes.bench.answers import case_answers, failure_of
 from probes.bench.bench_requests import BenchContext, BenchRequest, Case, LinesByRank, Outcome
 from probes.bench.numa_nodes import most_threads, node_distances, node_indices, numa_cpus

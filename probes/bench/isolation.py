@@ -21,8 +21,6 @@ transports that it used. If NCCL used a transport that does not belong to the la
 and not a number.
 """
 
-from __future__ import annotations
-
 from probes.base.record import items_of, known
 from probes.base.units import GIB, MIB
 from probes.bench.answers import failure_of, with_conditions

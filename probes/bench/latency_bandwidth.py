@@ -7,8 +7,6 @@ and one above. It minimises the sum of squared relative errors, because times sp
 and the largest message would dominate absolute errors. Latency and time per byte are never negative.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 import msgspec

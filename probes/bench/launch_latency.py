@@ -5,8 +5,6 @@ shorter. `synchronous` is the time of a round trip. A CPU has only a synchronous
 torch's dispatch and the operation itself.
 """
 
-from __future__ import annotations
-
 from probes.bench.answers import case_answers, failure_of
 from probes.bench.bench_requests import BenchContext, BenchRequest, Case, LinesByRank, Outcome
 

@@ -5,8 +5,6 @@ Both the bytes that are read and the bytes that are written are counted, as in S
 line before overwriting it moves more bytes.
 """
 
-from __future__ import annotations
-
 from probes.base.record import known
 from probes.base.units import GIB, MIB
 from probes.bench.answers import per_rank

@@ -3,8 +3,6 @@
 A single error proves a fault.
 """
 
-from __future__ import annotations
-
 from probes.base.units import MIB
 from probes.bench.answers import case_answers, failure_of, with_conditions
 from probes.bench.bench_requests import BenchContext, BenchRequest, Case, LinesByRank, Outcome

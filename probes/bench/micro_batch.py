@@ -5,8 +5,6 @@ Every tried micro-batch has `step_time_s`, its rate, `peak_memory_bytes` and mor
 micro-batch` with its residual.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 
 from probes.base.record import Record

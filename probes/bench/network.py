@@ -4,8 +4,6 @@ One core or the TCP window limits one stream; several streams show the rate of t
 the same time. Rank 0 writes the samples of all ranks: seconds per byte in windows of a fifth of a second.
 """
 
-from __future__ import annotations
-
 from probes.bench.answers import case_answers, failure_of, start_of
 from probes.bench.bench_requests import BenchContext, BenchRequest, Case, LinesByRank, Outcome
 from probes.bench.tournament import rounds

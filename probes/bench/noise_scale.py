@@ -8,8 +8,6 @@ transformer uses synthetic sequences, so its number only demonstrates the method
 meaningful number.
 """
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Sequence

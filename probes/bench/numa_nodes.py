@@ -1,7 +1,5 @@
 """Read the NUMA nodes of a machine for benchmarks of the host."""
 
-from __future__ import annotations
-
 from probes.base.record import items_of, value_or
 from probes.facts import MachineFacts
 from probes.parsers.host.cpulist import parse_cpu_list

@@ -13,8 +13,6 @@ cores or multiprocessors. If repeated computations differ by more than the commu
 are unknown and not reported.
 """
 
-from __future__ import annotations
-
 from probes.base.statistics import quantile
 from probes.bench.answers import failure_of, slowest_rank, with_conditions
 from probes.bench.bench_requests import BenchContext, BenchRequest, Case, LinesByRank, Outcome

@@ -4,8 +4,6 @@ The metrics are `step_time_s`, `peak_memory_bytes`, `peak_reserved_bytes`, and `
 or `samples_per_s` over all ranks if the step reports its work.
 """
 
-from __future__ import annotations
-
 from probes.bench.answers import StepWork, failure_of, slowest_rank, step_figures
 from probes.bench.bench_requests import BenchContext, BenchRequest, LinesByRank, Outcome
 from probes.facts.measurements import Measurement

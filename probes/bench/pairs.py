@@ -5,8 +5,6 @@ direction of a link that is used in both directions. All `disjoint` pairs run at
 faulty switch or fabric are slower. One pair at a time (`alone`) shows the link itself, without other traffic.
 """
 
-from __future__ import annotations
-
 from probes.base.units import MIB
 from probes.bench.answers import CaseAnswer, case_answers, failure_of
 from probes.bench.bench_requests import BenchContext, BenchRequest, Case, LinesByRank, Outcome, SampleLine

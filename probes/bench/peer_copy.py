@@ -5,8 +5,6 @@ The bytes of both directions are added. `peer_access` states whether the driver 
 the receiver's memory; otherwise copies pass through the host.
 """
 
-from __future__ import annotations
-
 import itertools
 
 from probes.base.units import MIB

@@ -4,8 +4,6 @@ The layers are those of He 2016 (arXiv 1512.03385), table 1, with a stage's stri
 convolution (v1.5).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from probes.base.record import Record

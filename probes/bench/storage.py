@@ -6,8 +6,6 @@ the device. `direct` is false if the file system has no O_DIRECT. The page cache
 read, which is less strict.
 """
 
-from __future__ import annotations
-
 from pathlib import PurePosixPath
 
 import msgspec

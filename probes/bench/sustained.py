@@ -6,8 +6,6 @@ the last quarter of the seconds divided by that of the first. If it is clearly b
 its temperature rises.
 """
 
-from __future__ import annotations
-
 import msgspec
 
 from probes.base.statistics import quantile

@@ -1,7 +1,5 @@
 """Arrange all pairs in rounds of disjoint pairs, as in a round-robin tournament."""
 
-from __future__ import annotations
-
 
 def rounds(players: int) -> tuple[tuple[tuple[int, int], ...], ...]:
     """Return all pairs of 0 to `players` - 1 in as few rounds as possible, where each player has one partner

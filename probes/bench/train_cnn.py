@@ -5,8 +5,6 @@ The rate is that of all ranks together. Each rank has `model_flops_per_s`, `peak
 which takes seconds.
 """
 
-from __future__ import annotations
-
 from probes.base.record import known
 from probes.base.units import GIB
 from probes.bench.answers import StepWork, failure_of, slowest_rank, step_figures

@@ -6,8 +6,6 @@ causal attention with 6 layers x heads x head_dim x sequence_length per token. T
 from the planner's own formula. Recomputation by activation checkpointing is not counted.
 """
 
-from __future__ import annotations
-
 from probes.bench.answers import StepWork, failure_of, slowest_rank, step_figures
 from probes.bench.bench_requests import BenchContext, BenchRequest, Case, LinesByRank, Outcome
 from probes.facts.measurements import Measurement

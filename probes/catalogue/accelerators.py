@@ -1,7 +1,5 @@
 """Recognise accelerators of vendors other than NVIDIA: rows of `probes/data/accelerators.toml`."""
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Iterable, Iterator

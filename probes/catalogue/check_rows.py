@@ -9,8 +9,6 @@ conditions an event meets determines the finding. An event that matches no rule 
 `probes/checks/log_checks.py` evaluates the rows. `probes/judging/check_table.py` orders all rows.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 from typing import Any, Literal

@@ -4,8 +4,6 @@ A name contains a model, a form (SXM, PCIe), memory and power. Rows of the catal
 candidates; the other parts of the name, and separately stated memory, select one of the candidates.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from typing import NamedTuple

@@ -3,8 +3,6 @@
 An unknown GPU has no row and therefore no peak: rigtune never guesses a figure.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 from typing import Literal

@@ -3,8 +3,6 @@
 The rows are in `probes/data/nccl_variables.toml`.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 from typing import Literal

@@ -1,7 +1,5 @@
 """RDMA cards, and machines whose NICs have a fixed place: rows of `probes/data/nics.toml`."""
 
-from __future__ import annotations
-
 import functools
 
 import msgspec

@@ -5,8 +5,6 @@ wrote the text. The module has a parser and `recognise(text: str) -> bool`, whic
 never raises.
 """
 
-from __future__ import annotations
-
 import importlib
 
 from probes.base.record import Record

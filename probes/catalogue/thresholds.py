@@ -3,8 +3,6 @@
 Each limit is a data row with its source and date; no limit is a literal in code.
 """
 
-from __future__ import annotations
-
 import functools
 
 import msgspec

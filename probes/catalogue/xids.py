@@ -1,7 +1,5 @@
 """Meanings of Xid and SXid numbers: rows of `probes/data/xid.toml`."""
 
-from __future__ import annotations
-
 import functools
 from typing import Literal
 

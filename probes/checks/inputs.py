@@ -4,8 +4,6 @@ An input that could not be read is missing from the facts, and of two sources th
 is wrong. Source: the collectors' own notes (`MachineFacts.unread` and `.contradictions`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from probes.base.record import NOT_RECORDED, EvidenceRef

@@ -3,8 +3,6 @@
 Source: each row names its own.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections import Counter

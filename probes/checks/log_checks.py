@@ -3,8 +3,6 @@
 Source: each row names its own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

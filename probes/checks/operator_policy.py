@@ -3,8 +3,6 @@
 Source: the policy file. Limits and expectations that it does not state are not judged here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, TypeVar
 

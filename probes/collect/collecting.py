@@ -1,7 +1,5 @@
 """Run the collectors over a source and combine their answers."""
 
-from __future__ import annotations
-
 import queue
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence

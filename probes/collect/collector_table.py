@@ -1,7 +1,5 @@
 """The ordered table of collectors. A new collector is a function in a file of this folder, and a row here."""
 
-from __future__ import annotations
-
 from probes.base.table_rows import ProbeRow, Tier
 
 

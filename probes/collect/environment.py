@@ -5,8 +5,6 @@ never replaces a variable that is already set (NVIDIA/nccl, src/misc/param.cc, r
 names are read, and no variable with a secret.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from probes.base.patterns import pattern

@@ -1,7 +1,5 @@
 """Collect events of logs: the kernel's ring buffer on a live machine, and every log that a person gave."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import msgspec

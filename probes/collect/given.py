@@ -4,8 +4,6 @@ The tools of the fabric ask all of its switches, and the others measure for minu
 a live machine.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

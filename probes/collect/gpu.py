@@ -1,7 +1,5 @@
 """Collect GPUs: from NVML, else from nvidia-smi; from a stored source also from all its texts."""
 
-from __future__ import annotations
-
 import time
 
 import msgspec

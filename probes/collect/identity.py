@@ -1,7 +1,5 @@
 """Collect the machine's own name, its addresses, and its maker and model."""
 
-from __future__ import annotations
-
 from probes.base.record import Reason, Unknown, command_ref, file_ref, map_known, value_or
 from probes.collect.collecting import CollectOptions
 from probes.facts import Dmi, Naming

@@ -1,7 +1,5 @@
 """Collect InfiniBand, RoCE and EFA ports from sysfs, and from given texts."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import msgspec

@@ -1,7 +1,5 @@
 """Collect network interfaces with their addresses, bonds and the default route; also from given texts."""
 
-from __future__ import annotations
-
 import msgspec
 
 from probes.base.record import (

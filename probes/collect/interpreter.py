@@ -1,7 +1,5 @@
 """Collect the interpreter that training runs in."""
 
-from __future__ import annotations
-
 import posixpath
 from collections.abc import Iterator, Sequence
 

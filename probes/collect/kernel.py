@@ -1,7 +1,5 @@
 """Collect how the kernel was started, its settings, its counters, and who keeps its clock."""
 
-from __future__ import annotations
-
 import math
 
 import msgspec

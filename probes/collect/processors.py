@@ -3,8 +3,6 @@
 NUMA nodes without CPUs are memory of other devices.
 """
 
-from __future__ import annotations
-
 import msgspec
 
 from probes.base.record import (

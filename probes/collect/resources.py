@@ -1,7 +1,5 @@
 """Collect what the host offers a job: memory, resource limits, filesystems and electrical power."""
 
-from __future__ import annotations
-
 from probes.base.record import (
     NOT_RECORDED,
     EvidenceRef,
@@ -103,7 +101,8 @@ def collect_limits(source: Source, options: CollectOptions) -> dict[str, object]
             core_bytes=limit("Max core file size"),
             job_memlock_bytes=of_job["memlock"].value if "memlock" in of_job else NOT_RECORDED,
             job_nofile=of_job["nofile"].value if "nofile" in of_job else NOT_RECORDED,
-            job_limits_owner=", ".join(dict.fromkeys(job_limit.owner for job_limit in of_job.values())),
+            job_limits_owner=", ".join(dict.fromkeys(job_limit.owner for job_limit in of_job.values()))
+            or NOT_RECORDED,
             evidence=(
                 file_ref(_LIMITS),
                 *dict.fromkeys(ref for job_limit in of_job.values() for ref in job_limit.evidence),

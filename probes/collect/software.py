@@ -1,7 +1,5 @@
 """Collect versions of installed software."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import TypeVar
 

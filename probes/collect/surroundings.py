@@ -1,7 +1,5 @@
 """Detect what this process runs in: a container, a virtual machine, a cloud, a batch job."""
 
-from __future__ import annotations
-
 from probes.base.record import (
     DEEP_ONLY,
     EvidenceRef,

@@ -3,8 +3,6 @@
 NVML and sysfs are asked first; texts add what these do not report.
 """
 
-from __future__ import annotations
-
 from itertools import combinations
 
 import msgspec

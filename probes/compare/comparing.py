@@ -3,8 +3,6 @@
 Checks turn the comparisons into findings, and the report shows the comparisons.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator

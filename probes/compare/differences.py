@@ -1,7 +1,5 @@
 """Detect differences between machines, or between two moments of one machine."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,5 @@
 """Shared parts of the checks of rigtune's own measurements: case labels, failures, references."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Records of comparisons and findings about measurements."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from probes.base.record import Record

@@ -4,8 +4,6 @@ A row applies only to the hardware on which its result was measured. Hardware wi
 equal devices and with earlier runs.
 """
 
-from __future__ import annotations
-
 import functools
 from typing import Literal
 

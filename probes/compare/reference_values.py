@@ -1,7 +1,5 @@
 """Rates that a machine should reach, from its facts and the rows of published results. Pure."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 
@@ -136,7 +134,7 @@ class Reference(Record, kw_only=True):
     ref: EvidenceRef
     firm: bool = True
     """False if a lower value causes a warning at most."""
-    fallback: Reference | None = None
+    fallback: "Reference | None" = None
     """Reference of a slower algorithm whose use is not a fault, such as a ring on a machine whose switch
     could do the reduction.
     """

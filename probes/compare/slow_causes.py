@@ -4,8 +4,6 @@ Pure. A cause is a fact about the machine, or a measurement of a part of the mac
 finding lists what to inspect.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterable, Iterator
 

@@ -5,8 +5,6 @@ transports that NCCL chooses. Each has a bus bandwidth and its own reference: a 
 comparison with its reference.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Generic, Literal, NamedTuple, TypeVar

@@ -3,8 +3,6 @@
 Field names are the JSON contract of `rigtune probe --format json`.
 """
 
-from __future__ import annotations
-
 from probes.base.record import NOT_RECORDED, Record, Unknown, items_of
 from probes.facts.expected import Cluster, ExpectedDevice, ExpectedPort, Profile
 from probes.facts.gpu_facts import (

@@ -3,8 +3,6 @@
 They are not observations.
 """
 
-from __future__ import annotations
-
 from probes.base.record import NOT_RECORDED, EvidenceRef, Record, Unknown
 
 

@@ -1,7 +1,5 @@
 """Turn facts into a flat table with one text per subject and field, to compare several machines."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 

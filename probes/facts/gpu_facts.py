@@ -1,7 +1,5 @@
 """Facts of a GPU. Every leaf is a value or an `Unknown`; an empty tuple means "there are none"."""
 
-from __future__ import annotations
-
 from probes.base.record import NOT_RECORDED, EvidenceRef, Record, Unknown, value_or
 from probes.facts.named import Count
 

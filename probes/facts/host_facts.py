@@ -1,7 +1,5 @@
 """Facts of the host: processors, memory, kernel settings, limits, storage."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from probes.base.record import (
@@ -93,8 +91,8 @@ class Limits(Record, kw_only=True):
     """Limit of locked memory of a job; unknown if only the limit of this process is known."""
     job_nofile: Limit = NOT_RECORDED
     """Limit of open files of a job; unknown if only the limit of this process is known."""
-    job_limits_owner: str = ""
-    """Whose limits the limits of a job are: `of slurmd, process 812`; empty if none is known."""
+    job_limits_owner: str | Unknown = NOT_RECORDED
+    """Whose limits the limits of a job are: `of slurmd, process 812`."""
     evidence: tuple[EvidenceRef, ...] = ()
 
     @property
@@ -110,12 +108,12 @@ class Limits(Record, kw_only=True):
     @property
     def memlock_owner(self) -> str:
         """Return whose limit of locked memory `memlock_for_training` is."""
-        return self.job_limits_owner if known(self.job_memlock_bytes) else CALLER
+        return value_or(self.job_limits_owner, CALLER) if known(self.job_memlock_bytes) else CALLER
 
     @property
     def nofile_owner(self) -> str:
         """Return whose limit of open files `nofile_for_training` is."""
-        return self.job_limits_owner if known(self.job_nofile) else CALLER
+        return value_or(self.job_limits_owner, CALLER) if known(self.job_nofile) else CALLER
 
 
 class Filesystem(Record, kw_only=True):

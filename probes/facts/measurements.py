@@ -3,8 +3,6 @@
 Statistics are computed from the samples.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """Named values instead of dicts, because msgspec and JSON Schema allow no dict in a union with Unknown."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from probes.base.record import Record

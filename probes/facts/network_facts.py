@@ -1,7 +1,5 @@
 """Facts of the network: RDMA ports, kernel interfaces, and the InfiniBand fabric behind them."""
 
-from __future__ import annotations
-
 from probes.base.record import NOT_RECORDED, EvidenceRef, Record, Unknown
 from probes.facts.gpu_facts import PcieLink
 from probes.facts.named import Count, State

@@ -1,7 +1,5 @@
 """Observations: log events, diagnoses and measurements of other tools, unread and contradictory inputs."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from probes.base.record import NOT_RECORDED, EvidenceRef, Record, Unknown

@@ -1,7 +1,5 @@
 """Facts of the PCI bus: devices, their place in the tree, and the bridges between two devices."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from probes.base.record import NOT_RECORDED, EvidenceRef, Record, Unknown

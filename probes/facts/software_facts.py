@@ -1,7 +1,5 @@
 """Facts of the software: driver, libraries, services, interpreter, container, cloud, batch system."""
 
-from __future__ import annotations
-
 from probes.base.record import NOT_RECORDED, EvidenceRef, Record, Unknown
 from probes.facts.named import State
 

@@ -6,8 +6,6 @@ do not show stays unknown. Source: NCCL user guide, NCCL_CROSS_NIC and NCCL_NET_
 linux-rdma/perftest#241.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -3,8 +3,6 @@
 To add a check, add a file in a folder of `probes/checks` or a data row, and a line here.
 """
 
-from __future__ import annotations
-
 import functools
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Counters of a machine at one moment, so that a later run judges what was added since then."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Read environment variables for checks, and match names of interfaces and ports as NCCL does."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Generator, Iterable
 
 from probes.base.record import Record, Unknown, known

@@ -1,7 +1,5 @@
 """Findings: the result of a check on one subject, and the remedy for it."""
 
-from __future__ import annotations
-
 import datetime
 import enum
 from collections.abc import Iterable

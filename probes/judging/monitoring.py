@@ -5,8 +5,6 @@ while, and so does what a counter added before an earlier run. A fault stays unt
 however old it is: a boot, a reset, a recovery.
 """
 
-from __future__ import annotations
-
 import datetime
 import re
 

@@ -3,8 +3,6 @@
 A node also has ports and interfaces for storage and management, which may be down or slower.
 """
 
-from __future__ import annotations
-
 from probes.base.record import NOT_RECORDED, Reason, Record, Unknown, items_of, known, value_or
 from probes.catalogue.nic_models import load_nic_models
 from probes.facts import Interface, Link, MachineFacts, Nic

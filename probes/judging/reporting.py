@@ -1,7 +1,5 @@
 """Select the subjects of a check, and make one finding per problem and one for all good subjects."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections import Counter

@@ -18,8 +18,6 @@ Sources: Nagios plugin guidelines, plugin return codes; kubernetes/node-problem-
 monitor; Slurm, prolog and epilog guide; LBNL Node Health Check, custom checks (2026-11).
 """
 
-from __future__ import annotations
-
 import datetime
 from collections.abc import Iterable, Sequence
 from typing import Literal, get_args

@@ -1,7 +1,5 @@
 """Facts from measurements: bus bandwidths of nccl-tests by collective, and rates of copies and RDMA."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from probes.logs.event import Event

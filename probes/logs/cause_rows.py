@@ -1,7 +1,5 @@
 """Rows of `probes/data/causes.toml`: the events that reveal each fault."""
 
-from __future__ import annotations
-
 import functools
 from typing import Any
 

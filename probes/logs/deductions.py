@@ -1,7 +1,5 @@
 """The ordered table of deductions: facts that several events reveal together."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 from probes.logs.deducing import bandwidth, course, networks

@@ -1,7 +1,5 @@
 """Results of `rigtune explain`: the causes that the events of logs reveal, ranked, with their evidence."""
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 from probes.base.record import Record

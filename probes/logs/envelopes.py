@@ -4,8 +4,6 @@ NCCL's `host:pid:tid [gpu]` is part of its grammar and stays. Only text that is 
 removed.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """An event: the content of a line of a log, with its place, time and process."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeGuard
 
 from probes.base.record import Record

@@ -34,8 +34,6 @@ A fact that no line reports is absent. Names and values:
 - The facts of machines and diagnostics: `probes/logs/machine_facts.py`.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping
 

@@ -1,7 +1,5 @@
 """Facts of failures: the first failure, and the failed ranks in order."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterable
 

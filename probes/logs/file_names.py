@@ -4,8 +4,6 @@ Sources: torchrun's `--log-dir` (`attempt_0/3/stderr.log`), DeepSpeed's and Mega
 (`rank_3.log`), and the file names of srun (`%N`) and of people who collect kernel logs (`node12.dmesg`).
 """
 
-from __future__ import annotations
-
 from pathlib import PurePath
 from typing import NamedTuple
 

@@ -3,8 +3,6 @@
 The reader of process ends uses this module.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import msgspec

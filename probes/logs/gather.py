@@ -1,7 +1,5 @@
 """Collection of events: from the bytes of a source to a bounded number of events."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 

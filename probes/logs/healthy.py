@@ -1,7 +1,5 @@
 """Summary of a run without a fault, and the bandwidth to expect of its shape."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 

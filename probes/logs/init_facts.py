@@ -1,7 +1,5 @@
 """Facts of the initialisation: ranks that began, completed or never came, and its duration."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 from probes.logs.event import Event

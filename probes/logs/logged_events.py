@@ -1,7 +1,5 @@
 """The events of all logs, with a search by kind and by the conditions of patterns."""
 
-from __future__ import annotations
-
 import functools
 import re
 from collections import defaultdict

@@ -23,8 +23,6 @@ A fact without a line is absent. Names and values:
 - nvbandwidth_version, nvbandwidth_complaints; port_rates_gbit_per_s: of network ports, by device.
 """
 
-from __future__ import annotations
-
 from probes.logs.event import Event
 from probes.logs.events.host_events import (
     DcgmFailure,

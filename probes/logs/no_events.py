@@ -5,8 +5,6 @@ data is removed: `prompt: 'Why ...'`, `| target: Killed |`, `{"step": 10, "text"
 alone may be the message of an exception, and keys such as `message`, `error` and `stderr` contain events.
 """
 
-from __future__ import annotations
-
 from probes.base.patterns import pattern
 from probes.logs.event import LogLine
 

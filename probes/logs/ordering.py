@@ -1,7 +1,5 @@
 """Events of several sources in one order, with the ranks of their processes."""
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Iterable, Iterator
 

@@ -3,8 +3,6 @@
 Rows of `probes/data/exceptions.toml` say what to do about an exception, by the last line of its traceback.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Callable, Iterable

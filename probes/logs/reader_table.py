@@ -12,8 +12,6 @@ A module may also read whole files that are not logs of lines (a dump, a JSON re
 `read_document(name: str, data: bytes) -> tuple[Event, ...]`, which returns nothing for other files.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """The reading of logs: from their bytes to an explanation."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import msgspec

@@ -5,8 +5,6 @@ NCCL also reports failed calls at level INFO that do not matter, such as for the
 interface.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 

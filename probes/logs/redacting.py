@@ -4,8 +4,6 @@ Events are redacted before they become text, so that all later text contains pla
 miss some names: a person should check the result.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Mapping
 

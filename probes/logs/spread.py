@@ -1,7 +1,5 @@
 """A value that each host reports for itself, stored by value."""
 
-from __future__ import annotations
-
 _MOST_VALUES = 64
 _MOST_HOSTS = 4096
 _HOSTS_SHOWN = 4

@@ -1,7 +1,5 @@
 """Times in logs, in seconds."""
 
-from __future__ import annotations
-
 import calendar
 import re
 

@@ -3,8 +3,6 @@
 The sieve decides once for all lines that differ in numbers only.
 """
 
-from __future__ import annotations
-
 import codecs
 import re
 import sys

@@ -1,7 +1,5 @@
 """Texts of rows: templates filled with the fields of events."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 

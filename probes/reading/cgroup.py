@@ -1,7 +1,5 @@
 """Read the CPU and memory limits of this process's control groups, versions 1 and 2 (cgroups(7))."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import PurePosixPath
 

@@ -3,8 +3,6 @@
 Libraries are found by the names of their files, like the loader does; no library is opened.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from probes.base.record import (

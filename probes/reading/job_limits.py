@@ -5,8 +5,6 @@ of limits.conf. Sources: slurm.conf(5), PropagateResourceLimits; OpenPBS adminis
 limits.conf(5) of Linux-PAM (read 2026-11).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from probes.base.patterns import pattern

@@ -1,7 +1,5 @@
 """Merge the statements of several texts about the GPUs of one machine."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TypeVar

@@ -4,8 +4,6 @@
 of one thing; `merge_gpus.py` does so for GPUs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 

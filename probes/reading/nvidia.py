@@ -1,7 +1,5 @@
 """Read NVML's devices and NVLinks for several collectors, and explain why no driver answers."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from probes.base.record import NOT_RECORDED, Reason, Unknown, value_or

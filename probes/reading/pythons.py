@@ -6,8 +6,6 @@ decides which file is there. POSIX.1-2017, Base Definitions 4.6 (file access per
 resolution); inode(7), the sticky bit.
 """
 
-from __future__ import annotations
-
 import pathlib
 import posixpath
 import re

@@ -10,8 +10,6 @@ states a field decides. Descriptions of machines come last. The collectors merge
 NVML and sysfs.
 """
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar, cast

@@ -7,8 +7,6 @@ verdict. Names of products, versions, PCI addresses and counters are kept. No ru
 person should review the result.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator
 from typing import Any, TypeVar

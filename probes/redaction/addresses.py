@@ -6,8 +6,6 @@ shared or public are kept. Addresses that identify no machine (loopback, unspeci
 kept.
 """
 
-from __future__ import annotations
-
 import ipaddress
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Replace identifiers: UUIDs, GUIDs, MAC addresses, serial numbers, and ids of clouds."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Learn names of hosts, domains, users and jobs from texts that label them, and replace them everywhere."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

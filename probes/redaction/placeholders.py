@@ -1,7 +1,5 @@
 """Placeholders: one for each value, in a form that parsers still accept, and the spans that they replace."""
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 from collections import Counter

@@ -1,7 +1,5 @@
 """Replace passwords, tokens and keys, detected by their shape or by the name of the setting."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

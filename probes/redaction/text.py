@@ -1,7 +1,5 @@
 """Redact one text, including parts that are encoded in base64 or as URL escapes."""
 
-from __future__ import annotations
-
 import base64
 import binascii
 import posixpath

@@ -1,7 +1,5 @@
 """A source that answers each question once, however many collectors ask."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from typing import TypeVar, cast

@@ -9,8 +9,6 @@ All input of the user is read with `read_bounded`, so that a wrong file, an endl
 bomb causes a short error message and does not exhaust memory.
 """
 
-from __future__ import annotations
-
 import _thread
 import stat
 from collections.abc import Callable

@@ -5,8 +5,6 @@ processes, limits, addresses) is not recorded and stays unknown. The devices are
 their sysfs paths show the distances in the row.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import count
 
@@ -111,7 +109,7 @@ def _span(start: int, length: int) -> str:
     return f"{start}-{start + length - 1}" if length > 1 else str(start)
 
 
-def _gpu(answers: Answers, gpu: GpuModel, index: int, place: Place) -> None:
+def _gpu(answers: Answers, gpu: GpuModel, index: int, place: "Place") -> None:
     major, minor = map(int, gpu.compute_capability.split("."))
     answers.nvml("nvmlDeviceGetName", index, value=gpu.driver_name)
     answers.nvml(
@@ -126,7 +124,7 @@ def _gpu(answers: Answers, gpu: GpuModel, index: int, place: Place) -> None:
         answers.nvml("nvmlDeviceGetPowerManagementDefaultLimit", index, value=round(gpu.power_limit_w * 1000))
 
 
-def _nvlinks(answers: Answers, machine: MachineModel, gpu: GpuModel, index: int, layout: Layout) -> None:
+def _nvlinks(answers: Answers, machine: MachineModel, gpu: GpuModel, index: int, layout: "Layout") -> None:
     """Answer that all links of a GPU lead to switches, or to the other GPU of its pair."""
     partner = index ^ 1
     ports = machine.nvlink_count if machine.nvswitch or partner < machine.gpu_count else 0
@@ -152,7 +150,7 @@ def _nvlinks(answers: Answers, machine: MachineModel, gpu: GpuModel, index: int,
 
 
 def _pci_device(
-    answers: Answers, machine: MachineModel, place: Place, vendor: str, device_class: str
+    answers: Answers, machine: MachineModel, place: "Place", vendor: str, device_class: str
 ) -> None:
     answers.links[f"{_DEVICES}/{place.address}"] = place.path
     answers.text(f"{place.path}/vendor", vendor)
@@ -161,7 +159,7 @@ def _pci_device(
     answers.text(f"{place.path}/local_cpulist", _cpus_of(machine, place.numa_node))
 
 
-def _pcie_link(answers: Answers, place: Place, generation: int, width: int) -> None:
+def _pcie_link(answers: Answers, place: "Place", generation: int, width: int) -> None:
     """Answer the rate of a PCIe link: 8 GT/s for generation 3, doubled by each later generation.
 
     Source: PCI Express Base Specification 6.0.
@@ -171,7 +169,7 @@ def _pcie_link(answers: Answers, place: Place, generation: int, width: int) -> N
         answers.text(f"{place.path}/{state}_link_width", width)
 
 
-def _nic(answers: Answers, machine: MachineModel, index: int, place: Place) -> None:
+def _nic(answers: Answers, machine: MachineModel, index: int, place: "Place") -> None:
     is_efa = machine.nic_type == "efa"
     is_infiniband = machine.nic_link_layer == "InfiniBand"
     vendor = _VENDORS["amazon" if is_efa else "mellanox"]
@@ -197,7 +195,7 @@ def _nic(answers: Answers, machine: MachineModel, index: int, place: Place) -> N
     answers.text(f"{port}/link_layer", machine.nic_link_layer)
 
 
-def _ethernet(answers: Answers, machine: MachineModel, place: Place) -> None:
+def _ethernet(answers: Answers, machine: MachineModel, place: "Place") -> None:
     """Answer the host's own network interface, eth0 in the kernel's naming."""
     folder = f"{place.path}/net/eth0"
     answers.links["/sys/class/net/eth0"] = folder

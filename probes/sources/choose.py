@@ -1,7 +1,5 @@
 """Open the source that the user named: the live machine, a catalogue machine, a recording or pasted files."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Run commands, each with a deadline and a bound on its output."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os

@@ -3,8 +3,6 @@
 A call may block in the kernel, for example for a file of a hung network mount. `within` bounds such calls.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import queue
@@ -56,7 +54,7 @@ class LiveSource:
         self._commands = CommandRunner()
         self._nvml = NvmlClient()
 
-    def __enter__(self) -> LiveSource:
+    def __enter__(self) -> "LiveSource":
         return self
 
     def __exit__(

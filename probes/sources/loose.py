@@ -1,7 +1,5 @@
 """Pasted files, recognised by their content (`probes/catalogue/text_kinds.py`) and not by their names."""
 
-from __future__ import annotations
-
 import posixpath
 import re
 import textwrap

@@ -5,8 +5,6 @@ crashes its process. Therefore the library is loaded in `nvml_child.py`; this mo
 translates the errors.
 """
 
-from __future__ import annotations
-
 import contextlib
 import importlib.util
 import os

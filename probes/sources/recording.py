@@ -1,7 +1,5 @@
 """Collect answers for a recording, and record the answers of another source."""
 
-from __future__ import annotations
-
 import datetime
 import posixpath
 import threading

@@ -5,8 +5,6 @@ names a command between rows of signs (`=== dmesg ===`). Headings of the tools t
 letter (`==== NVSMI LOG ====`).
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from probes.base.patterns import pattern

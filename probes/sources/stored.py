@@ -4,8 +4,6 @@ A recording file is JSON, plain or gzipped. Text stays readable; content that is
 The checksum detects damaged and edited files.
 """
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import io

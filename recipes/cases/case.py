@@ -3,8 +3,6 @@
 Measured columns are never read.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 

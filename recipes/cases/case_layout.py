@@ -3,8 +3,6 @@
 Values for blank cells are derived from the other cells and from a choice.
 """
 
-from __future__ import annotations
-
 import math
 
 import msgspec

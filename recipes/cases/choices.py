@@ -4,8 +4,6 @@
 uses the fastest one.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Predictions for the rows of a table of measured collectives: duration and bus bandwidth."""
 
-from __future__ import annotations
-
 import functools
 import math
 import re

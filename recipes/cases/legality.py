@@ -1,7 +1,5 @@
 """Checks of layouts against the layers, heads and experts that a model has."""
 
-from __future__ import annotations
-
 from recipes.cases.case import CaseError
 from recipes.job.candidate import Candidate
 from recipes.job.workload import TransformerModel, VisionModel

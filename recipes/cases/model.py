@@ -1,7 +1,5 @@
 """The model of a case: a preset that the case names, or a model with stated or usual sizes."""
 
-from __future__ import annotations
-
 import functools
 import math
 import re

@@ -2,8 +2,6 @@
 from.
 """
 
-from __future__ import annotations
-
 from probes.base.units import gb_per_s
 from recipes.cases.case import Case
 from recipes.job.candidate import Candidate

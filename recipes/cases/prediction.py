@@ -1,7 +1,5 @@
 """The prediction for one case: whether the run fits, its memory and its time, or why the case was refused."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Resolve a case: fill in what its row leaves open, so that the models can predict it."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable
 from typing import Literal
@@ -85,7 +83,7 @@ def resolve(
     return usual
 
 
-def _most_usual(open_case: _OpenCase) -> ResolvedCase:
+def _most_usual(open_case: "_OpenCase") -> ResolvedCase:
     """Return the first option that fits; if people usually try several options, return the fastest one.
 
     If no option fits, return the last one; if people usually try several, return the one that needs least
@@ -128,7 +126,7 @@ def _most_usual(open_case: _OpenCase) -> ResolvedCase:
     return least or laid_out
 
 
-def _fastest(open_case: _OpenCase, options: list[tuple[Choice, int]], fits: ResolvedCase) -> ResolvedCase:
+def _fastest(open_case: "_OpenCase", options: list[tuple[Choice, int]], fits: ResolvedCase) -> ResolvedCase:
     """Return the fastest option that fits. This is `fits` or one of the later options that people try.
 
     Recomputing may be faster because it allows larger micro-batches.
@@ -266,7 +264,7 @@ class _OpenCase:
             and self._stack.memory.mixed_states != "master"
         )
 
-    def taken_pure(self) -> _OpenCase:
+    def taken_pure(self) -> "_OpenCase":
         """Return the same job with weights and states in 16 bits."""
         other = copy.copy(self)
         other._case = msgspec.structs.replace(self._case, precision=f"pure {self._precision}")

@@ -1,7 +1,5 @@
 """A case with everything that the models need, and the models that predict its memory and time."""
 
-from __future__ import annotations
-
 from probes.base.record import Record, Unknown
 from recipes.cases.case import Case
 from recipes.job.candidate import Candidate

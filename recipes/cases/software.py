@@ -3,8 +3,6 @@
 The name of the software determines them. If no row has this name, the sharding of the case determines them.
 """
 
-from __future__ import annotations
-
 import re
 
 import msgspec

@@ -1,7 +1,5 @@
 """Parsers for the words of a case, in any spelling: precision, optimizer, task, sharding, checkpointing."""
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Iterable

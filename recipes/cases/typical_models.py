@@ -1,7 +1,5 @@
 """The usual sizes of a transformer with a given number of parameters, for rows that state nothing else."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """The GPUs of a machine as hardware to build around: model, count, power and connections."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 from probes.base.errors import UsageError

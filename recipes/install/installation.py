@@ -1,7 +1,5 @@
 """Software to install on a machine for training, and the versions that fit together."""
 
-from __future__ import annotations
-
 import datetime
 import re
 from typing import Literal

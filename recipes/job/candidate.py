@@ -1,7 +1,5 @@
 """One way to run a workload: how its work is divided over ranks and micro-batches."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from probes.base.record import Record

@@ -1,7 +1,5 @@
 """The training job of the user, and the settings that the user fixed."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from probes.base.record import StrictRecord

@@ -1,7 +1,5 @@
 """The command line that starts the ranks of one node."""
 
-from __future__ import annotations
-
 
 def agent_argv(python: str, ranks_per_node: int, program: tuple[str, ...]) -> tuple[str, ...]:
     """Return the command that runs `program` on `ranks_per_node` ranks of this node, through torch's agent.

@@ -1,7 +1,5 @@
 """A recipe after a person edited it: its prediction is made again, and changed decisions are marked."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 

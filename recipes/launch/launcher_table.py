@@ -1,7 +1,5 @@
 """The launchers that a recipe can be exported to. To add one, write its file and a row here."""
 
-from __future__ import annotations
-
 from probes.base.table_rows import Row
 
 LAUNCHERS: tuple[Row, ...] = (

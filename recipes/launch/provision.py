@@ -7,8 +7,6 @@ read 2026-11), the Kubernetes reference on init containers and Jobs (kubernetes.
 notes beside each template.
 """
 
-from __future__ import annotations
-
 import difflib
 import json
 import posixpath

@@ -3,8 +3,6 @@
 People read and edit a recipe as a TOML file.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Any, Literal
 

@@ -1,7 +1,5 @@
 """The recipe as a TOML file that people read, edit and keep under version control; checks of its fields."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 import re

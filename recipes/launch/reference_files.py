@@ -1,7 +1,5 @@
 """The reference workload as files of an export folder, which then trains without rigtune."""
 
-from __future__ import annotations
-
 import functools
 import re
 from importlib import resources

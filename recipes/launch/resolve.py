@@ -1,7 +1,5 @@
 """From a plan to a recipe: every choice becomes a setting, every reason a note."""
 
-from __future__ import annotations
-
 from probes.base.errors import UsageError
 from recipes.job.workload import TransformerModel
 from recipes.launch.recipe import (

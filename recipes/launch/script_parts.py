@@ -1,7 +1,5 @@
 """The parts of every launch script: the template engine, quoting, and the recipe as text."""
 
-from __future__ import annotations
-
 import functools
 import shlex
 import textwrap

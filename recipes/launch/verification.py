@@ -1,7 +1,5 @@
 """Measurements of a short run of a recipe, compared with the plan's predictions."""
 
-from __future__ import annotations
-
 from probes.base.record import Record
 from recipes.launch.recipe import Prediction
 

@@ -1,7 +1,5 @@
 """Algorithms and protocols of NCCL."""
 
-from __future__ import annotations
-
 WORDS = {
     "NCCL_ALGO": ("ring", "tree", "collnetdirect", "collnetchain", "nvls", "nvlstree", "pat", "collnet"),
     "NCCL_PROTO": ("ll", "ll128", "simple"),

@@ -1,7 +1,5 @@
 """The rules that a caller chose, by id or by a pattern such as `slurm-*`."""
 
-from __future__ import annotations
-
 import fnmatch
 from collections.abc import Iterable
 

@@ -1,7 +1,5 @@
 """Comments near a line of a launch file, and whether they give a reason for the line."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Knowledge besides the files: versions and the machine."""
 
-from __future__ import annotations
-
 import re
 
 from probes.base.record import Record, items_of, known

@@ -1,7 +1,5 @@
 """A launch file as rules see it: the settings, commands and requests of the file, each with its place."""
 
-from __future__ import annotations
-
 import functools
 import re
 from typing import Literal

@@ -4,8 +4,6 @@ Rules attach changes to a finding. `with_safe_edits` keeps a change as safe only
 behave differently afterwards. `edited` applies the changes to the text.
 """
 
-from __future__ import annotations
-
 import difflib
 import functools
 import re

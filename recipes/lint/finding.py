@@ -1,7 +1,5 @@
 """Mistakes that rules detect in a launch file, and waivers of rules in its comments."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Literal
 

@@ -3,8 +3,6 @@
 Rules compare only files of one group, so that unrelated files in one call have the findings of single calls.
 """
 
-from __future__ import annotations
-
 import posixpath
 import re
 

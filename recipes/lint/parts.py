@@ -4,8 +4,6 @@ Files within files are here-documents of a script (`cat > ds_config.json <<EOF`)
 manifest contains as values (a ConfigMap, a resource of Argo).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 

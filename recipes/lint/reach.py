@@ -5,8 +5,6 @@ subshell ends with the subshell, and an export in a function applies from the ca
 on another machine gets only the variables that the command passes to it.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator, Mapping
 

@@ -1,7 +1,5 @@
 """Recognition of launch files by name and text, reading, and waivers in comments."""
 
-from __future__ import annotations
-
 import importlib
 import re
 

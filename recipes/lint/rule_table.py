@@ -1,7 +1,5 @@
 """The rules of lint: rows of `recipes/data/lint_rules.toml`, and the functions that detect the mistakes."""
 
-from __future__ import annotations
-
 import functools
 import importlib
 import re

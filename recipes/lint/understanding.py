@@ -1,7 +1,5 @@
 """Measures of how much of a file was read."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from probes.base.record import Record

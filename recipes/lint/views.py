@@ -1,7 +1,5 @@
 """Questions that rules ask about a document: its variables, requests and commands."""
 
-from __future__ import annotations
-
 import difflib
 import functools
 import re

@@ -2,8 +2,6 @@
 None. The cluster includes the bandwidth and latency of links between the ranks of a node and between nodes.
 """
 
-from __future__ import annotations
-
 import math
 
 from probes.catalogue.hardware import GpuModel

@@ -4,8 +4,6 @@ A description states the parts of a machine. Only `recipes.machine.cluster` deri
 it.
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 from probes.base.record import Record

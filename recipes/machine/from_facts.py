@@ -4,8 +4,6 @@ If a machine has different kinds of GPUs, the plan uses the lowest figures of al
 are left out.
 """
 
-from __future__ import annotations
-
 from probes.base.errors import UsageError
 from probes.base.record import Unknown, items_of, known, value_or
 from probes.catalogue.hardware import Catalogue, GpuModel

@@ -3,8 +3,6 @@
 Properties that are not stated are those of the usual machine with these GPUs.
 """
 
-from __future__ import annotations
-
 import functools
 from typing import NamedTuple
 

@@ -4,8 +4,6 @@ The parsers do not guess: a function returns None for a value that the text does
 then uses the usual value for such machines.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 import re

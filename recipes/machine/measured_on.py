@@ -1,7 +1,5 @@
 """The machine that measurements were taken on, compared with the machine that they are used for."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 from probes.base.errors import UsageError

@@ -1,7 +1,5 @@
 """Rates for the prediction models, taken from measurements on this machine."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 from probes.base.units import percent

@@ -1,7 +1,5 @@
 """The GPUs that training uses, and the default number of ranks of a machine."""
 
-from __future__ import annotations
-
 from probes.base.record import items_of, known, value_or
 from probes.facts import Gpu, MachineFacts
 

@@ -1,7 +1,5 @@
 """The model to train when the user names none."""
 
-from __future__ import annotations
-
 from probes.base.record import known
 from probes.facts import MachineFacts
 from recipes.job.models.counts import parameter_count

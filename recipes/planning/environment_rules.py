@@ -6,8 +6,6 @@ no rows: they hide faults and cost speed. NCCL_IB_GID_INDEX has no row either: s
 the index itself.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Callable

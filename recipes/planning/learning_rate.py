@@ -1,7 +1,5 @@
 """Learning rate and warm-up: rules that adapt a published recipe to the batch of this job."""
 
-from __future__ import annotations
-
 import math
 
 from probes.base.record import Record

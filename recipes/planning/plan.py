@@ -3,8 +3,6 @@
 Field names are the JSON contract of `rigtune plan --format json`.
 """
 
-from __future__ import annotations
-
 from probes.base.record import EvidenceRef, Record
 from recipes.job.candidate import ActivationCheckpointing, Candidate, Degrees
 from recipes.job.workload import Workload

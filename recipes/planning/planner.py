@@ -4,8 +4,6 @@ The planner lists candidates, drops candidates that do not fit, and predicts, ra
 candidates.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 

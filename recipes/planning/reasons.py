@@ -1,7 +1,5 @@
 """The texts of a plan: why a choice was made, why a candidate was rejected, and how memory can be saved."""
 
-from __future__ import annotations
-
 from probes.base.record import EvidenceRef, Unknown
 from probes.base.units import count, duration, gib
 from recipes.constants import constant

@@ -4,8 +4,6 @@ For every candidate micro_batch x grad_accum x ranks is exactly the global batch
 row here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 

@@ -3,8 +3,6 @@
 Field names are part of the JSON contract of `rigtune plan --format json`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from probes.base.record import Reason, Record, Unknown

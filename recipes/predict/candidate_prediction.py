@@ -5,8 +5,6 @@ modelled time of the nearest measured step. The model then only has to predict t
 steps.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Literal, cast
 
@@ -71,7 +69,7 @@ def corrected(time: TimeBreakdown, job: TransformerJob) -> TimeBreakdown:
     return time if scale is None or scale.nearness == "none" else _scaled(time, scale)
 
 
-def _scaled(time: TimeBreakdown, scale: _Scale) -> TimeBreakdown:
+def _scaled(time: TimeBreakdown, scale: "_Scale") -> TimeBreakdown:
     total = cast("float", time.total) * scale.factor
     return TimeBreakdown(
         total=total, low=total * scale.low, high=total * scale.high, **scaled_terms(time, scale.factor)

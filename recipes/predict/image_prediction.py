@@ -4,8 +4,6 @@ As in `predict`, the modelled time is scaled by the ratio of measured to modelle
 the reference network.
 """
 
-from __future__ import annotations
-
 from typing import cast
 
 import msgspec

@@ -4,8 +4,6 @@ They depend on the code, not on the mathematics: for the same model one framewor
 much as another, so every coefficient names the operation that it belongs to.
 """
 
-from __future__ import annotations
-
 import functools
 from typing import Literal, NamedTuple
 

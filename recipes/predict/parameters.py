@@ -9,8 +9,6 @@ The scripts `tests/calibration/fit_*.py` rewrite the values and nothing else. Th
 `tests/calibration/priors.toml` lists the figures that these scripts fit, each with its prior.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Mapping
 from typing import Literal, NamedTuple

@@ -1,7 +1,5 @@
 """Parameters of one rank: its share of a block and of the model, and the adapters."""
 
-from __future__ import annotations
-
 import functools
 from typing import NamedTuple
 

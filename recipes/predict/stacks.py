@@ -6,8 +6,6 @@ whose values calibration may change. It does so only by these properties: `kerne
 stack's `id` is never a key.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 import re

@@ -3,8 +3,6 @@
 `job_of` computes the values that depend on all four only once, so that every model uses the same values.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple, TypeAlias
 
 from recipes.job.candidate import Candidate

@@ -25,7 +25,9 @@ FARTHER = {
     "carrier_changes": 10.0,
     "earlier_difference_fraction": 10.0,
     "equal_load_fraction": 10.0,
+    "flat_topology_devices_minimum": 10.0,
     "gpu_memory_in_use_bytes": 10.0,
+    "gpus_of_grace_board_maximum": 10.0,
     "gpus_on_two_sockets_minimum": 10.0,
     "idle_power_fraction": 10.0,
     "links_of_switched_pair_minimum": 10.0,
@@ -37,7 +39,10 @@ FARTHER = {
     "shm_minimum_bytes": 10.0,
 }
 """Limits from which the machines of all check cases are farther away, with the factor that reaches them."""
-UNMOVED = {"nofile_recommended": "only the command that fixes a lower limit holds it"}
+UNMOVED = {
+    "nofile_recommended": "only the command that fixes a lower limit holds it",
+    "monitor_event_window_s": "decides in the mode `monitor` alone: test_monitoring.py",
+}
 """Limits that decide no verdict, each with the reason."""
 
 

@@ -102,6 +102,12 @@ NETWORK_CASES = (
     Case("gpu-nic-affinity", "all far", h100_node(links=links("SYS")), ("WARN host",)),
     Case(
         "gpu-nic-affinity",
+        "all far, by the matrix alone",
+        h100_node(nics=NOT_RECORDED, pci_devices=NOT_RECORDED, links=links("SYS")),
+        ("WARN host",),
+    ),
+    Case(
+        "gpu-nic-affinity",
         "all far on Grace",
         with_part(h100_node(links=links("SYS")), "cpu", architecture="aarch64"),
         ("SKIP host",),
@@ -181,6 +187,7 @@ HOST_CASES = (
     Case("shm-size", "full", with_part(NODE, "limits", shm_free_bytes=3 * MIB), ("WARN host",)),
     Case("shm-size", "unread", with_part(NODE, "limits", shm_bytes=TIMEOUT), ("UNKNOWN host",)),
     Case("nofile", "enough", NODE, ("PASS host",)),
+    Case("nofile", "half as much again", with_part(NODE, "limits", nofile=98304), ("PASS host",)),
     Case("nofile", "unlimited", with_part(NODE, "limits", nofile="unlimited"), ("PASS host",)),
     Case("nofile", "a shell's default", with_part(BOX, "limits", nofile=1024), ("WARN host",)),
     Case("nofile", "unread", with_part(BOX, "limits", nofile=TIMEOUT), ("UNKNOWN host",)),

@@ -8,7 +8,7 @@ import msgspec
 
 from probes.base.record import NOT_RECORDED, Reason, Unknown
 from probes.facts import Link, LogEvent, MachineFacts, PciDevice, PcieLink
-from tests.support.check_case import ALL, BOX, NODE, NOT_SUPPORTED, ONE, TIMEOUT, UNREAD, Case
+from tests.support.check_case import ALL, BOX, NODE, NOT_SUPPORTED, ONE, TIMEOUT, UNREAD, Case, links
 from tests.support.machines import h100_node, with_gpus, with_nics, with_part
 from tests.support.machines_pci import bridge_address
 from tests.support.measured import host_copies, peer_copies, run_of
@@ -216,4 +216,17 @@ PCI_CASES = (
         "topology-visible", "unread", with_gpus(NODE, numa_node=TIMEOUT, pcie=PcieLink()), ("UNKNOWN host",)
     ),
     Case("topology-visible", "one GPU", ONE, ("SKIP host",)),
+    Case(
+        "topology-visible",
+        "cards of one socket",
+        with_gpus(h100_node(links=links("NODE")), numa_node=0),
+        ("PASS host",),
+    ),
+    Case("topology-visible", "cards of two sockets", h100_node(links=links("NODE")), ("WARN host",)),
+    Case(
+        "topology-visible",
+        "a board with one distance to all NICs",
+        h100_node(links=(Link(a="GPU0", b="GPU1", kind="NVLINK", nvlink_count=18), *links("NODE"))),
+        ("WARN host",),
+    ),
 )

@@ -1,7 +1,5 @@
 """Describe the GPUs: their models, their state, and how they are connected."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Describe the host: its processors and memory, settings and limits, power and disks."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 from assistant.pages.machine.facts_words import (

@@ -1,7 +1,5 @@
 """Describe the network: port and CPUs of each GPU, RDMA ports, interfaces, and the fabric behind them."""
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Describe observations: events of logs, other tools' tests and numbers, and faults of the sources."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Describe a machine for a quick look: one row per subject, equal devices together."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from assistant.pages.blocks import Cell, Page, Row, Section, spans, words

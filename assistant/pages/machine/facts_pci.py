@@ -1,7 +1,5 @@
 """Describe the PCI bus: anomalies in one line; with `-v` the bridges above GPUs, NICs and NVSwitches."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 from assistant.pages.machine.facts_words import (

@@ -1,7 +1,5 @@
 """Describe the software: versions, services, plugins, the training interpreter, NCCL variables."""
 
-from __future__ import annotations
-
 from assistant.pages.machine.facts_words import (
     Line,
     Part,

@@ -1,7 +1,5 @@
 """Build lines of facts from parts that are known or unknown."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Show the GPUs, one line for each or for each group of equal GPUs, or the reason why there are none."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence

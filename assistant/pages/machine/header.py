@@ -1,7 +1,5 @@
 """Write the line at the top of every screen: machine, source of the facts, training interpreter."""
 
-from __future__ import annotations
-
 from assistant.pages.blocks import Words, words
 from assistant.pages.terms import short
 from probes.base.record import Unknown, value_or

@@ -1,7 +1,5 @@
 """List the benchmarks that can run, with their costs."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from assistant.pages.blocks import Cell, Column, Page, Row, Section, Table, words

@@ -1,7 +1,5 @@
 """Report measurements: slow parts first, then every figure with its references, then curves and failures."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Name measurements in a few words, and show them in a table: one line per case, with its references."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from assistant.pages.blocks import Cell, Column, Table, Tone, Words, words

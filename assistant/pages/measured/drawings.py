@@ -1,7 +1,5 @@
 """Draw measurements: curves of a rate over sizes or of values over time, and matrices of pairs."""
 
-from __future__ import annotations
-
 import re
 import statistics
 from collections.abc import Callable, Iterable, Sequence

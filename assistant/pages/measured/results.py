@@ -1,7 +1,5 @@
 """Fold measurements for display: equal devices share a line, and the best case represents a sweep."""
 
-from __future__ import annotations
-
 import re
 import statistics
 from collections.abc import Iterable, Sequence

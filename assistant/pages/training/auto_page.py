@@ -1,7 +1,5 @@
 """Summarize the main job: findings, decisions, files, and the next step."""
 
-from __future__ import annotations
-
 from assistant.pages.blocks import Page, Row, Section, section
 from assistant.pages.terms import grouped
 from assistant.pages.training.plan_page import plan_page

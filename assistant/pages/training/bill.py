@@ -1,7 +1,5 @@
 """Show what one training step costs, term by term: memory of a GPU, time, and the resulting speed."""
 
-from __future__ import annotations
-
 from assistant.pages.blocks import Share, Shares
 from probes.base.record import Unknown, value_or
 from probes.base.units import count, duration, gib, percent

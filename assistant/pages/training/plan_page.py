@@ -1,7 +1,5 @@
 """Show a plan: decisions with their basis, cost, alternatives, and rejected candidates."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Literal, NamedTuple
 

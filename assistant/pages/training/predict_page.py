@@ -1,7 +1,5 @@
 """Show the breakdown of one case: its memory and time, term by term, and the assumptions."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from assistant.pages.blocks import Block, Cell, Page, Row, Section, section, words

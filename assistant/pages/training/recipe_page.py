@@ -1,7 +1,5 @@
 """Show a recipe: the exact files of each launcher, and a short run compared with its prediction."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import PurePosixPath

@@ -1,7 +1,5 @@
 """Show the verdict in the terminal UI: the answer, the next step, and the list of findings."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Show a verdict: the answer, then problems with remedies, then the checks that could not be made."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from assistant.pages.blocks import Page, Row, Section, section, words

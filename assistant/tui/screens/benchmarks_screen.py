@@ -1,7 +1,5 @@
 """Show the benchmarks: the measured rates of this machine beside their references."""
 
-from __future__ import annotations
-
 import msgspec
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll

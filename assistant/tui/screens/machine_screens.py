@@ -1,7 +1,5 @@
 """Show a machine: the overview, with the verdict about training, and the list of findings."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 from rich.text import Text

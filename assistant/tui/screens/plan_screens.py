@@ -1,7 +1,5 @@
 """Show the plan with the basis of each decision, and the recipe: the exact files of each launcher."""
 
-from __future__ import annotations
-
 from textual.app import ComposeResult
 from textual.containers import Horizontal, VerticalScroll
 from textual.widgets import Static

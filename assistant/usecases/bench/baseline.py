@@ -5,8 +5,6 @@ There are two files for each machine: `previous.json` contains the last run of e
 others.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Callable, Iterable

@@ -1,7 +1,5 @@
 """Follow the answer files of a request while its workers write them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType

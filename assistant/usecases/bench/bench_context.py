@@ -1,7 +1,5 @@
 """Choose what to measure on a machine: its device, its ranks and a reference model that fits."""
 
-from __future__ import annotations
-
 import hashlib
 from typing import Literal
 

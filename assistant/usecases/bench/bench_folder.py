@@ -3,8 +3,6 @@
 Folders that killed runs left are removed by the next run.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import os

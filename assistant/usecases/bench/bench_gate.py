@@ -1,7 +1,5 @@
 """Detect what prevents benchmarks here: no torch, GPUs that torch cannot use, a machine in use by others."""
 
-from __future__ import annotations
-
 import sys
 
 from assistant.interpreter import Interpreter, choose_interpreter

@@ -1,7 +1,5 @@
 """List the benchmarks, their cost, and what prevents them on a machine."""
 
-from __future__ import annotations
-
 import msgspec
 
 from assistant.usecases.bench.bench_context import bench_context

@@ -1,7 +1,5 @@
 """Run one benchmark request in an interpreter and report its samples as they arrive."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path

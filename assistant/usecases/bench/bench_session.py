@@ -5,8 +5,6 @@ in a folder; each rank marks an order that it has ended with a file beside the a
 order end, and the next order gets new ranks.
 """
 
-from __future__ import annotations
-
 import contextlib
 import time
 from collections.abc import Iterator

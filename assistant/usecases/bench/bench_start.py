@@ -1,7 +1,5 @@
 """Start the ranks of a request: with torch's agent here, on several hosts with a launcher of training."""
 
-from __future__ import annotations
-
 import os
 import secrets
 import shlex

@@ -1,7 +1,5 @@
 """Run the requests of a suite one after the other, within one deadline, and report their measurements."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -132,7 +130,7 @@ def sharing_starts(jobs: Sequence[BenchJob]) -> list[BenchJob]:
     return [jobs[number] for number in sorted(range(len(jobs)), key=lambda number: (places[number], number))]
 
 
-def _suite_events(events: Iterator[RunEvent], steps: _Steps) -> Iterator[Event | RunEnded]:
+def _suite_events(events: Iterator[RunEvent], steps: "_Steps") -> Iterator[Event | RunEnded]:
     for event in events:
         if isinstance(event, CaseMeasured):
             case = ", ".join(f"{name} {value}" for name, value in event.case.items())

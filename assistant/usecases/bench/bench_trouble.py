@@ -3,8 +3,6 @@
 The sources are its exit code, its log, the kernel's counters and the disk.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """Record the conditions of a measurement: clocks, temperatures, power, and other users of GPUs and CPUs."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re
@@ -223,14 +221,14 @@ class _CpuTimes(Record, kw_only=True):
     ours: float
 
     @classmethod
-    def now(cls) -> _CpuTimes:
+    def now(cls) -> "_CpuTimes":
         times = psutil.cpu_times()._asdict()
         # The kernel counts guests and niced guests in user and nice too (proc_stat(5)).
         total = sum(seconds for name, seconds in times.items() if name not in ("guest", "guest_nice"))
         not_busy = sum(times.get(name, 0.0) for name in ("idle", "iowait", "irq", "softirq"))
         return cls(moment_s=time.monotonic(), total=total, busy=total - not_busy, ours=_our_cpu_s())
 
-    def others_since(self, before: _CpuTimes, unknown: float | None) -> float | None:
+    def others_since(self, before: "_CpuTimes", unknown: float | None) -> float | None:
         """Return the share of all CPU time that others used since `before`.
 
         Return `unknown` if the time in between is too short to measure a share.

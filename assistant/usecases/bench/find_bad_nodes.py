@@ -1,7 +1,5 @@
 """Find the slow host or the slow link among many hosts, in far fewer runs than there are pairs."""
 
-from __future__ import annotations
-
 import math
 import statistics
 import time

@@ -13,8 +13,6 @@ troubleshooting (GPU direct peer to peer); `nvidia-smi topo -m` and `-p2p` legen
 RTX 40.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 

@@ -12,8 +12,6 @@ and oracle-quickstart/oci-hpc (rates); NVIDIA/DCGM, health watches of NVLink (re
 and CRC errors warn); `nvidia-smi nvlink -e`.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterable

@@ -7,8 +7,6 @@ Manager user guide; NVIDIA/NVSentinel#883 (a dead service unnoticed for two week
 nvmlGpuFabricInfoV; NVIDIA IMEX user guide; leptonai/gpud, nvswitch.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from probes.base.record import EvidenceRef, Reason, Unknown, first_unknown, known, only_known, value_or

@@ -4,8 +4,6 @@ Source: NVIDIA driver documentation (library and module must have one version); 
 (needed from Blackwell on, with dma-buf from Turing on); CUDA release notes (first CUDA of each architecture).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from probes.base.record import NOT_RECORDED, Reason, Unknown, known

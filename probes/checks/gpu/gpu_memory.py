@@ -4,8 +4,6 @@ Source: NVIDIA GPU memory error management guide; azurehpc-health-checks; facebo
 confidential computing guide (peer traffic and copies to the host are encrypted); the catalogue (memory).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 from probes.base.record import EvidenceRef, Reason, Unknown, known

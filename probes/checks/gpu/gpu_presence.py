@@ -11,8 +11,6 @@ codes and outputs of nvidia-smi (`GPU is lost`, `Unknown Error`); NVIDIA Xid cat
 distributed-training and Primus node checks.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from probes.base.record import NOT_RECORDED, Reason, Unknown, items_of, known

@@ -7,8 +7,6 @@ of 0 while they are cool; this is no reading. Source: NVML reference, clock even
 NVIDIA/DCGM#242 and leptonai/gpud (thermal and power brake, temperatures); NVIDIA/NVSentinel, thermal margins.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from probes.base.record import NOT_RECORDED, Reason, Unknown, known, only_known

@@ -6,8 +6,6 @@ stas00/ml-engineering, debugging NVIDIA GPUs (full load without a process); fiel
 collectives (full SM load, no memory traffic).
 """
 
-from __future__ import annotations
-
 from probes.base.record import Unknown, known
 from probes.base.units import gib
 from probes.catalogue.thresholds import Thresholds

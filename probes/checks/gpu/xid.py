@@ -5,8 +5,6 @@ counts less; only a card that falls off the bus repeatedly remains a fault. Sour
 (`probes/data/xid.toml`); gpud and NVSentinel, Xid handling; NVIDIA driver sources.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterable, Iterator
 

@@ -8,8 +8,6 @@ IPMI 2.0 (power); NCCL user guide, troubleshooting; leptonai/gpud and mej/nhc, m
 NVIDIA driver and DCGM documentation. The limits, and the images that are read-only by design, are data rows.
 """
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterator
 

@@ -10,8 +10,6 @@ reference architecture; NCCL user guide, NUMA binding; NVIDIA/nccl, src/graph/xm
 sysfs); Linux EDAC documentation (memory).
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 
@@ -256,15 +254,18 @@ def topology_visible(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
 def _only_distance(gpus: tuple[Gpu, ...], evidence: Evidence) -> str | None:
     """Return the one distance of all devices that NVLink does not join, if so many cannot have one.
 
-    SYS between all devices is normal on a Grace host, and without NVLink peer-access judges SYS.
+    One distance is normal on a Grace host, and between cards without NVLink on the slots of one socket. It is
+    not normal for a board whose GPUs NVLink joins, nor for cards on several NUMA nodes.
     """
     limits, links = evidence.thresholds, items_of(evidence.facts.links)
     apart = [link for link in links if link.kind != "NVLINK"]
     kinds = {link.kind for link in apart}
     kind = next(iter(kinds)) if len(kinds) == 1 else None
     devices = {end for link in apart for end in (link.a, link.b)}
-    is_by_design = kind == "SYS" and (
-        len(gpus) <= limits.gpus_of_grace_board_maximum.value or len(apart) == len(links)
+    nodes = {gpu.numa_node for gpu in gpus if isinstance(gpu.numa_node, int)}
+    is_split = len(nodes) > 1 and kind in ("PHB", "NODE")
+    is_by_design = len(gpus) <= limits.gpus_of_grace_board_maximum.value or (
+        len(apart) == len(links) and not is_split
     )
     is_flat = isinstance(kind, str) and kind in ("PHB", "NODE", "SYS") and not is_by_design
     return str(kind) if is_flat and len(devices) >= limits.flat_topology_devices_minimum.value else None

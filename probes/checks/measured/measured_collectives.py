@@ -7,8 +7,6 @@ stas00/ml-engineering (NVLS and ring by number of GPUs); awslabs/awsome-distribu
 time).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from probes.base.record import items_of

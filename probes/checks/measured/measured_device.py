@@ -9,8 +9,6 @@ Google's reports on silent data corruption (arXiv 2102.11245, "Cores that don't 
 event reasons; memtest86 (patterns).
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterator, Sequence
 

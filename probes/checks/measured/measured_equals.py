@@ -6,8 +6,6 @@ NVIDIA/nvidia-resiliency-ext (relative score against the median); microsoft/supe
 does not move them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from probes.base.statistics import outliers, quantile

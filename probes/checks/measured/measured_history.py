@@ -6,8 +6,6 @@ measured while others used the machine warn at most. Source: probes/base/statist
 bootstrap); NVIDIA/nvidia-resiliency-ext (a device against its own best).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from probes.base.record import NOT_RECORDED

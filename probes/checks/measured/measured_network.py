@@ -7,8 +7,6 @@ oracle-quickstart/oci-hpc and GoogleCloudPlatform/cluster-health-scanner (pairs,
 partner); coreweave/nccl-tests and awslabs/awsome-distributed-training (share of line rate).
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterator, Sequence
 

@@ -7,8 +7,6 @@ notes (overlap of all-reduce and backward); health reports of clusters that comp
 NVIDIA DALI and MLPerf Storage (a loader must outrun the accelerator); PyTorch, DataLoader, num_workers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from probes.base.units import count, percent

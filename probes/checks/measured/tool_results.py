@@ -10,8 +10,6 @@ only a collapse with growing size is judged. Source: NVIDIA DCGM user guide, dia
 benchmarks.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 

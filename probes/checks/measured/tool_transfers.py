@@ -8,8 +8,6 @@ port's rate, and small messages do not fill it; a loop within one card has the s
 their gates; linux-rdma/perftest; oracle-quickstart/oci-hpc, active health checks.
 """
 
-from __future__ import annotations
-
 import re
 import statistics
 from collections.abc import Iterable, Iterator, Sequence

@@ -5,8 +5,6 @@ treydock/infiniband_exporter (ports without a speed); stanford-rc/ibswinfo (stat
 fans).
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator
 

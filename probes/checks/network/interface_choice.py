@@ -7,8 +7,6 @@ NCCL_SOCKET_IFNAME; NVIDIA/nccl#286, #913, #1580; Linux kernel documentation, ip
 vllm-project/vllm#7074; sgl-project/sglang#3226; Debian reference, the hostname resolution.
 """
 
-from __future__ import annotations
-
 import ipaddress
 import shlex
 from collections.abc import Iterable, Iterator

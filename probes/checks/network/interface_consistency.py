@@ -4,8 +4,6 @@ Source: facebookresearch/gcm, health checks (state, speed, MTU and neighbours of
 documentation, networking/bonding; NVIDIA DGX user guides (ports of known machines, `probes/data/nics.toml`).
 """
 
-from __future__ import annotations
-
 import shlex
 from collections import Counter
 from collections.abc import Callable, Iterator

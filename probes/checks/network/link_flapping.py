@@ -5,8 +5,6 @@ normal; many, or one that ends the log, need a look. Source: Azure/azurehpc-heal
 hours); NVIDIA/NVSentinel, NIC health (carrier_changes); leptonai/gpud (port module events of mlx5).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from probes.base.record import Unknown, items_of, known

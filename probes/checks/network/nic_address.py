@@ -7,8 +7,6 @@ Source: NCCL user guide, troubleshooting (networking) and NCCL_IB_GID_INDEX; fac
 checks (operstate of each ib interface); AMD-AGI/Primus, preflight; NVIDIA/nccl#426, #925, #1510, #1796.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 

@@ -6,8 +6,6 @@ troubleshooting: networking (NCCL_IB_HCA, NCCL_IB_PKEY, NCCL_IB_TC); InfiniBand 
 volume 1, subnet management.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections import Counter

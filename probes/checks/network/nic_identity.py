@@ -6,8 +6,6 @@ machine whose NICs are in known places. Source: the rows' own sources (`probes/d
 facebookresearch/gcm, health checks (interfaces bound to other cards).
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable

@@ -10,8 +10,6 @@ Source: NCCL user guide, troubleshooting; AMD-AGI/Primus; NVIDIA/nccl#307, #489 
 health checks (bit error rates); NVIDIA ConnectX user manuals; NVIDIA firmware tools, mlxlink.
 """
 
-from __future__ import annotations
-
 import math
 import shlex
 from collections import Counter

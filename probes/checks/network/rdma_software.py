@@ -6,8 +6,6 @@ health (uverbs of each NIC); awslabs/awsome-distributed-training, EFA enumeratio
 (device files missing in a container), #897, #1537; NVIDIA GPU Operator, GPUDirect RDMA.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from probes.base.record import Unknown, known, value_or

@@ -9,8 +9,6 @@ counts as left out if most GPUs have a NIC close by, and a machine as lopsided i
 Source: linux-rdma/perftest#241; NCCL user guide, NCCL_NET_GDR_LEVEL.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterator
 

@@ -8,8 +8,6 @@ compared with the lanes that both ends of their link have. Source: oracle-quicks
 leptonai/gpud, kmsg and mlx5 driver (slot power).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import msgspec

@@ -14,8 +14,6 @@ Mellanox adapters (MaxReadReq); NCCL, troubleshooting, PCI Access Control Servic
 of broken and good machines), #2079, #257; ROCm/cvs, host checks; NVIDIA/nodewright-packages#121 (Arm).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 from probes.base.record import NOT_RECORDED, Unknown, first_unknown, items_of, known, only_known, value_or

@@ -4,8 +4,6 @@ Source: NVIDIA/Megatron-LM, arguments.py, and pytorch/torchtitan#1147 (connectio
 guide, CUDA environment variables (visible devices); PyTorch performance tuning guide (threads).
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Iterator

@@ -9,8 +9,6 @@ pytorch/pytorch#81704 (proxies); slurm.conf(5), PropagateResourceLimits; NVIDIA/
 open-mpi/ompi#11949 (GPUs bound to single tasks do not see each other); gres.conf(5).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from probes.base.record import Reason, Unknown, items_of, known

@@ -5,8 +5,6 @@ NVIDIA/nccl#1716 (maintainers: do not set what you do not need). The variables a
 `probes/data/nccl_variables.toml`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Generator, Iterator
 
 from probes.base.record import known, value_or

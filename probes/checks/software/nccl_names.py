@@ -5,8 +5,6 @@ loopback. Gloo takes whole names only. Source: NVIDIA NCCL user guide, NCCL_SOCK
 NVIDIA/nccl#286, #913; aws-samples/aws-do-eks#50 (gloo).
 """
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterable
 

@@ -6,8 +6,6 @@ Toolkit release notes; NCCL release notes; pytorch/pytorch#122571 and NVIDIA/ncc
 aws-ofi-nccl documentation. The required versions are rows of data files.
 """
 
-from __future__ import annotations
-
 import shlex
 
 from probes.base.record import Reason, Unknown, first_unknown, known, value_or

@@ -1,7 +1,5 @@
 """Add the expectations of the command line to a policy: a catalogue machine, or a number of GPUs."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import msgspec

@@ -1,7 +1,5 @@
 """Compare versions with those that a policy expects: an exact version, a pattern or a range."""
 
-from __future__ import annotations
-
 import fnmatch
 import operator
 import re

@@ -1,7 +1,5 @@
 """Read policy.toml and check that its checks, thresholds, GPU models and versions are valid."""
 
-from __future__ import annotations
-
 import difflib
 import math
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,5 @@
 """Write a policy from a good node: its values become the expectations for machines of its kind."""
 
-from __future__ import annotations
-
 import datetime
 import math
 from collections.abc import Iterable

@@ -3,8 +3,6 @@
 Fields that are left out demand nothing.
 """
 
-from __future__ import annotations
-
 import datetime
 import fnmatch
 from typing import Annotated, Literal

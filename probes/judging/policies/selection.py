@@ -1,7 +1,5 @@
 """Select the checks of the tier and of the operator's choice, and decide whether each check applies."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, get_args
 

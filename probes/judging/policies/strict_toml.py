@@ -3,8 +3,6 @@
 The error names the file, the field, the mistake and the advice.
 """
 
-from __future__ import annotations
-
 import difflib
 import re
 from collections.abc import Iterable

@@ -3,8 +3,6 @@
 A condition returns the events that support the row, in the order of their display, or None if it is not met.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, Sequence
 

@@ -4,8 +4,6 @@ Rows of `probes/data/causes.toml` name the events of a cause; `probes/logs/deduc
 only several lines together reveal. A cause without its events is never reported.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping
 

@@ -1,7 +1,5 @@
 """Deductions about bandwidth: measured values against those that the hardware can reach."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Helpers that several deductions use: words, variables, nodes, and the hardware that logs name."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 

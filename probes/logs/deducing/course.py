@@ -1,7 +1,5 @@
 """Deductions about how far a run came: its last lines, and ranks that no log covers."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Deductions about GPUs, their drivers, and the links between them."""
 
-from __future__ import annotations
-
 import functools
 import signal
 from collections import defaultdict

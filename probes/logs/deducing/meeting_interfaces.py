@@ -1,7 +1,5 @@
 """Deductions about the addresses and interfaces over which processes meet."""
 
-from __future__ import annotations
-
 import ipaddress
 import re
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """Deductions about the network between nodes: which network carries data, and whether it is the right one."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Iterator

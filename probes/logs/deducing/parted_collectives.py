@@ -1,7 +1,5 @@
 """Deductions about ranks that differ from the others, from watchdogs and dumps of flight recorders."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Iterator

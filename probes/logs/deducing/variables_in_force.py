@@ -1,7 +1,5 @@
 """Deductions about environment variables: those without effect, and those left over from debugging."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from probes.catalogue.nccl_variables import is_default, load_variables, misread

@@ -1,7 +1,5 @@
 """Records of what is known beside the logs: the machine, the recipe, and how the run differs from both."""
 
-from __future__ import annotations
-
 from probes.logs.events.log_record import LogRecord
 
 

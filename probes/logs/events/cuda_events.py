@@ -1,7 +1,5 @@
 """Records of reports by CUDA, its memory and NVML through torch and other programs."""
 
-from __future__ import annotations
-
 from probes.logs.events.log_record import LogRecord
 
 

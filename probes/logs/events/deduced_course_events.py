@@ -1,7 +1,5 @@
 """Records of deductions about the course of a run: ranks that wait or part, variables, and how it ended."""
 
-from __future__ import annotations
-
 from probes.logs.events.log_record import LogRecord, Reasoned
 
 

@@ -1,7 +1,5 @@
 """Records of deductions about GPUs, their links and drivers, and how fast they are."""
 
-from __future__ import annotations
-
 from probes.logs.events.log_record import LogRecord, Reasoned
 
 

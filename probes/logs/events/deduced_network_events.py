@@ -1,7 +1,5 @@
 """Records of deductions about networks: which one carries data, and whether it is the right one."""
 
-from __future__ import annotations
-
 from probes.logs.events.log_record import Complaint, LogRecord, Reasoned
 
 

@@ -1,7 +1,5 @@
 """Records of the contents of dumps by torch's flight recorder."""
 
-from __future__ import annotations
-
 from probes.logs.events.log_record import Complaint, LogRecord
 
 

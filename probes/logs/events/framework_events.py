@@ -1,7 +1,5 @@
 """Records of reports by Ray, Horovod, JAX, Gloo, Kubernetes and containers."""
 
-from __future__ import annotations
-
 from probes.logs.events.log_record import Complaint, LogRecord
 
 

@@ -1,7 +1,5 @@
 """Records of reports by diagnostics and tools about a host and its GPUs."""
 
-from __future__ import annotations
-
 from probes.logs.events.log_record import LogRecord
 
 

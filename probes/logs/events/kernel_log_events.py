@@ -3,8 +3,6 @@
 `probes/parsers/kernel/kernel_grammar.py` describes the kernel's lines of each kind.
 """
 
-from __future__ import annotations
-
 from probes.logs.events.log_record import LogRecord
 
 

@@ -1,7 +1,5 @@
 """The base of every record of a log event, and access to fields by name for rows of data."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 

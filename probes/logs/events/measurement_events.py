@@ -1,7 +1,5 @@
 """Records of benchmarks: results and failures."""
 
-from __future__ import annotations
-
 from probes.logs.events.log_record import Complaint, LogRecord
 
 

@@ -1,7 +1,5 @@
 """Records of NCCL and RCCL about a start: versions, variables, communicators, and the ways between ranks."""
 
-from __future__ import annotations
-
 from probes.logs.events.log_record import LogRecord
 
 

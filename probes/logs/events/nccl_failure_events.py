@@ -1,7 +1,5 @@
 """Records of warnings and failures of NCCL and RCCL."""
 
-from __future__ import annotations
-
 from probes.logs.events.log_record import Complaint, LogRecord
 
 

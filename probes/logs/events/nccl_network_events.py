@@ -1,7 +1,5 @@
 """Records of NCCL's lines about the network that carries data between nodes."""
 
-from __future__ import annotations
-
 from probes.logs.events.log_record import Complaint, LogRecord
 
 

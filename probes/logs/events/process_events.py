@@ -1,7 +1,5 @@
 """Records of how processes went on and ended, by their own words and those of Slurm, PBS and LSF."""
 
-from __future__ import annotations
-
 from probes.logs.events.log_record import Complaint, LogRecord
 
 

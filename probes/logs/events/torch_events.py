@@ -1,7 +1,5 @@
 """Records of torch.distributed and torchrun: watchdog, exceptions, stores, rendezvous, failed workers."""
 
-from __future__ import annotations
-
 from probes.logs.events.log_record import Complaint, LogRecord
 
 

@@ -6,8 +6,6 @@ Source: NVIDIA/nvbandwidth, output.cpp, json_output.cpp; linux-rdma/perftest, sr
 perftest_communication.c (read 2026-11); the parsers of these tools in `probes/parsers/tools`.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 import statistics

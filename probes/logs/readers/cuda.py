@@ -4,8 +4,6 @@ Source: CUDA runtime and driver API error names; pytorch c10/cuda/CUDACachingAll
 CUDAException.cpp, 1.9 to 2.13.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

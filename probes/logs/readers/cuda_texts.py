@@ -1,7 +1,5 @@
 """Numbers of CUDA errors by their texts, because older NCCL prints only the texts."""
 
-from __future__ import annotations
-
 CODES_OF_TEXTS = {
     "invalid argument": 1,
     "out of memory": 2,

@@ -3,8 +3,6 @@
 Source: `probes/parsers/fabric/fabric_manager_log.py`; NVIDIA Fabric Manager user guide (read 2026-11).
 """
 
-from __future__ import annotations
-
 import re
 
 from probes.base.patterns import pattern

@@ -7,8 +7,6 @@ Kubernetes documentation, pod lifecycle and node-pressure eviction;
 NVIDIA/nvidia-container-toolkit and libnvidia-container; NVIDIA/pyxis (read 2026-11).
 """
 
-from __future__ import annotations
-
 from probes.logs.event import Event, LogLine
 from probes.logs.events.framework_events import (
     ContainerFailed,

@@ -5,8 +5,6 @@ and `dcgmi nvlink`. Source: NVIDIA/DCGM (read 2026-11); the parsers in `probes/p
 `probes/parsers/nvidia_smi`.
 """
 
-from __future__ import annotations
-
 import collections
 from collections.abc import Iterator
 

@@ -8,8 +8,6 @@ ls-caps.c; bash `ulimit`; coreutils `df`; linux-rdma/rdma-core, infiniband-diags
 scripts/ibstatus (read 2026-11).
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 

@@ -4,8 +4,6 @@
 `check`. The records are in `probes/logs/events/kernel_log_events.py`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from probes.base.patterns import pattern

@@ -4,8 +4,6 @@ Source: NVIDIA/nccl, src/init.cc, bootstrap.cc, transport/net_ib*, net_socket.cc
 of tags 2.4 to 2.30.
 """
 
-from __future__ import annotations
-
 import re
 
 import msgspec

@@ -4,8 +4,6 @@ Source: NVIDIA/nccl, src/misc/{socket,ibvwrap,shmutils,cudawrap}.cc, transport/*
 of tags 2.4 to 2.30.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from probes.logs.events.nccl_failure_events import (

@@ -4,8 +4,6 @@ Source: NVIDIA/nccl, src/misc/{socket,ibvwrap,shmutils,cudawrap}.cc, transport/*
 of tags 2.4 to 2.30.
 """
 
-from __future__ import annotations
-
 import msgspec
 
 from probes.base.patterns import pattern

@@ -4,8 +4,6 @@ A prefix is `[time] host:pid:tid [device] file.cc:line (function) NCCL WARN `; u
 missing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable
 
 from probes.base.patterns import pattern

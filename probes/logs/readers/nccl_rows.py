@@ -1,7 +1,5 @@
 """The lines that NCCL writes about a healthy start and its network: one row for each kind."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

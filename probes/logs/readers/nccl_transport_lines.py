@@ -16,8 +16,6 @@ Source: NVIDIA/nccl, src/transport/*.cc of tags 2.2 to 2.30; src/graph/paths.cc,
 PATH_*, of tags 2.6 to 2.30.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 

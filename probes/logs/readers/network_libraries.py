@@ -8,8 +8,6 @@ Source: aws/aws-ofi-nccl, src/nccl_ofi_net.c, nccl_ofi_rdma.c, nccl_ofi_sendrecv
 src/uct/ib/mlx5/ib_mlx5_log.c; openucx/ucc, src/utils/ucc_log.h (read 2026-11).
 """
 
-from __future__ import annotations
-
 from probes.base.patterns import pattern
 from probes.logs.event import Event, LogLine, event_of
 from probes.logs.events.nccl_network_events import (

@@ -5,8 +5,6 @@ Source: NVIDIA/nccl, src/plugin/*.cc, src/net.cc of tags 2.4 to 2.30; Mellanox/n
 google/nccl-fastsocket and the TCPX and TCPXO guides of Google Cloud.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from probes.base.patterns import pattern

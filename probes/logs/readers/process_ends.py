@@ -4,8 +4,6 @@ Source: open-mpi/ompi help texts, pmodels/mpich hydra, CPython faulthandler.c, g
 (read 2026-11).
 """
 
-from __future__ import annotations
-
 import msgspec
 
 from probes.base.patterns import pattern

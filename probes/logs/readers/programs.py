@@ -3,8 +3,6 @@
 A counter that does not advance is no progress, because dying programs draw progress bars once more.
 """
 
-from __future__ import annotations
-
 import re
 from collections import OrderedDict
 

@@ -3,8 +3,6 @@
 Source: ROCm/rccl, src/init.cc, src/misc/*, of the releases for ROCm 5.4 to 7.1.
 """
 
-from __future__ import annotations
-
 from probes.logs.event import Event, LogLine, carries, reporting
 from probes.logs.events.nccl_events import NcclVersion, RcclKernelSetting, RcclMsccl, RcclVersion
 from probes.logs.events.nccl_failure_events import (

@@ -3,8 +3,6 @@
 Each row has a word to search for, the pattern of the message, and the record to make.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple

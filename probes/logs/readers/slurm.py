@@ -4,8 +4,6 @@ Source: SchedMD/slurm, src/slurmd/slurmstepd, src/srun/libsrun/launch.c, task_st
 openpbs/openpbs, src/resmom; IBM documentation, LSF termination reasons (read 2026-11).
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from probes.logs.event import Event, LogLine

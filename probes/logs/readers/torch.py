@@ -4,8 +4,6 @@ Source: pytorch/pytorch, torch/csrc/distributed/c10d (ProcessGroupNCCL.cpp, TCPS
 NCCLUtils.hpp) and torch/distributed/elastic/rendezvous, tools/flight_recorder (read 2026-11).
 """
 
-from __future__ import annotations
-
 from probes.base.patterns import pattern
 from probes.logs.event import Event, LogLine, reporting
 from probes.logs.events.torch_events import (

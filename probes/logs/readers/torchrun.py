@@ -7,8 +7,6 @@ Source: pytorch/pytorch, torch/distributed/elastic/multiprocessing/{api,errors/_
 and elastic/agent/server/api.py (read 2026-11).
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -5,8 +5,6 @@ huggingface/transformers, trainer.py; pytorch/torchtitan, components/metrics.py;
 (read 2026-11).
 """
 
-from __future__ import annotations
-
 import math
 import re
 import statistics

@@ -1,7 +1,5 @@
 """Helpers for readers of whole files: text of bytes, and lines as evidence."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

@@ -3,8 +3,6 @@
 The log contains errors of NVSwitches, failed set-ups, and an inventory at each start.
 """
 
-from __future__ import annotations
-
 import re
 
 from probes.base.record import line_ref

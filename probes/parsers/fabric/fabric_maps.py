@@ -5,8 +5,6 @@ list of ports (-p). `ibswinfo` prints parts and sensors of an unmanaged switch. 
 GUIDs of their ports consists of pairs of lines: `VM_hostname NAME`, then 16 hex digits.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Iterator

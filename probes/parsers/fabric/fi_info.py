@@ -1,7 +1,5 @@
 """Parse `fi_info -v` of libfabric: the devices that its providers offer."""
 
-from __future__ import annotations
-
 from probes.base.record import NOT_RECORDED, Unknown, line_ref, only_known, value_or
 from probes.facts import Nic
 from probes.parsers.fabric.rdma_words import or_missing, whole_number

@@ -1,7 +1,5 @@
 """Parse `ibv_devinfo`, plain or with -v."""
 
-from __future__ import annotations
-
 import re
 
 from probes.base.record import Reason, Unknown, line_ref, value_or

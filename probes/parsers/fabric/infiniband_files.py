@@ -1,7 +1,5 @@
 """Parse ports of RDMA devices: the files of /sys/class/infiniband, and `ibstat`."""
 
-from __future__ import annotations
-
 import re
 
 from probes.base.patterns import pattern

@@ -6,8 +6,6 @@ members are identified by their content: a list of interfaces (each with
 by interface, and settings of ifcfg files by interface.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Any, NamedTuple
 

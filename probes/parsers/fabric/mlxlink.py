@@ -4,8 +4,6 @@ One output may contain several cards below lines of equals signs, and end with `
 a card does not have.
 """
 
-from __future__ import annotations
-
 import re
 from typing import NamedTuple
 

@@ -4,8 +4,6 @@ With a peer, `ibportstate` prints the other end behind `Peer PortInfo`; that end
 left out. Source: rdma-core, infiniband-diags/ibportstate.c and libibmad/dump.c (read 2026-11).
 """
 
-from __future__ import annotations
-
 import re
 
 from probes.base.patterns import pattern

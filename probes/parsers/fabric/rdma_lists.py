@@ -5,8 +5,6 @@ package. `perfquery` prints the counters of ports by the LID of their node: -x a
 -E the details of errors.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 

@@ -1,7 +1,5 @@
 """Words and numbers that the tools of RDMA ports share: states, rates, identifiers."""
 
-from __future__ import annotations
-
 import re
 
 from probes.base.patterns import pattern

@@ -3,8 +3,6 @@
 The kernel prints lists and masks; NCCL and hwloc print masks.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from probes.base.patterns import pattern

@@ -1,7 +1,5 @@
 """Parse ipmitool: sensors (`sdr`, `sdr elist`, `sensor`) and power draw (`dcmi power reading`)."""
 
-from __future__ import annotations
-
 import re
 
 from probes.base.record import Reason, Record, Unknown

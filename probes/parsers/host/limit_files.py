@@ -3,8 +3,6 @@
 Sources: systemd.exec(5), Process Properties; systemd.unit(5); limits.conf(5) of Linux-PAM (read 2026-11).
 """
 
-from __future__ import annotations
-
 import re
 from typing import Literal
 

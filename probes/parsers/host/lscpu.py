@@ -1,7 +1,5 @@
 """Parse `lscpu` as text (old, and with the sections of util-linux 2.37 and newer) or JSON (`lscpu -J`)."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 
@@ -25,7 +23,7 @@ _MOST_FIELDS = 4000
 class _Field(msgspec.Struct):
     field: str = ""
     data: str | None = None
-    children: list[_Field] = []
+    children: "list[_Field]" = []
 
 
 class _Document(msgspec.Struct):

@@ -1,7 +1,5 @@
 """Parse /proc/self/mounts, /proc/self/mountinfo and `df -Pk`."""
 
-from __future__ import annotations
-
 from probes.base.patterns import pattern
 from probes.base.record import Record
 from probes.base.units import KIB

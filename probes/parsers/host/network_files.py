@@ -1,7 +1,5 @@
 """Parse /proc/net/route, /proc/net/fib_trie, /proc/net/bonding, /etc/hosts and `ip -j addr`."""
 
-from __future__ import annotations
-
 import msgspec
 
 from probes.base.patterns import pattern

@@ -4,8 +4,6 @@ These are the loader's cache, packages, `systemctl show`, IMEX, `lsmod` (which p
 versions in texts about something else.
 """
 
-from __future__ import annotations
-
 import re
 
 from probes.base.patterns import pattern

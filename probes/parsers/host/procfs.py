@@ -1,7 +1,5 @@
 """Parse small files of /proc: meminfo, limits, cpuinfo, status, cgroup."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from typing import Literal

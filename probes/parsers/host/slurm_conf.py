@@ -4,8 +4,6 @@ Names may have any case, `#` begins a comment, and a backslash at the end of a l
 the syntax: slurm.conf(5), gres.conf(5), cgroup.conf(5) of Slurm 24.05.
 """
 
-from __future__ import annotations
-
 import re
 
 _PAIR = re.compile(r"(\w{1,60})\s*=\s*([^\s#]{1,2000})")

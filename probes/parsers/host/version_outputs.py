@@ -1,7 +1,5 @@
 """Read version numbers from files and `--version` outputs."""
 
-from __future__ import annotations
-
 import re
 
 import msgspec

@@ -4,8 +4,6 @@ Source: Linux, drivers/gpu/drm/amd/amdgpu (amdgpu_ras.c, amdgpu_aca.c, amdgpu_de
 gmc_v9_0.c) and amd/amdkfd; amd/node-scraper, dmesg analyzer (read 2026-11).
 """
 
-from __future__ import annotations
-
 import re
 
 from probes.base.patterns import pattern

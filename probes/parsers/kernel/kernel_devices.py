@@ -4,8 +4,6 @@ Source: Linux drivers/pci (pci.c, setup-res.c), drivers/iommu/{intel,amd}, kerne
 2026-11).
 """
 
-from __future__ import annotations
-
 import re
 
 from probes.parsers.kernel.kernel_events import (

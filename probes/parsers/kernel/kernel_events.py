@@ -5,8 +5,6 @@ The rows are in `kernel_gpu.py`, `kernel_network.py` and `kernel_host.py`, in th
 own events (`probes/logs/readers/kernel_lines.py`).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple

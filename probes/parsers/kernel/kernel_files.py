@@ -3,8 +3,6 @@
 These are the command line, memory blocks, processes, capabilities and logind's settings.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 

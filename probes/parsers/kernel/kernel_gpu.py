@@ -1,7 +1,5 @@
 """Rows of the kernel log's grammar for the drivers of GPUs and NVSwitches."""
 
-from __future__ import annotations
-
 import re
 
 from probes.base.patterns import pattern

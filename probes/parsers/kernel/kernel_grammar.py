@@ -4,8 +4,6 @@ To add a line of a new kernel or driver, add a row to `kernel_gpu.py`, `kernel_a
 `kernel_devices.py`, `kernel_network.py` or `kernel_host.py`. Both commands know it then.
 """
 
-from __future__ import annotations
-
 import functools
 
 import msgspec

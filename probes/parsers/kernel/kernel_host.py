@@ -4,8 +4,6 @@ Source: Linux drivers/pci/pcie (aer.c, dpc.c), drivers/pci/hotplug, drivers/iomm
 kernel/watchdog.c, drivers/edac, fs/{ext4,xfs,btrfs,nfs}, drivers/nvme/host, drivers/md.
 """
 
-from __future__ import annotations
-
 import re
 
 from probes.base.patterns import pattern

@@ -8,8 +8,6 @@ that a log of hundreds of megabytes costs seconds, and no memory beyond its even
 as one event.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from probes.base.record import Record

@@ -6,8 +6,6 @@ net/core/neighbour.c, kernel/cgroup/pids.c (read 2026-11); NVIDIA/NVSentinel, NI
 after TX timeouts).
 """
 
-from __future__ import annotations
-
 import re
 
 from probes.base.patterns import pattern

@@ -1,7 +1,5 @@
 """Separate the messages of log lines from the prefixes of kernels, journals and the tools that people use."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Count repeated events of a log: one event per kind, number and device, however many lines there are."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from probes.base.record import NOT_RECORDED

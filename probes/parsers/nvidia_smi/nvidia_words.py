@@ -4,8 +4,6 @@ The readers of single values get `(text, what)`: the printed text and the name o
 value or Unknown.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import TypeVar
 

@@ -5,8 +5,6 @@ repeated data fill the same three fields. People run the command in a loop with 
 join links without errors in one line (`Links 0-2, 4-5: Replay/Recovery/CRC Errors: 0`).
 """
 
-from __future__ import annotations
-
 import re
 
 import msgspec

@@ -1,7 +1,5 @@
 """Parse `nvidia-smi nvlink --status`, and `--capabilities`, which shows the ports that a GPU has."""
 
-from __future__ import annotations
-
 import re
 
 import msgspec

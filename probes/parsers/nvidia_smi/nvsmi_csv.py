@@ -4,8 +4,6 @@ Without the header (`noheader`), only cells that identify themselves are read: i
 and driver version.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import re

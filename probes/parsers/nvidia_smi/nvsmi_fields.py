@@ -5,8 +5,6 @@ The names are those of drivers 418 to 610, gathered from recorded outputs. A fie
 its places that contains a value.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """Build a `Gpu` from the fields and sections of a report of `nvidia-smi -q`, which is XML or text."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 

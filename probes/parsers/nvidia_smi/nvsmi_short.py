@@ -4,8 +4,6 @@
 error if it cannot reach the driver, or loses a GPU.
 """
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Parse the table of plain `nvidia-smi`: drivers 418 to 610, Linux and Windows, with or without MIG."""
 
-from __future__ import annotations
-
 import re
 
 import msgspec

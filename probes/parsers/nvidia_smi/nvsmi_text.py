@@ -1,7 +1,5 @@
 """Parse `nvidia-smi -q`, whole or in part (-d): drivers 418 to 610, Linux and Windows."""
 
-from __future__ import annotations
-
 import re
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Parse `nvidia-smi -q -x`, schemas 10 to 13 (drivers 418 to 610)."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 from xml.etree.ElementTree import Element, ParseError, XMLPullParser

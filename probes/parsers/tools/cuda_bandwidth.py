@@ -4,8 +4,6 @@ bandwidthTest prints one line per size (`--csv`, shmoo mode) or a table; its D2D
 memory. If there are rates for several sizes, the largest is used. Units: GB/s are 1e9 bytes per second.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

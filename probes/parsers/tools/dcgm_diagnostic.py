@@ -6,8 +6,6 @@ mean that a test passed. Source: NVIDIA/DCGM, dcgmi/Diag.cpp and common_lib, JSO
 (read 2026-11).
 """
 
-from __future__ import annotations
-
 import re
 
 from probes.base.record import NOT_RECORDED, line_ref

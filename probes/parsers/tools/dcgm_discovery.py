@@ -3,8 +3,6 @@
 Source: NVIDIA DCGM user guide; dcgmi/Query.cpp (read 2026-11).
 """
 
-from __future__ import annotations
-
 import re
 
 import msgspec

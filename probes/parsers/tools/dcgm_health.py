@@ -5,8 +5,6 @@ row per watch and the watch's text below. Source: NVIDIA DCGM user guide, active
 1.7 and 4; dcgmi/Health.cpp (read 2026-11).
 """
 
-from __future__ import annotations
-
 import re
 
 from probes.base.record import line_ref

@@ -4,8 +4,6 @@ Version 3 has `gpu_ids` and texts, version 4 has entities, and warnings with num
 DcgmiOutput and testing/python3/tests of both versions (read 2026-11).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -4,8 +4,6 @@ The first heading line names the fields by DCGM's short names, the second ends w
 dcgmlib/src/dcgm_fields.cpp (short names) and dcgmi/DeviceMonitor.cpp (table); read 2026-11.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """Parse `dcgmi nvlink -s` (the state of every link as a letter) and `dcgmi nvlink -e` (error counters)."""
 
-from __future__ import annotations
-
 import re
 
 import msgspec

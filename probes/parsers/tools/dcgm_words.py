@@ -3,8 +3,6 @@
 Source: NVIDIA/DCGM, dcgmi/Diag.cpp and nvvs (read 2026-11).
 """
 
-from __future__ import annotations
-
 import re
 from typing import Literal
 

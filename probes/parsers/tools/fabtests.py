@@ -5,8 +5,6 @@ columns with the time of one transfer. Source: ofiwg/libfabric, fabtests/common/
 2026-11).
 """
 
-from __future__ import annotations
-
 import re
 
 from probes.base.record import line_ref

@@ -3,8 +3,6 @@
 Units: usec, and MiB/s per rank. Source: netbench/GPCNET, README (read 2026-11).
 """
 
-from __future__ import annotations
-
 import re
 
 from probes.base.record import line_ref

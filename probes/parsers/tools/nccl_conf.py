@@ -3,8 +3,6 @@
 Source of the rules: NVIDIA/nccl, src/misc/param.cc (setEnvFile), read 2026-06.
 """
 
-from __future__ import annotations
-
 from probes.base.patterns import pattern
 from probes.base.record import Record
 

@@ -11,8 +11,6 @@ NCCL prints a line per channel and peer: `Channel 00/0 : 0[0] -> 1[1] via P2P/CU
 src/transport/*.cc and src/transport/nvls.cc, versions 2.16 to 2.30.
 """
 
-from __future__ import annotations
-
 import re
 
 from probes.base.patterns import pattern

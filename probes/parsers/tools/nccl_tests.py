@@ -10,8 +10,6 @@ times a factor that depends on the collective and on the number of ranks n. It i
 NVIDIA/nccl-tests, src/common.cu and doc/PERFORMANCE.md (read 2026-11).
 """
 
-from __future__ import annotations
-
 import re
 from typing import NamedTuple
 

@@ -5,8 +5,6 @@ the host. Units: GB/s are 1e9 bytes per second. Tests that a machine cannot run 
 GPU) are waived, which does not mean a fault.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Iterable, Iterator

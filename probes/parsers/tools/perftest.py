@@ -6,8 +6,6 @@ Units: MB/sec are 2^20 bytes per second, Gb/sec 1e9 bits. Source: linux-rdma/per
 src/perftest_resources.c and perftest_parameters.h (read 2026-11).
 """
 
-from __future__ import annotations
-
 import re
 from typing import Literal
 

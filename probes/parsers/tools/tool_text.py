@@ -1,7 +1,5 @@
 """Helpers for parsers of measuring tools: numbers, prefixes of launchers, JSON objects among other lines."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

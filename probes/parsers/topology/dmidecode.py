@@ -1,7 +1,5 @@
 """Parse `dmidecode`: names of maker and product, and the slot of each PCI address; also tables of slots."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Iterator

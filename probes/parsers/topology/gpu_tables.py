@@ -5,8 +5,6 @@ not contain the letter that was queried (`r`, `w`, `n`, `a`, `p`), unless the co
 `rocm-smi --showtopo` prints the connections of AMD GPUs. xGMI is their direct link, like NVLink for NVIDIA.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,5 @@
 """Read the matrices in hwloc's XML: latencies between NUMA nodes, and bandwidths of NVLink."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterable, Mapping

@@ -5,8 +5,6 @@ bandwidth, which does not separate generation and width. Source: hwloc, hwloc/to
 (read 2026-11).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 

@@ -4,8 +4,6 @@ The forms are short, -n, -nn and -v to -vvv, with or without domains; -mm and -v
 pciutils 3.5 to 3.13. Source of the field names: pciutils, ls-caps.c and ls-ecaps.c.
 """
 
-from __future__ import annotations
-
 import re
 
 import msgspec

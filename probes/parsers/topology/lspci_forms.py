@@ -5,8 +5,6 @@ name shows what a device is. A bus is printed in brackets, its devices in one co
 Source: pciutils, lspci(8), section "Machine readable output"; lspci.c and ls-tree.c (read 2026-11).
 """
 
-from __future__ import annotations
-
 import re
 
 from probes.base.patterns import pattern

@@ -1,7 +1,5 @@
 """Parse `lstopo` on a console: an indented tree, short or verbose (`lstopo -v`)."""
 
-from __future__ import annotations
-
 import re
 
 from probes.base.record import NOT_RECORDED, Record, Unknown, line_ref, value_or

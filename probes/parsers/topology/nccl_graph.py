@@ -4,8 +4,6 @@ The file shows how many GPUs took part and what the search assumed about their p
 describes the machine itself. Source: NVIDIA/nccl, src/graph/search.cc (read 2026-11).
 """
 
-from __future__ import annotations
-
 import re
 
 from probes.base.record import line_ref

@@ -6,8 +6,6 @@ A file without `gpu` and `net` elements is a template of a cloud: addresses with
 mean that nobody looked for them. Source: NVIDIA/nccl, src/graph/xml.cc and topo.cc; ROCm/rccl (read 2026-11).
 """
 
-from __future__ import annotations
-
 import re
 from itertools import combinations
 

@@ -1,7 +1,5 @@
 """Parse reports of NUMA nodes: `numactl -H` (`numactl --hardware`), and the node of a GPU's memory."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 

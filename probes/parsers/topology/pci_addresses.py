@@ -1,7 +1,5 @@
 """Normal forms of PCI addresses and links, and distances between PCI devices."""
 
-from __future__ import annotations
-
 import posixpath
 import re
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Derive a device's use from its PCI class code, vendor and device, and from the words of lspci for them."""
 
-from __future__ import annotations
-
 from probes.base.record import NOT_RECORDED, Unknown, value_or
 from probes.catalogue.accelerators import accelerator_title
 from probes.catalogue.hardware import load_catalogue

@@ -4,8 +4,6 @@ Unprivileged users can only read the first 64 bytes, which contain no capability
 PCI Express Base Specification 6.0, 7.5.3 (PCI Express capability) and 7.7.11 (Access Control Services).
 """
 
-from __future__ import annotations
-
 from probes.base.record import NOT_RECORDED, Reason, Record, Unknown
 
 _STATUS, _HAS_LIST, _POINTER = 0x06, 0x10, 0x34

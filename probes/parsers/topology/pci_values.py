@@ -5,8 +5,6 @@ print the kernel's names so. A new address or a repeated name begins the next de
 Documentation/ABI/testing/sysfs-bus-pci; drivers/pci/pci-sysfs.c and pci-driver.c (uevent).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from probes.base.patterns import pattern

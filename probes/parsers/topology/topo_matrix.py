@@ -5,8 +5,6 @@ A cell that may have been cut, a row that does not fit the header and two cells 
 are ignored. Another word than a distance makes an unknown link. A row that lost tabs is read and reported.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Iterator

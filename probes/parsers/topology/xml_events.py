@@ -3,8 +3,6 @@
 Elements before a damaged part are kept.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 from xml.parsers import expat

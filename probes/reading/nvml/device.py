@@ -1,7 +1,5 @@
 """Read NVML's answers about a device, each as a value of the requested type or Unknown."""
 
-from __future__ import annotations
-
 from probes.base.record import Reason, Unknown, known, map_both, map_known
 from probes.facts import GpuProcess
 from probes.parsers.nvidia_smi.nvidia_words import event_reasons

@@ -3,8 +3,6 @@
 Field ids and constants are those of nvml.h, NVML 13.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import msgspec

@@ -3,8 +3,6 @@
 A server's bus may have hundreds of functions; only the class of most of them is read.
 """
 
-from __future__ import annotations
-
 import msgspec
 
 from probes.base.record import (

@@ -1,7 +1,5 @@
 """Build the part of the PCI tree that training uses: devices, the bridges above each, and possible links."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import NamedTuple
 

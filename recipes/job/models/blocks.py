@@ -4,8 +4,6 @@ The time model, the memory model and the parameter counts all use these groups, 
 described once.
 """
 
-from __future__ import annotations
-
 import functools
 from typing import Literal
 

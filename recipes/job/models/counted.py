@@ -2,8 +2,6 @@
 (`rigtune_worker.count`).
 """
 
-from __future__ import annotations
-
 import msgspec
 
 from probes.base.errors import InputError

@@ -1,7 +1,5 @@
 """The model presets, and the numbers of parameters and FLOPs that a model's sizes determine."""
 
-from __future__ import annotations
-
 import functools
 
 from probes.base.rows import load_rows

@@ -1,7 +1,5 @@
 """Models from a file of the user: a row as in `data/models/`, or a `config.json` of Hugging Face."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import PurePath

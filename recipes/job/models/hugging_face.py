@@ -1,7 +1,5 @@
 """The models in `config.json` files of Hugging Face, by their architecture."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Values of a Hugging Face `config.json`, whose names vary, and sizes that most architectures share."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -45,11 +43,11 @@ class Config:
         value = self._values.get(name)
         return value if isinstance(value, list) else []
 
-    def beside(self, usual: Mapping[str, Any]) -> Config:
+    def beside(self, usual: Mapping[str, Any]) -> "Config":
         """Return this config with values from `usual` for names that the config lacks."""
         return Config({**usual, **self._values})
 
-    def part(self, name: str) -> Config:
+    def part(self, name: str) -> "Config":
         """Return the nested config of this name, such as that of a multimodal model's text model; else this
         config.
         """

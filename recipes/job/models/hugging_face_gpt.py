@@ -1,7 +1,5 @@
 """Sizes of architectures like GPT, BERT and T5 from a `config.json` of Hugging Face."""
 
-from __future__ import annotations
-
 from recipes.job.models.hugging_face_config import GPT, Config, Sizes, decoder, experts_of, windows
 
 

@@ -1,7 +1,5 @@
 """Image models by name, with their counts at any image size."""
 
-from __future__ import annotations
-
 import functools
 import re
 

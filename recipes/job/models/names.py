@@ -1,7 +1,5 @@
 """Search for the preset that a published name means, in any spelling."""
 
-from __future__ import annotations
-
 import difflib
 import functools
 import itertools

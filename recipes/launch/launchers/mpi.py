@@ -1,7 +1,5 @@
 """MPI: a script in which mpirun starts every rank, here or on several hosts."""
 
-from __future__ import annotations
-
 import re
 
 from probes.base.errors import UsageError

@@ -1,7 +1,5 @@
 """Slurm: a batch script that starts one torchrun per node."""
 
-from __future__ import annotations
-
 from recipes.launch.recipe import Artifact, Recipe
 from recipes.launch.script_parts import companions, render_script
 

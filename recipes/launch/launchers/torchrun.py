@@ -1,7 +1,5 @@
 """torchrun on one node (`launch.sh`), or on several, each by itself or over ssh (`launch-all.sh`)."""
 
-from __future__ import annotations
-
 from probes.base.errors import UsageError
 from recipes.launch.recipe import Artifact, Recipe
 from recipes.launch.script_parts import companions, render_script

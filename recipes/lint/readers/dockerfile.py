@@ -3,8 +3,6 @@
 Source: the Dockerfile reference, docs.docker.com.
 """
 
-from __future__ import annotations
-
 import re
 
 import msgspec

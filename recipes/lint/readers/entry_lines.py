@@ -1,7 +1,5 @@
 """Files with one entry on each line: variables (.env, environments, nccl.conf) and lists of hosts."""
 
-from __future__ import annotations
-
 import re
 
 from recipes.lint.document import Document, Entry, Place, Setting, lines_of

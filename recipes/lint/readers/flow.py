@@ -1,7 +1,5 @@
 """Branches, loops, patterns and functions of a script."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 

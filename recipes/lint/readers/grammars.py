@@ -4,8 +4,6 @@ Source of each: the manual page of srun, mpirun (Open MPI, MPICH, Intel MPI), do
 enroot, and the argument parsers of torchrun, accelerate, deepspeed, horovodrun, torchx.
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 from probes.base.record import Record

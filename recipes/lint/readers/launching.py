@@ -1,7 +1,5 @@
 """Commands and the commands inside of them, as in `srun bash -c 'A=1 torchrun train.py'`."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 
@@ -57,10 +55,10 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
     is_apart: bool = False
     """Whether exports do not reach the command: in a container, on another machine, by `env -i`."""
 
-    def within(self, program: str) -> Start:
+    def within(self, program: str) -> "Start":
         return msgspec.structs.replace(self, inside=(*self.inside, program))
 
-    def apart(self, settings: tuple[Setting, ...] = ()) -> Start:
+    def apart(self, settings: tuple[Setting, ...] = ()) -> "Start":
         """Return a start with these variables alone."""
         return msgspec.structs.replace(self, settings=settings, is_apart=True)
 

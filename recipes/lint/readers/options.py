@@ -1,7 +1,5 @@
 """Options of a command line, read with the grammar of its program."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Sequence
@@ -24,7 +22,7 @@ class Argued(msgspec.Struct, eq=False):
     is_literal: bool = True
     word: Word | None = None
 
-    def without(self, count: int) -> Argued:
+    def without(self, count: int) -> "Argued":
         """Return the argument without its first characters."""
         word = None if self.word is None else self.word.after(count)
         return Argued(self.text[count:], self.place, is_literal=self.is_literal, word=word)

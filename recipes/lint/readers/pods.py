@@ -1,7 +1,5 @@
 """Containers in YAML and JSON: Kubernetes manifests, compose files and devcontainer.json."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 

@@ -3,8 +3,6 @@
 The program is parsed and never run.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 import warnings

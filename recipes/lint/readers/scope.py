@@ -1,7 +1,5 @@
 """The variables of a script: assignments, values that are known before the run, and exports."""
 
-from __future__ import annotations
-
 import re
 
 import msgspec
@@ -40,7 +38,7 @@ class Scope:
         self._steps[0] -= 1
         return self._values.get(name)
 
-    def copy(self) -> Scope:
+    def copy(self) -> "Scope":
         other = Scope()
         other._values, other.exported, other.exports_all = (
             dict(self._values),

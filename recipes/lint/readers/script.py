@@ -1,7 +1,5 @@
 """Settings and commands of a shell script, statement by statement."""
 
-from __future__ import annotations
-
 import re
 
 import msgspec
@@ -41,7 +39,7 @@ class ScriptReader:
         reaches_all: bool = False,
         depth: int = 0,
         scope: Scope | None = None,
-        outer: ScriptReader | None = None,
+        outer: "ScriptReader | None" = None,
     ) -> None:
         self.settings: list[Setting] = []
         self.exported: Exported = (

@@ -1,7 +1,5 @@
 """Shell scripts, and batch scripts with the requests of a scheduler in their comments."""
 
-from __future__ import annotations
-
 import re
 from typing import Literal, cast
 

@@ -1,7 +1,5 @@
 """Text whose characters keep their place in the file after quotes and indentation are removed."""
 
-from __future__ import annotations
-
 import bisect
 import re
 from collections.abc import Sequence
@@ -54,10 +52,10 @@ class Span(msgspec.Struct, eq=False):
     lines: Lines
 
     @classmethod
-    def whole(cls, text: str) -> Span:
+    def whole(cls, text: str) -> "Span":
         return cls(text, range(len(text)), Lines(text))
 
-    def part(self, start: int, end: int) -> Span:
+    def part(self, start: int, end: int) -> "Span":
         return Span(self.text[start:end], self.offsets[start:end], self.lines)
 
     def place(self, start: int = 0, end: int | None = None) -> Place:

@@ -1,7 +1,5 @@
 """YAML and JSON files as trees in which each value has its place."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

@@ -5,8 +5,6 @@ read half a script, a template with braces, or a script for another shell. Sourc
 POSIX.1-2024, chapter 2, and the bash manual 5.2.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Literal
 
@@ -46,7 +44,7 @@ class Expansion(msgspec.Struct, eq=False):
     is_list: bool = False
     """Whether the expansion is `${NAME[@]}`."""
 
-    def moved(self, start: int) -> Expansion:
+    def moved(self, start: int) -> "Expansion":
         """Return the expansion at another offset."""
         return Expansion(start, start + self.end - self.start, self.name, self.is_list)
 
@@ -59,7 +57,7 @@ class Word(msgspec.Struct, eq=False):
     expansions: tuple[Expansion, ...]
     quoted: int
     """Number of characters that were in quotes or after a backslash."""
-    elements: tuple[Word, ...] | None = None
+    elements: "tuple[Word, ...] | None" = None
     """Elements of `NAME=(one two)`."""
 
     @property
@@ -70,7 +68,7 @@ class Word(msgspec.Struct, eq=False):
     def place(self) -> Place:
         return self.written.place()
 
-    def after(self, start: int) -> Word:
+    def after(self, start: int) -> "Word":
         """Return the word without its first `start` characters, at the same place."""
         moved = [item.moved(item.start - start) for item in self.expansions if item.start >= start]
         return Word(self.written, self.span.part(start, len(self.text)), tuple(moved), self.quoted)
@@ -228,7 +226,7 @@ class _Lexer:
         self.at = stop
         return tuple(token.word for token in _Lexer(inner, in_array=True).run() if token.word is not None)
 
-    def _piece(self, builder: _Builder, *, quoted: bool) -> None:
+    def _piece(self, builder: "_Builder", *, quoted: bool) -> None:
         """Take one character, quotation or expansion."""
         text, at = self.text, self.at
         character = text[at]
@@ -256,7 +254,7 @@ class _Lexer:
             builder.take(at, at + 1, quoted=quoted)
             self.at += 1
 
-    def _single(self, builder: _Builder) -> None:
+    def _single(self, builder: "_Builder") -> None:
         end = self.text.find("'", self.at + 1)
         if end < 0:  # an unclosed quote is read as an apostrophe, so that the rest of the script is read
             builder.take(self.at, self.at + 1, quoted=True)
@@ -266,7 +264,7 @@ class _Lexer:
         builder.quoted += end == self.at + 1
         self.at = end + 1
 
-    def _double(self, builder: _Builder) -> None:
+    def _double(self, builder: "_Builder") -> None:
         end = _double_end(self.text, self.at) if self.left > 0 else -1
         if end < 0:
             self.left -= len(self.text) - self.at
@@ -290,7 +288,7 @@ class _Lexer:
                 self._piece(builder, quoted=True)
         self.at = end + 1
 
-    def _expansion(self, builder: _Builder, *, quoted: bool) -> None:
+    def _expansion(self, builder: "_Builder", *, quoted: bool) -> None:
         text, at = self.text, self.at
         if text.startswith("{{", at):  # a template is an expansion of unknown value
             end = text.find("}}", at, at + _LONGEST_TEMPLATE) + 2

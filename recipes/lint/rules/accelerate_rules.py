@@ -1,7 +1,5 @@
 """Configurations of Hugging Face Accelerate."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 

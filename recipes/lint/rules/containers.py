@@ -1,7 +1,5 @@
 """Containers of docker, podman and compose: memory, devices, network, and GPUs compared with ranks."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 import re

@@ -1,7 +1,5 @@
 """DeepSpeed: its configuration, its command line, and the variables that its launcher passes on."""
 
-from __future__ import annotations
-
 import re
 
 from recipes.lint.context import Context

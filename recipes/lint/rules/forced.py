@@ -1,7 +1,5 @@
 """Settings that replace decisions of NCCL, debugging switches, and versions with known faults."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """RDMA ports, their queues and the traffic classes of the fabric."""
 
-from __future__ import annotations
-
 import re
 
 from probes.base.record import items_of, known

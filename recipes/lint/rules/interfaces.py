@@ -1,7 +1,5 @@
 """Network interfaces over which the processes connect."""
 
-from __future__ import annotations
-
 import ipaddress
 import re
 

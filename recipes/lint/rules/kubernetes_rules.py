@@ -1,7 +1,5 @@
 """Kubernetes manifests: memory, devices, networks and images of pods."""
 
-from __future__ import annotations
-
 import json
 import re
 

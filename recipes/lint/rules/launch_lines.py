@@ -1,7 +1,5 @@
 """Command lines of launchers: their scripts, options and ports, front ends of torchrun, and Ray."""
 
-from __future__ import annotations
-
 import re
 
 from recipes.lint.context import Context

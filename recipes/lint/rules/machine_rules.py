@@ -1,7 +1,5 @@
 """Resources that a machine gives to ranks: GPUs, limits, services, and the kernel's command line."""
 
-from __future__ import annotations
-
 import re
 
 from probes.base.units import plural

@@ -1,7 +1,5 @@
 """Arithmetic of Megatron and NeMo: ranks, parallelism, batches, layers and heads."""
 
-from __future__ import annotations
-
 import re
 
 from probes.base.record import Record

@@ -1,7 +1,5 @@
 """mpirun: variables that it passes on, placement of ranks, and lists of hosts."""
 
-from __future__ import annotations
-
 import re
 
 from recipes.lint.context import Context

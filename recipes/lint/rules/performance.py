@@ -1,7 +1,5 @@
 """Settings that make a job slower than necessary: connections, allocator, threads, timeouts."""
 
-from __future__ import annotations
-
 import re
 
 from probes.base.record import known

@@ -1,7 +1,5 @@
 """Pods and SkyPilot tasks: their requests and commands, and their GPUs compared with the ranks."""
 
-from __future__ import annotations
-
 import re
 
 from probes.base.units import plural

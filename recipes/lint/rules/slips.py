@@ -1,7 +1,5 @@
 """Slips in the text of a file: syntax, blanks, typographic characters, and waivers of unknown rules."""
 
-from __future__ import annotations
-
 import re
 
 from recipes.lint.context import Context

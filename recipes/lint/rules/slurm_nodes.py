@@ -1,7 +1,5 @@
 """Commands of a job that do not run on all of its nodes and tasks, or start the wrong number of ranks."""
 
-from __future__ import annotations
-
 import re
 
 from probes.base.units import plural

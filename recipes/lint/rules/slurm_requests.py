@@ -1,7 +1,5 @@
 """Requests and variables in batch scripts that Slurm refuses, or does not read as written."""
 
-from __future__ import annotations
-
 import difflib
 import posixpath
 import re

@@ -1,7 +1,5 @@
 """Requests of a batch script, compared with the commands that it starts in the job."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """TF_CONFIG of TensorFlow's workers."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Rendezvous, ports and options of torchrun and similar launchers."""
 
-from __future__ import annotations
-
 import re
 
 from recipes.lint.context import Context

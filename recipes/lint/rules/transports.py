@@ -1,7 +1,5 @@
 """Transports that are turned off or forced: peer-to-peer, shared memory, GPUDirect RDMA, networks."""
 
-from __future__ import annotations
-
 import re
 
 from probes.base.record import known

@@ -1,7 +1,5 @@
 """Variables that contradict each other, are overwritten, or do not reach processes, and nccl.conf."""
 
-from __future__ import annotations
-
 import re
 
 from probes.catalogue.nccl_variables import load_variables

@@ -1,7 +1,5 @@
 """Names and values of variables, compared with the table `probes/data/nccl_variables.toml`."""
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Temporary copies of parameters and gradients: gathered windows, buckets, optimizer temporaries."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from recipes.constants import constant

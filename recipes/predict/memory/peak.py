@@ -9,8 +9,6 @@ The model computes a rank's memory at several moments of a step, and reports the
     step       no activations, all gradients, the optimizer's temporaries
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import msgspec

@@ -3,8 +3,6 @@
 The contents are blocks, parameters by kind, embedding and head.
 """
 
-from __future__ import annotations
-
 import functools
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Weights, gradients and optimizer states of one rank."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from recipes.job.workload import (

@@ -1,7 +1,5 @@
 """Duration of a collective with the fastest algorithm that its ranks and links allow."""
 
-from __future__ import annotations
-
 import functools
 import math
 from typing import Literal, NamedTuple, get_args

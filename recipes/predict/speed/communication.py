@@ -1,7 +1,5 @@
 """Communication between the ranks of a job in one step, and the part that computation does not hide."""
 
-from __future__ import annotations
-
 import math
 
 from recipes.job.models.blocks import Block

@@ -6,8 +6,6 @@ The terms are added, because different kernels of a step have different limits. 
 ahead of the GPU, so it limits a step only if launching all kernels takes longer than running them.
 """
 
-from __future__ import annotations
-
 import math
 
 from probes.base.record import Reason, Unknown

@@ -3,8 +3,6 @@
 The time consists of matrix products, attention, elementwise work and kernel launches.
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

@@ -24,8 +24,6 @@ per peak FLOP: if this power is low, clocks fall with about its square root. Nar
 time of casting activations.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from typing import Literal, NamedTuple

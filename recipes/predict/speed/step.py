@@ -3,8 +3,6 @@
 The terms are computation, visible communication, pipeline bubble, optimizer and the rest.
 """
 
-from __future__ import annotations
-
 import math
 
 from probes.base.record import Unknown
