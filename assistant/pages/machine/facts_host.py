@@ -212,8 +212,8 @@ def _limits(facts: MachineFacts, *, verbose: bool) -> Line:
 
 
 def _owner(owner: str) -> str:
-    """Return whose limit was read, unless it is that of the calling process."""
-    return "" if owner == CALLER else f" ({owner})"
+    """Return whose limit was read for a form with braces, unless it is that of the calling process."""
+    return "" if owner == CALLER else f" ({owner})".replace("{", "{{").replace("}", "}}")
 
 
 def _limit(value: Limit, form: str) -> str | Unknown:
