@@ -173,7 +173,8 @@ def width_of_terminal() -> int:
     if named.isdecimal() and int(named) > 0:
         return min(int(named), _WIDEST)
     try:
-        return min(os.get_terminal_size(sys.__stdout__.fileno()).columns or 100, _WIDEST)  # type: ignore[union-attr]
+        columns = os.get_terminal_size(sys.__stdout__.fileno()).columns  # type: ignore[union-attr]
+        return min(columns or 100, _WIDEST)
     except (AttributeError, ValueError, OSError):
         return 100
 

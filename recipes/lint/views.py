@@ -86,8 +86,8 @@ def _code_lines(text: str) -> tuple[tuple[int, str], ...]:
 
 
 _ACCELERATED = re.compile(
-    r"(?i)\bgpus?\b|gres\b|cuda|nccl|torch|deepspeed|accelerate\b|horovod|tensorflow|\bjax\b|nvidia|rocm|rccl|"
-    r"megatron|_perf\b|\btrain"
+    r"(?i)\bgpus?\b|gres\b|cuda|nccl|torch|deepspeed|accelerate\b|horovod|tensorflow|\bjax\b|nvidia|rocm|"
+    r"rccl|megatron|_perf\b|\btrain"
 )
 
 
