@@ -68,10 +68,11 @@ def _report_no_verdict(error: str) -> int:
     This function repeats in short `probes/judging/verdict.py`, which may be what cannot be loaded.
     """
     sys.stderr.write(f"rigtune: {error} in rigtune itself: a bug or a broken installation\n")
-    named = " ".join(sys.argv).replace("--exit-profile=", "--exit-profile ")
-    if "--exit-profile npd" in named:
+    given = " ".join(sys.argv).replace("=", " ")
+    if "--exit-profile npd" in given:
         return 2
-    if "--exit-profile nagios" not in named and "--format=nagios" not in named.replace("mat nag", "mat=nag"):
+    names_profile = "--exit-profile " in given  # only then the format of Nagios does not imply its profile
+    if ("--exit-profile nagios" if names_profile else "--format nagios") not in given:
         return _BUG
     sys.stdout.write(f"RIGTUNE UNKNOWN - {error}: rigtune cannot run; see its standard error\n")
     return 3

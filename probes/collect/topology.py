@@ -3,6 +3,7 @@
 NVML and sysfs are asked first; texts add what these do not report.
 """
 
+from collections.abc import Iterable
 from itertools import combinations
 
 import msgspec
@@ -58,18 +59,23 @@ _VOLATILE = frozenset({
 
 def collect_pci(source: Source, options: CollectOptions) -> dict[str, object]:
     """Return `pci_devices`, `accelerators`, contradictions and unread lines."""
-    own = pci_devices(source)
+    devices = pci_devices(source)
     texts = () if source.is_live else read_all(source, PCI_DEVICES)
-    if not records_of(texts):
-        others = _accelerators(source, own)
-        return {
-            "pci_devices": own,
-            "accelerators": others,
-            "contradictions": (),
-            "unread": unread_of(texts),
-        }
+    contradictions: tuple[Contradiction, ...] = ()
+    if records_of(texts):
+        devices, contradictions = _merged((*items_of(devices), *records_of(texts)))
+    return {
+        "pci_devices": devices,
+        "accelerators": _accelerators(source, devices),
+        "contradictions": contradictions,
+        "unread": unread_of(texts),
+    }
+
+
+def _merged(records: Iterable[PciDevice]) -> tuple[tuple[PciDevice, ...], tuple[Contradiction, ...]]:
+    """Return one relevant device for each address, and the contradictions between its records."""
     by_address: dict[str, list[PciDevice]] = {}
-    for number, device in enumerate((*items_of(own), *records_of(texts))):
+    for number, device in enumerate(records):
         # A link line without an address stays a device of its own.
         by_address.setdefault(device.bus_id or f"line {number}", []).append(device)
     merged, contradictions = merge_groups(by_address.items(), volatile=_VOLATILE)
@@ -79,13 +85,7 @@ def collect_pci(source: Source, options: CollectOptions) -> dict[str, object]:
         )
         for device, (address, records) in zip(merged, by_address.items(), strict=True)
     }
-    relevant = _relevant(devices)
-    return {
-        "pci_devices": relevant,
-        "accelerators": _accelerators(source, relevant),
-        "contradictions": contradictions,
-        "unread": unread_of(texts),
-    }
+    return _relevant(devices), contradictions
 
 
 def _accelerators(

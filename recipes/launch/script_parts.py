@@ -7,7 +7,7 @@ import zlib
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from probes.base.units import duration, gib
+from probes.base.units import duration, gib, plural
 from recipes.launch.recipe import Artifact, Prediction, Recipe, program_arguments
 from recipes.launch.recipe_file import dump_recipe, require_valid
 from recipes.launch.reference_files import CONFIG, PACKAGE, reference_files
@@ -58,13 +58,13 @@ def companions(recipe: Recipe) -> tuple[Artifact, ...]:
 def summary(recipe: Recipe) -> str:
     """Return the plan in one sentence."""
     parallelism, resources = recipe.parallelism, recipe.resources
-    nodes, ranks = _counted(parallelism.nodes, "node"), _counted(parallelism.ranks_per_node, "rank")
+    nodes, ranks = plural(parallelism.nodes, "node"), plural(parallelism.ranks_per_node, "rank")
     device = resources.device_name or resources.device
-    steps = _counted(parallelism.grad_accum, "accumulation step")
+    steps = plural(parallelism.grad_accum, "accumulation step")
     return (
         f"{parallelism.strategy.upper()} on {nodes} x {ranks} ({device}, {resources.backend}), "
         f"{parallelism.precision}, activation checkpointing {parallelism.activation_checkpointing}. "
-        f"Micro-batch {parallelism.micro_batch} x {steps} x {_counted(parallelism.world_size, 'rank')} = "
+        f"Micro-batch {parallelism.micro_batch} x {steps} x {plural(parallelism.world_size, 'rank')} = "
         f"global batch {parallelism.global_batch}."
     )
 
@@ -99,10 +99,6 @@ def program_words(recipe: Recipe) -> tuple[str, ...]:
         return ("-m", command.target, *arguments)
     # the interpreter would take a path that starts with a dash for an option
     return (f"./{command.target}" if command.target.startswith("-") else command.target, *arguments)
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _assignable(value: str) -> str:

@@ -49,19 +49,28 @@ def test_modules_of_a_training_job_do_not_reach_rigtune(tmp_path: Path) -> None:
     ids=["dependency", "command", "bug", "library"],
 )
 @pytest.mark.parametrize(
-    ("profile", "code"), [("gate", 70), ("slurm", 70), ("nhc", 70), ("npd", 2), ("nagios", 3)]
+    ("profile", "code"),
+    [
+        (("--exit-profile", "gate"), 70),
+        (("--exit-profile", "slurm"), 70),
+        (("--exit-profile", "nhc"), 70),
+        (("--exit-profile", "npd"), 2),
+        (("--exit-profile=nagios",), 3),
+        (("--format", "nagios"), 3),
+        (("--exit-profile", "slurm", "--format", "nagios"), 70),
+    ],
 )
 def test_a_broken_installation_never_ends_with_the_code_of_a_verdict(
-    broken: str, profile: str, code: int
+    broken: str, profile: tuple[str, ...], code: int
 ) -> None:
-    arguments = ["rigtune", "check", "--machine", "dgx-h100", "--exit-profile", profile]
+    arguments = ["rigtune", "check", "--machine", "dgx-h100", *profile]
     program = f"import sys; sys.argv = {arguments!r}; {broken}; from assistant._entry import main; main()"
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False, timeout=60
     )
     assert done.returncode == code, done.stderr
     assert done.stderr
-    assert done.stdout.startswith("RIGTUNE UNKNOWN - ") == (profile == "nagios")
+    assert done.stdout.startswith("RIGTUNE UNKNOWN - ") == (code == 3)
 
 
 def test_an_interrupt_while_modules_are_loaded_ends_with_one_line() -> None:

@@ -330,9 +330,9 @@ def test_columns_that_nothing_reads_are_told_once(tmp_path: Path) -> None:
     measured = {"mfu": "0.4", "notes": "x", "source_id": "s", "raw_strategy": "ddp"}
     rows = table(case("a", **cells, **measured), case("b", **cells, **measured))
     done = rigtune("-", cwd=tmp_path, stdin=rows)
-    told = [line for line in done.stderr.splitlines() if "are unknown" in line]
+    warnings = [line for line in done.stderr.splitlines() if "are unknown" in line]
     assert done.returncode == ExitCode.OK
     names = "microbatch (did you mean micro_batch?), zero (did you mean zero_stage?), owner"
-    assert told == [f"rigtune: ignored, because these columns are unknown: {names}"]
+    assert warnings == [f"rigtune: ignored, because these columns are unknown: {names}"]
     assert "are unknown" not in rigtune("-", "-q", cwd=tmp_path, stdin=rows).stderr
     assert "are unknown" not in rigtune("-", cwd=tmp_path, stdin=table(case("a", **measured))).stderr

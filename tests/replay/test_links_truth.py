@@ -338,9 +338,9 @@ def test_each_file_is_of_its_kind(path: str) -> None:
     wanted = next(
         (kinds for prefix, kinds in KINDS_BY_NAME.items() if name.startswith(prefix)), EXPECTED_KINDS[folder]
     )
-    found = {row.id for row in KINDS if row.recognise(text)}
-    assert wanted <= found
-    assert found - wanted <= ({"nccl-log"} if folder == "nccl_tests" else set())
+    recognised_kinds = {row.id for row in KINDS if row.recognise(text)}
+    assert wanted <= recognised_kinds
+    assert recognised_kinds - wanted <= ({"nccl-log"} if folder == "nccl_tests" else set())
 
 
 @pytest.mark.parametrize("path", [path for path, row in recorded().items() if row["state"] == "healthy"])

@@ -1,6 +1,5 @@
 """Show the GPUs, one line for each or for each group of equal GPUs, or the reason why there are none."""
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
@@ -11,13 +10,12 @@ from probes.base.record import Reason, Unknown, known, value_or
 from probes.base.units import gib, plural
 from probes.facts import Gpu, MachineFacts, PcieLink
 from probes.judging.findings import WORST_FIRST, Finding, Status
-from probes.judging.reporting import accelerator_words
+from probes.judging.reporting import accelerator_words, unfolded
 
 _COLUMNS = ("GPU", "state", "memory", "temp", "power", "util", "PCIe", "used by")
 _DROPPED_FIRST = ("memory", "temp", "util", "power", "used by", "PCIe")
 """Columns that a narrow panel leaves out, in this order."""
 _GAP = 2
-_GPU_NAMES = re.compile(r"GPU([0-9]{1,4})(?:-([0-9]{1,4}))?")
 _NAME_WIDTH = 15
 """Limit for process names; the kernel cuts them at the same length (TASK_COMM_LEN)."""
 
@@ -90,17 +88,11 @@ def gpu_title(gpus: Sequence[Gpu]) -> str:
 
 def _worst(gpu: Gpu, findings: Sequence[Finding]) -> Status | None:
     """Return the worst status among the findings on this GPU; None if there are no findings yet."""
-    made = {finding.status for finding in findings if gpu.index in _indices(finding.subject)}
+    made = {finding.status for finding in findings if f"GPU{gpu.index}" in unfolded(finding.subject)}
     if not made:
         return None
     worst = next(status for status in WORST_FIRST if status in made)
     return Status.PASS if worst is Status.SKIP else worst
-
-
-def _indices(subject: str) -> set[int]:
-    """Return the indices of the GPUs in the subject of a finding, such as `GPU0-2, GPU5`."""
-    matches = filter(None, map(_GPU_NAMES.fullmatch, subject.split(", ")))
-    return {index for match in matches for index in range(int(match[1]), int(match[2] or match[1]) + 1)}
 
 
 def _memory(gpu: Gpu) -> str:

@@ -19,14 +19,14 @@ def test_df_that_fails_gives_its_own_reason(reason: Reason) -> None:
 
 
 def test_df_that_says_nothing_is_not_readable() -> None:
-    found = read_spaces(FakeSource(commands={"df -Pk": ""}))
-    assert isinstance(found, Unknown)
-    assert found.reason is Reason.UNPARSABLE
+    spaces = read_spaces(FakeSource(commands={"df -Pk": ""}))
+    assert isinstance(spaces, Unknown)
+    assert spaces.reason is Reason.UNPARSABLE
 
 
 def test_local_filesystems_are_asked_for_where_a_server_is_gone() -> None:
     late = Unknown(Reason.TIMEOUT, "df took longer than 10 s")
-    found = read_spaces(FakeSource(commands={"df -Pk": late, "df -Pkl": DF}))
-    assert not isinstance(found, Unknown)
-    assert list(found) == ["/"]
+    spaces = read_spaces(FakeSource(commands={"df -Pk": late, "df -Pkl": DF}))
+    assert not isinstance(spaces, Unknown)
+    assert list(spaces) == ["/"]
     assert read_spaces(FakeSource(commands={"df -Pk": late, "df -Pkl": late})) == late

@@ -40,10 +40,10 @@ def taken(facts: MachineFacts, *, ago_s: float = DAY_S) -> Snapshot:
 
 def problems(facts: MachineFacts, earlier: Snapshot | None, mode: str = "monitor") -> set[str]:
     evidence = msgspec.structs.replace(evidence_of(facts), mode=mode, earlier=earlier)
-    found = verdict_on(evidence).findings
+    findings = verdict_on(evidence).findings
     made = {
         f"{each.check_id} {each.status.value}"
-        for each in found
+        for each in findings
         if each.status not in (Status.PASS, Status.SKIP)
     }
     return {

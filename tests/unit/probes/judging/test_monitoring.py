@@ -25,8 +25,8 @@ def problems(*events: LogEvent, mode: str = "monitor", uptime_s: Any = WEEK_S, n
     """Return the checks of logs that warn or fail on a node that has been up for a week."""
     facts = with_part(h100_node(events=events, logs=("kernel-log",)), "kernel", uptime_s=uptime_s)
     evidence: Evidence = msgspec.structs.replace(evidence_of(facts), mode=mode, now=now)
-    found = verdict_on(evidence).findings
-    return {each.check_id for each in found if each.status in (Status.WARN, Status.FAIL)} & {
+    findings = verdict_on(evidence).findings
+    return {each.check_id for each in findings if each.status in (Status.WARN, Status.FAIL)} & {
         "xid-application",
         "xid-hardware",
         "xid-reset",
