@@ -177,14 +177,24 @@ def write_files(directory: Path, artifacts: Iterable[Artifact]) -> tuple[Path, .
 
 def read_bytes(path: Path, *, limit_bytes: int = 256 * 1024**2) -> bytes:
     """Return the content of a file that the user named. Raises InputError."""
+    with _opened(path) as file:
+        return read_bounded(file, str(path), limit_bytes, advice="this is not a file of the expected kind")
+
+
+def read_head(path: Path, size: int) -> bytes:
+    """Return at most the first `size` bytes of a file that the user named. Raises InputError."""
+    with _opened(path) as file:
+        return file.read(size)
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[BinaryIO]:
     try:
         if path.is_dir():
             raise InputError(f"{path} is a folder, a file is needed", "name the file itself")
         refuse_named_pipe(path)
         with path.open("rb") as file:
-            return read_bounded(
-                file, str(path), limit_bytes, advice="this is not a file of the expected kind"
-            )
+            yield file
     except OSError as error:
         words = os.strerror(error.errno).lower() if error.errno else str(error)
         raise InputError(f"cannot read {path}: {words}", "check the path and its permissions") from error

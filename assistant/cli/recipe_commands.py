@@ -1,5 +1,6 @@
 """`rigtune export`, `run` and `verify`: write launch files from a recipe, start it, or try it."""
 
+import shlex
 from pathlib import Path
 
 import click
@@ -7,16 +8,18 @@ import click
 from assistant.cli.diagnostics import follow, say
 from assistant.cli.options import PATH, format_option, python_option, verbosity_options
 from assistant.cli.output import emit_answer, emit_text
+from assistant.formats.build import build_labels
 from assistant.storage import read_bytes
 from assistant.usecases.export import export_provision, export_recipe, run_recipe
-from probes.base.errors import UsageError
+from assistant.usecases.hooks import judge_hooks
+from probes.base.errors import ExitCode, UsageError
 from recipes.launch.provision import ProvisionOptions, find_provision
 from recipes.launch.recipe import Recipe
 from recipes.launch.recipe_file import load_recipe
 
 
 @click.command()
-@click.argument("recipe_file", type=PATH, metavar="[RECIPE]", required=False)
+@click.argument("files", type=PATH, metavar="[RECIPE | FOLDER | FILE...]", nargs=-1)
 @click.option(
     "--to",
     "launchers",
@@ -34,8 +37,16 @@ from recipes.launch.recipe_file import load_recipe
     help="Without RECIPE: write files that run `rigtune check` where machines are provisioned.",
 )
 @click.option(
-    "--program", default=None, metavar="PATH", help="With --provision: path of rigtune on the nodes."
+    "--check",
+    "checks",
+    is_flag=True,
+    help="Report which hooks among the files, or in a folder, another version of rigtune wrote. Exit code 0: "
+    "none, 1: at least one, 3: a commit is not known.",
 )
+@click.option(
+    "--rigtune", default=None, metavar="PATH", help="With --provision: path of rigtune on the nodes."
+)
+@click.option("--program", default=None, metavar="PATH", hidden=True)
 @click.option(
     "--policy", default=None, metavar="PATH", help="With --provision: path of the policy file on the nodes."
 )
@@ -70,7 +81,15 @@ from recipes.launch.recipe_file import load_recipe
     type=int,
     default=None,
     metavar="N",
-    help="With --provision kubernetes-*: number of GPUs that the pod requests.",
+    help="With --provision kubernetes-init or kubernetes-job: number of GPUs that the pod requests (default: "
+    "8). A Job with 0 checks all GPUs of the node beside other jobs.",
+)
+@click.option(
+    "--nodes",
+    type=int,
+    default=None,
+    metavar="N",
+    help="With --provision kubernetes-cronjob: number of nodes to check (default: 1).",
 )
 @click.option(
     "--out",
@@ -82,56 +101,68 @@ from recipes.launch.recipe_file import load_recipe
 @click.option("--overwrite", is_flag=True, help="Replace files that rigtune did not write.")
 @verbosity_options
 def export_command(
-    recipe_file: Path | None,
+    files: tuple[Path, ...],
     launchers: tuple[str, ...],
     kind: str | None,
+    checks: bool,
     program: str | None,
-    policy: str | None,
-    expect: str | None,
-    expect_gpus: int | None,
-    slurm_conf: str | None,
-    image: str | None,
-    gpus: int | None,
     directory: Path | None,
     overwrite: bool,
     quiet: bool,
     verbose: bool,
-) -> None:
+    **given: str | int | None,
+) -> int:
     """Write launch files for RECIPE, or with --provision the files of a health check, and print their paths.
 
-    Kinds: slurm-health, slurm-prolog, kubernetes-init, kubernetes-job, systemd, ansible, cloud-init.
+    Kinds: slurm-health, slurm-prolog, kubernetes-init, kubernetes-job, kubernetes-daemonset,
+    kubernetes-cronjob, node-problem-detector, systemd, ansible, cloud-init. With --check: compare the version
+    of exported hooks with this rigtune.
     """
-    given = {
-        "program": program,
-        "policy": policy,
-        "expect": expect,
-        "expect_gpus": expect_gpus,
-        "slurm_conf": slurm_conf,
-        "image": image,
-        "gpus": gpus,
-    }
+    stated = {name: value for name, value in given.items() if value is not None}
+    if program is not None:
+        raise UsageError(
+            "`export --program` is now `export --rigtune`",
+            f"write --rigtune {shlex.quote(program)} for the path of rigtune on the nodes",
+        )
+    if checks and (kind is not None or stated):
+        raise UsageError("--check writes nothing and takes files alone", "rigtune export --check FOLDER")
+    if checks:
+        return _check_hooks(files)
     if kind is not None:
-        if recipe_file is not None:
+        if files:
             raise UsageError(
                 "--provision and RECIPE exclude each other",
                 "write launch files and health checks with two commands",
             )
-        chosen = {name: value for name, value in given.items() if value is not None}
-        options = ProvisionOptions(**chosen)  # type: ignore[arg-type]
+        options = ProvisionOptions(**stated, **build_labels())  # type: ignore[arg-type]
         events = export_provision(kind, options, directory or Path("provision"), overwrite=overwrite)
-    elif recipe_file is None:
+    elif not files:
         raise UsageError(
             "nothing to export", "give a recipe, which `rigtune plan -o` writes, or --provision KIND"
         )
-    elif stray := [f"--{name.replace('_', '-')}" for name, value in given.items() if value is not None]:
-        raise UsageError(f"{stray[0]} needs --provision", "the recipe alone describes launch files")
+    elif stated:
+        option = next(iter(stated)).replace("_", "-")
+        raise UsageError(f"--{option} needs --provision", "the recipe alone describes launch files")
+    elif len(files) > 1:
+        raise UsageError(f"{len(files)} recipes are too many", "export each recipe with a command of its own")
     else:
-        target = directory or recipe_file.parent / "launch"
-        events = export_recipe(read_recipe(recipe_file), launchers, target, overwrite=overwrite)
+        target = directory or files[0].parent / "launch"
+        events = export_recipe(read_recipe(files[0]), launchers, target, overwrite=overwrite)
     paths = follow(events, quiet=quiet, verbose=verbose)
     if kind is not None and not quiet:
         say(find_provision(kind).install)
     emit_text("\n".join(str(path) for path in paths))
+    return 0
+
+
+def _check_hooks(files: tuple[Path, ...]) -> int:
+    """Print one line for each hook, and return the exit code. Raises UsageError and InputError."""
+    hooks = judge_hooks(files, **build_labels())
+    emit_text("\n".join(f"{hook.state:9}  {hook.path}  {hook.words}".rstrip() for hook in hooks))
+    states = {hook.state for hook in hooks}
+    if states & {"differs", "no hook"}:
+        return int(ExitCode.FINDINGS)
+    return int(ExitCode.UNKNOWN if "unknown" in states else ExitCode.OK)
 
 
 def read_recipe(path: Path) -> Recipe:

@@ -3,8 +3,9 @@
 To add a kind, write a template and a row here.
 
 What each scheduler expects of its hooks: Slurm's pages on prologs and HealthCheckProgram (slurm.schedmd.com,
-read 2026-11), the Kubernetes reference on init containers and Jobs (kubernetes.io, read 2026-11), and the
-notes beside each template.
+read 2026-11), the Kubernetes reference on init containers, Jobs, CronJobs and DaemonSets (kubernetes.io, read
+2026-11), the configuration that kubernetes/node-problem-detector parses (pkg/custompluginmonitor/types at
+6632ca6, 2026-08), and the notes beside each template.
 """
 
 import difflib
@@ -14,10 +15,17 @@ import re
 
 from probes.base.errors import UsageError
 from probes.base.record import Record, StrictRecord
+from probes.base.units import plural
 from probes.catalogue.hardware import load_catalogue
 from recipes.launch.recipe import Artifact
 from recipes.launch.script_parts import templates
 
+_ORIGIN = re.compile(r"Written by rigtune ([\w.+!-]{1,64}) \(commit (\w{1,40})\)")
+_EARLIER_ORIGIN = re.compile(
+    r"^# (?:Written by rigtune[.:]|.{1,99}, written by rigtune[.:]|An image with rigtune alone\.)",
+    re.MULTILINE,
+)
+"""The first line of hooks that were exported before 2026-12."""
 _PLAIN = re.compile(r"[A-Za-z0-9/._+@-]+")
 REASON_TAG = "rigtune:"
 """Beginning of every reason that the health check writes; it resumes only nodes with this reason."""
@@ -32,12 +40,14 @@ DEEP_S = 30
 
 LONGEST_S = 45
 """rigtune ends earlier by itself: a driver that has to wake its GPUs gets 35 s, whatever the budget is."""
+NPD_S = 2 * (LONGEST_S + 5) + 10
+"""The plugin of node-problem-detector runs twice before it reports a problem; a killed run takes 5 s more."""
 
 
 class ProvisionOptions(StrictRecord, kw_only=True):
     """Settings that differ from site to site."""
 
-    program: str = "/opt/rigtune/bin/rigtune"
+    rigtune: str = "/opt/rigtune/bin/rigtune"
     """Absolute path of the command on the nodes. Slurm runs its hooks without a search path."""
     policy: str | None = None
     """Absolute path of the policy file on the nodes."""
@@ -47,10 +57,16 @@ class ProvisionOptions(StrictRecord, kw_only=True):
     """Number of GPUs that each node must have."""
     slurm_conf: str | None = None
     """Absolute path of slurm.conf if it is not Slurm's default: slurmd does not pass it to its hooks."""
-    image: str = "rigtune:latest"
-    """Container image that holds rigtune."""
+    image: str | None = None
+    """Container image that holds rigtune; by default the one of this version."""
     gpus: int = 8
-    """GPUs of a node that a pod asks for."""
+    """GPUs of a node that a pod requests. With 0, a Job reads all GPUs and occupies none."""
+    nodes: int = 1
+    """Number of nodes that a CronJob checks."""
+    version: str = "unknown"
+    """Version of the rigtune that writes the files."""
+    commit: str = "unknown"
+    """Commit of that rigtune."""
 
 
 class ProvisionFile(Record, kw_only=True):
@@ -114,6 +130,30 @@ PROVISIONS: tuple[ProvisionRow, ...] = (
         "rigtune-job.yaml`.",
     ),
     _row(
+        "kubernetes-daemonset",
+        "Kubernetes: a DaemonSet that watches each GPU node without requesting a GPU",
+        ("rigtune-daemonset.yaml", 0o644),
+        ("Dockerfile", 0o644),
+        install="Build and push the image, then `kubectl apply -f rigtune-daemonset.yaml`; "
+        "`kubectl get pods -l app.kubernetes.io/name=rigtune-watch -o wide` shows bad nodes as 0/1.",
+    ),
+    _row(
+        "kubernetes-cronjob",
+        "Kubernetes: a CronJob that checks N nodes every night without requesting a GPU",
+        ("rigtune-cronjob.yaml", 0o644),
+        ("Dockerfile", 0o644),
+        install="Build and push the image, then `kubectl apply -f rigtune-cronjob.yaml`; --nodes sets the "
+        "number of nodes. `kubectl create job --from=cronjob/rigtune-nightly try` tries it at once.",
+    ),
+    _row(
+        "node-problem-detector",
+        "Kubernetes: a plugin of node-problem-detector that sets a condition of the node",
+        ("rigtune-npd.json", 0o644),
+        ("rigtune-npd", 0o755),
+        install="Put rigtune-npd beside rigtune where node-problem-detector runs (the node, or an image "
+        "with both), and add the path of rigtune-npd.json to --config.custom-plugin-monitor.",
+    ),
+    _row(
         "systemd",
         "systemd: a timer that writes the verdict for Prometheus' node_exporter and to the journal",
         ("rigtune-check.service", 0o644),
@@ -149,18 +189,24 @@ def find_provision(kind: str) -> ProvisionRow:
 
 def render_provision(row: ProvisionRow, options: ProvisionOptions) -> tuple[Artifact, ...]:
     """Return the files of `row`. Raises UsageError for options that no node can follow."""
-    _require_plain("the program", options.program)
+    _require_plain("the path of rigtune", options.rigtune)
     for what, path in (("the policy", options.policy), ("slurm.conf", options.slurm_conf)):
         if path is not None:
             _require_plain(what, path)
     expected = _expectations(options)
-    if options.gpus < 1:
+    if options.gpus < 0 or (options.gpus == 0 and row.id == "kubernetes-init"):
         raise UsageError(
-            f"a pod with {options.gpus} GPUs checks nothing", "give the number of GPUs of a node, such as 8"
+            f"an init container with {options.gpus} GPUs checks nothing",
+            "give the number of GPUs of a node, such as 8; kubernetes-job checks without requesting any",
         )
-    if not options.image.strip() or any(character.isspace() for character in options.image):
+    if options.nodes < 1:
         raise UsageError(
-            f"{options.image!r} is no container image", "give one such as registry.example.org/rigtune:1.0"
+            f"a CronJob for {options.nodes} nodes checks nothing", "give the number of GPU nodes"
+        )
+    image = f"rigtune:{options.version.replace('+', '-')}" if options.image is None else options.image
+    if not image.strip() or any(character.isspace() for character in image):
+        raise UsageError(
+            f"{image!r} is no container image", "give one such as registry.example.org/rigtune:1.0"
         )
     return tuple(
         Artifact(
@@ -171,16 +217,36 @@ def render_provision(row: ProvisionRow, options: ProvisionOptions) -> tuple[Arti
             .render(
                 options=options,
                 expected=expected,
+                image=image,
                 tag=REASON_TAG,
                 most_drained_percent=MOST_DRAINED_PERCENT,
                 quick_s=QUICK_S,
                 deep_s=DEEP_S,
                 longest_s=LONGEST_S,
+                npd_s=NPD_S,
+                nodes=plural(options.nodes, "node"),
+                script=posixpath.join(posixpath.dirname(options.rigtune), "rigtune-npd"),
+                origin=origin(options.version, options.commit),
                 quoted=json.dumps,
             ),
         )
         for file in row.files
     )
+
+
+def origin(version: str, commit: str) -> str:
+    """Return the words of a hook that `origin_of` reads."""
+    return f"Written by rigtune {version} (commit {commit})"
+
+
+def origin_of(head: str) -> tuple[str, str] | None:
+    """Return the version and the commit of the rigtune that wrote a hook, from the hook's first lines.
+
+    Both are empty for a hook of a rigtune that wrote neither. None if the text is no hook.
+    """
+    if match := _ORIGIN.search(head):
+        return match[1], match[2]
+    return ("", "") if _EARLIER_ORIGIN.search(head) else None
 
 
 def _expectations(options: ProvisionOptions) -> tuple[str, ...]:

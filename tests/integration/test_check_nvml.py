@@ -211,7 +211,7 @@ def test_the_prolog_refuses_jobs_for_a_gpu_that_hangs_and_not_for_a_slow_driver(
     program.write_text(f'#!/bin/sh\ncd {ROOT} && exec {sys.executable} -m assistant "$@"\n')
     program.chmod(0o755)
     (prolog,) = render_provision(
-        find_provision("slurm-prolog"), ProvisionOptions(program=str(program), expect_gpus=8)
+        find_provision("slurm-prolog"), ProvisionOptions(rigtune=str(program), expect_gpus=8)
     )
     script, marker = tmp_path / "prolog", tmp_path / "run" / "prolog-failed"
     script.write_text(prolog.text.replace("/run/rigtune", str(marker.parent)))

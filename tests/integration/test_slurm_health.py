@@ -95,7 +95,7 @@ PrologFlags=Alloc
 """
 
     def write_hooks(conf: Path) -> None:
-        options = ProvisionOptions(program=str(program), slurm_conf=str(conf), expect_gpus=8)
+        options = ProvisionOptions(rigtune=str(program), slurm_conf=str(conf), expect_gpus=8)
         for kind in ("slurm-health", "slurm-prolog"):
             for artifact in render_provision(find_provision(kind), options):
                 (folder / artifact.path).write_text(artifact.text)

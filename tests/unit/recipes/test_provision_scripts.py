@@ -56,7 +56,7 @@ class Node:
         self.script("scontrol", SCONTROL.format(folder=folder))
         self.crowd(marked=0, others=9)
         self.put("IDLE")
-        options = ProvisionOptions(program=str(folder / "rigtune"), expect_gpus=8)
+        options = ProvisionOptions(rigtune=str(folder / "rigtune"), expect_gpus=8)
         for kind in ("slurm-health", "slurm-prolog"):
             for artifact in render_provision(find_provision(kind), options):
                 text = artifact.text.replace("/run/rigtune", str(self.marker.parent))
@@ -325,7 +325,7 @@ def test_the_first_boot_distinguishes_no_verdict_from_a_bad_one(node: Node, brok
     report = '#!/bin/sh\nwhile [ "$1" != -o ]; do shift; done\necho "{}" >"$2"\nexit 1\n'
     node.script("rigtune", report if broken == "reports" else broken)
     (artifact,) = render_provision(
-        find_provision("cloud-init"), ProvisionOptions(program=str(node.folder / "rigtune"), expect_gpus=8)
+        find_provision("cloud-init"), ProvisionOptions(rigtune=str(node.folder / "rigtune"), expect_gpus=8)
     )
     command = yaml.safe_load(artifact.text)["runcmd"][-1].replace("/var/lib/rigtune", str(node.folder))
     (node.folder / "check.json").write_text("of an earlier boot")

@@ -16,7 +16,7 @@ from probes.base.errors import UsageError
 from recipes.launch.provision import PROVISIONS, ProvisionOptions, find_provision, render_provision
 from recipes.launch.recipe import Artifact
 
-ODD = ProvisionOptions(program="/opt/tools@1.0/bin/rigtune", policy="/policy.toml", expect="dgx-h100", gpus=4)
+ODD = ProvisionOptions(rigtune="/opt/tools@1.0/bin/rigtune", policy="/policy.toml", expect="dgx-h100", gpus=4)
 OPTIONS = [ProvisionOptions(expect_gpus=8), ProvisionOptions(policy="/etc/rigtune/policy.toml"), ODD]
 KINDS = [row.id for row in PROVISIONS]
 
@@ -91,9 +91,9 @@ def test_pods_ask_for_the_gpus_of_the_node() -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"program": "rigtune"}, "no absolute path"),
-        ({"program": "/opt/a\nb"}, "may misread"),
-        ({"program": "/opt/$HOME/rigtune"}, "may misread"),
+        ({"rigtune": "rigtune"}, "no absolute path"),
+        ({"rigtune": "/opt/a\nb"}, "may misread"),
+        ({"rigtune": "/opt/$HOME/rigtune"}, "may misread"),
         ({"policy": "/etc/a b.toml"}, "may misread"),
         ({"policy": "policy.toml"}, "no absolute path"),
         ({"slurm_conf": "slurm.conf"}, "no absolute path"),
