@@ -148,8 +148,8 @@ PROVISIONS: tuple[ProvisionRow, ...] = (
     _row(
         "node-problem-detector",
         "Kubernetes: a plugin of node-problem-detector that sets a condition of the node",
-        ("rigtune-npd.json", 0o644),
         ("rigtune-npd", 0o755),
+        ("rigtune-npd.json", 0o644),
         install="Put rigtune-npd beside rigtune where node-problem-detector runs (the node, or an image "
         "with both), and add the path of rigtune-npd.json to --config.custom-plugin-monitor.",
     ),
