@@ -19,6 +19,7 @@ from assistant.cli.options import (
 )
 from assistant.cli.output import emit_answer, emit_data
 from assistant.formats.bench_csv import csv_text
+from assistant.formats.json_answer import json_answer
 from assistant.pages.measured.bench_costs import list_page
 from assistant.pages.measured.bench_page import bench_page, hosts_page
 from assistant.storage import refuse_unwritable, write_bytes, write_record
@@ -31,7 +32,6 @@ from assistant.usecases.learn import read_policy
 from assistant.usecases.measure import MeasureOptions, measure_machine
 from assistant.usecases.plan import model_named
 from probes.base.errors import ExitCode, OutputError, UsageError
-from probes.base.record import to_json
 from probes.bench.bench_report import BenchReport, report_of
 from probes.bench.bench_requests import BenchSettings, SpreadBy, Suite
 from probes.compare.measured_findings import WRONG
@@ -240,7 +240,8 @@ def _write(report: BenchReport, output: Path) -> OutputError | None:
     The caller raises it only after the report, which took minutes to measure, is on stdout and stored.
     """
     try:
-        write_bytes(output, csv_text(report).encode() if output.suffix.lower() == ".csv" else to_json(report))
+        is_table = output.suffix.lower() == ".csv"
+        write_bytes(output, csv_text(report).encode() if is_table else json_answer(report))
     except OutputError as error:
         return error
     return None

@@ -10,10 +10,11 @@ import msgspec
 from assistant.cli.diagnostics import say
 from assistant.cli.options import PATH, facts_of, source_options
 from assistant.cli.output import emit_data, emit_text, wants_colour
+from assistant.formats.json_answer import json_answer
 from assistant.usecases.lint import Linted, lint_files
 from assistant.usecases.lint_settings import FailOn, LintSettings, settings_in, settings_of
 from probes.base.errors import ExitCode, UsageError
-from probes.base.record import printable, to_json
+from probes.base.record import printable
 from recipes.lint.context import Context
 from recipes.lint.document import DocumentKind
 from recipes.lint.finding import Severity
@@ -176,12 +177,12 @@ def _check_diff(*, as_diff: bool, redact: bool, unsafe_fixes: bool) -> None:
 
 
 def _explain(rule_id: str, output_format: Format) -> None:
-    from assistant.pages.lint_rule_page import explained_json, rule_text
+    from assistant.pages.lint_rule_page import explained, rule_text
     from recipes.lint.choosing import known_rule
 
     rule = known_rule(rule_id)
     if output_format == "json":
-        emit_data(explained_json(rule))
+        emit_data(json_answer(explained(rule)).decode())
     else:
         emit_text(rule_text(rule))
 
@@ -230,7 +231,7 @@ def _check_version(option: str, version: str | None) -> None:
 
 def _formatted(linted: Linted, output_format: Format, *, colour: bool, verbose: bool) -> str:
     if output_format == "json":
-        return to_json(linted.report).decode()
+        return json_answer(linted.report).decode()
     if output_format == "text":
         from assistant.pages.lint_page import WIDTH, lint_page
         from assistant.text.plain_writer import text_of

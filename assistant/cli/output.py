@@ -8,7 +8,7 @@ from typing import TextIO
 
 from assistant.pages.blocks import Page
 from probes.base.errors import OutputError
-from probes.base.record import Record, to_json
+from probes.base.record import Record
 
 _ASCII = str.maketrans(
     {
@@ -70,7 +70,9 @@ def emit_answer(
     The argument of `page` is the number of columns: those of the terminal, but without `is_wide` at most 80.
     """
     if output_format == "json":
-        emit_data(to_json(record).decode())
+        from assistant.formats.json_answer import json_answer
+
+        emit_data(json_answer(record).decode())
         return
     from assistant.text.plain_writer import WIDTH, text_of, width_of_terminal
 

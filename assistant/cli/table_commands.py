@@ -17,10 +17,10 @@ from assistant.cli.options import (
     source_options,
 )
 from assistant.cli.output import emit_answer, emit_data, emit_text
+from assistant.formats.json_answer import json_answer
 from assistant.pages.blocks import Column, Section, Table
 from assistant.text.plain_writer import text_of, width_of_terminal
 from assistant.usecases.listing import KINDS, list_entries
-from probes.base.record import to_json
 
 
 @click.group()
@@ -91,7 +91,7 @@ def list_command(kind: str, output_format: str) -> None:
     """
     entries = list_entries(kind)
     if output_format == "json":
-        emit_data(to_json({"schema_version": 1, kind: entries}).decode())
+        emit_data(json_answer({"schema_version": 1, kind: entries}).decode())
         return
     rows = tuple(_cells(kind, entry) for entry in entries)
     columns = (*(Column(fixed=True) for _ in rows[0][1:]), Column())

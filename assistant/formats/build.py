@@ -1,7 +1,6 @@
 """Name the version and the commit of this rigtune."""
 
 import functools
-import importlib.metadata
 from pathlib import Path
 
 _CHECKOUT = Path(__file__).resolve().parents[2]
@@ -11,7 +10,18 @@ _SHOWN = 12
 
 def build_labels() -> dict[str, str]:
     """Return `version` and `commit`; the commit is `unknown` if neither a checkout nor a build names it."""
-    return {"version": importlib.metadata.version("rigtune"), "commit": commit()}
+    return {"version": version(), "commit": commit()}
+
+
+@functools.cache
+def version() -> str:
+    """Return the version that is installed; `unknown` for a source tree that is not installed."""
+    import importlib.metadata  # noqa: PLC0415 - takes longer to load than most answers to write
+
+    try:
+        return importlib.metadata.version("rigtune")
+    except importlib.metadata.PackageNotFoundError:
+        return "unknown"
 
 
 @functools.cache

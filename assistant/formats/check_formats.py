@@ -7,7 +7,7 @@ import importlib
 from collections.abc import Sequence
 from typing import Literal, get_args
 
-from probes.base.record import to_json
+from assistant.formats.json_answer import json_answer
 from probes.facts import Gpu
 from probes.judging.verdict import Verdict
 
@@ -45,7 +45,7 @@ def formatted(
         width = min(WIDTH, width_of_terminal())
         return text_of(verdict_page(verdict, verbose=verbose), colour=colour, width=width)
     if output_format == "json":
-        return to_json(verdict).decode()
+        return json_answer(verdict).decode()
     module, function = _FUNCTIONS[output_format]
     text: str = getattr(importlib.import_module(f"assistant.formats.{module}"), function)(verdict)
     return text

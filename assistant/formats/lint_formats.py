@@ -1,9 +1,9 @@
 """Write lint findings for programs: SARIF 2.1.0, and the annotations of GitHub's workflows."""
 
-import importlib.metadata
 from typing import Any
 from urllib.parse import quote
 
+from assistant.formats.build import version
 from probes.base.record import printable, to_json, visible
 from recipes.lint.document import Place
 from recipes.lint.finding import LintFinding, LintReport
@@ -24,7 +24,7 @@ def sarif_text(report: LintReport) -> str:
         "tool": {
             "driver": {
                 "name": "rigtune",
-                "version": _version(),
+                "version": version(),
                 "rules": [_rule(rule_id) for rule_id in used],
             }
         },
@@ -41,13 +41,6 @@ def sarif_text(report: LintReport) -> str:
         ],
     }
     return to_json({"$schema": _SARIF, "version": "2.1.0", "runs": [run]}).decode()
-
-
-def _version() -> str:
-    try:
-        return importlib.metadata.version("rigtune")
-    except importlib.metadata.PackageNotFoundError:
-        return "0"
 
 
 def _rule(rule_id: str) -> dict[str, Any]:

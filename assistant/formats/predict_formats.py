@@ -10,6 +10,8 @@ from typing import Literal, NamedTuple, get_args
 
 import msgspec
 
+from assistant.formats.build import build_labels
+from assistant.formats.json_answer import FIELD
 from probes.base.record import known, to_json, visible
 from probes.base.units import GIB
 from recipes.cases.collective import CollectivePrediction
@@ -73,8 +75,9 @@ def writer_of(output_format: Format, *, collectives: bool = False, colour: bool 
         case "csv":
             return Writer(_line(COLLECTIVE_COLUMNS if collectives else COLUMNS), csv_row, "", "")
         case "json":
+            labels = msgspec.json.encode(build_labels()).decode()
             return Writer(
-                f'{{\n  "schema_version": {SCHEMA_VERSION},\n  "cases": [\n',
+                f'{{\n  "schema_version": {SCHEMA_VERSION},\n  "{FIELD}": {labels},\n  "cases": [\n',
                 lambda case: "    " + msgspec.json.format(to_json(case), indent=0).decode(),
                 ",\n",
                 "\n  ]\n}\n",

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from assistant.formats.json_answer import FIELD
 from probes.base.errors import UsageError
 from probes.base.record import to_json
 
@@ -36,6 +37,12 @@ def schema_for(command: str) -> bytes:
         raise UsageError(f"no schema for {command!r}", f"there is one for {', '.join(RECORDS)}")
     module, name = RECORDS[command]
     schema = msgspec.json.schema(getattr(importlib.import_module(module), name))
+    schema["$defs"][name]["properties"][FIELD] = {
+        "description": "The rigtune that wrote the answer.",
+        "type": "object",
+        "properties": {"version": {"type": "string"}, "commit": {"type": "string"}},
+        "required": ["version", "commit"],
+    }
     for definition in schema["$defs"].values():
         _tighten(definition)
     head = {

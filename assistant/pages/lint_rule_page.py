@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from probes.base.record import to_json
 from recipes.lint.rule_table import LintRule, example_of, help_link
 
 
@@ -31,8 +30,8 @@ def rule_text(rule: LintRule) -> str:
     return "\n".join((*lines, ""))
 
 
-def explained_json(rule: LintRule) -> str:
-    """Return the same as JSON."""
+def explained(rule: LintRule) -> dict[str, Any]:
+    """Return the same as the fields of its JSON."""
     example = example_of(rule.id)
     fields: dict[str, Any] = {
         "id": rule.id,
@@ -46,4 +45,4 @@ def explained_json(rule: LintRule) -> str:
         "edit": rule.edit,
         "example": {"file": example.name, "bad": example.bad, "good": example.good, "when": example.when},
     }
-    return to_json({"schema_version": 1, "rule": fields}).decode()
+    return {"schema_version": 1, "rule": fields}

@@ -10,10 +10,10 @@ from typing import Any
 import jsonschema
 import pytest
 
+from assistant.formats.json_answer import json_answer
 from assistant.formats.schemas import FOLDER, RECORDS, schema_for
 from assistant.usecases.check import check_machine
 from probes.base.errors import UsageError
-from probes.base.record import to_json
 from probes.facts import MachineFacts
 from probes.judging.affinity import report_of
 from tests.support.machines import cpu_box, evidence_of, h100_node
@@ -23,7 +23,7 @@ MACHINES = {"h100": h100_node(), "cpu": cpu_box(), "unknown": MachineFacts()}
 
 def verdict_json(facts: MachineFacts) -> Any:
     *_, finished = check_machine(evidence_of(facts))
-    return json.loads(to_json(finished.result))  # type: ignore[attr-defined]
+    return json.loads(json_answer(finished.result))  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("command", RECORDS)
@@ -49,7 +49,7 @@ def test_unknown_command_has_no_schema() -> None:
 
 @pytest.mark.parametrize("name", MACHINES)
 def test_probe_conforms(name: str) -> None:
-    jsonschema.validate(json.loads(to_json(report_of(MACHINES[name]))), json.loads(schema_for("probe")))
+    jsonschema.validate(json.loads(json_answer(report_of(MACHINES[name]))), json.loads(schema_for("probe")))
 
 
 @pytest.mark.parametrize("name", MACHINES)
@@ -58,14 +58,14 @@ def test_check_conforms(name: str) -> None:
 
 
 def test_a_missing_field_does_not_conform() -> None:
-    incomplete = json.loads(to_json(report_of(h100_node())))
+    incomplete = json.loads(json_answer(report_of(h100_node())))
     del incomplete["gpus"][0]["memory_bytes"]
     with pytest.raises(jsonschema.ValidationError, match="memory_bytes"):
         jsonschema.validate(incomplete, json.loads(schema_for("probe")))
 
 
 def test_names_that_others_rely_on() -> None:
-    probe = json.loads(to_json(report_of(h100_node())))
+    probe = json.loads(json_answer(report_of(h100_node())))
     assert (probe["schema_version"], probe["hostname"]) == (1, "node17")
     assert (
         probe["gpus"][0].items()
@@ -81,6 +81,7 @@ def test_names_that_others_rely_on() -> None:
     )
     check = verdict_json(h100_node())
     assert (check["schema_version"], check["verdict"]) == (1, "PASS")
+    assert set(check["rigtune"]) == set(probe["rigtune"]) == {"version", "commit"}
     wanted = {
         "check_id",
         "subject",

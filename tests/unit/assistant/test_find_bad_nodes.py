@@ -7,6 +7,7 @@ import json
 import jsonschema
 import pytest
 
+from assistant.formats.json_answer import json_answer
 from assistant.formats.schemas import schema_for
 from assistant.interpreter import Interpreter
 from assistant.pages.measured.bench_page import hosts_page
@@ -18,7 +19,6 @@ from assistant.usecases.bench.find_bad_nodes import find_bad_hosts
 from assistant.usecases.events import BenchFailed, StageFinished, StageStarted
 from assistant.usecases.measure import MeasureOptions
 from probes.base.errors import UsageError, WorkerError
-from probes.base.record import to_json
 from probes.facts.measurements import Measurement
 from tests.support.machines import cpu_box
 
@@ -69,7 +69,7 @@ def search(tmp_path, hosts=HOSTS, **more):
     assert isinstance(events[0], StageStarted)
     assert isinstance(events[-1], StageFinished)
     jsonschema.validate(
-        json.loads(to_json(events[-1].result)), json.loads(schema_for("bench-find-bad-hosts"))
+        json.loads(json_answer(events[-1].result)), json.loads(schema_for("bench-find-bad-hosts"))
     )
     return events[-1].result, events
 
