@@ -53,7 +53,11 @@ def test_hooks_of_this_version_are_the_same(hooks: Path, capsys: pytest.CaptureF
     [
         (COMMIT, "ba9876543210", ("differs", 1)),
         (f"rigtune {build.version()} (", "rigtune 0.0.9 (", ("differs", 1)),
-        (f"# Written by rigtune {build.version()} (commit {COMMIT}).", "# Written by rigtune.", ("differs", 1)),
+        (
+            f"# Written by rigtune {build.version()} (commit {COMMIT}).",
+            "# Written by rigtune.",
+            ("differs", 1),
+        ),
         (COMMIT, "unknown", ("unknown", 3)),
         (f"{build.version()} (commit {COMMIT})", "0.0.9 (commit unknown)", ("differs", 1)),
     ],
