@@ -139,9 +139,9 @@ def output_of(
 ) -> tuple[int | None, bytes]:
     """Return the exit code of a short program and the end of its output.
 
-    The code is None if the program was too slow. No process of it is left afterwards, except one that cannot
-    be killed: the guard waits for it, and rigtune does not. Raises OSError or ValueError if nothing can be
-    started.
+    The code is None if the program was too slow. No process of it is left afterwards, except a process that
+    cannot be killed, because it waits inside a driver or a dead network mount. Raises OSError or ValueError
+    if nothing can be started.
     """
     ends = time.monotonic() + deadline_s
     output, ended = b"", False
@@ -154,8 +154,11 @@ def output_of(
                 output, ended = (output + chunk)[-_OUTPUT_LIMIT_BYTES:], not chunk
     finally:
         close_pipes(guard)  # the guard ends the program when its standard input closes
-        with contextlib.suppress(subprocess.TimeoutExpired):
+        try:
             guard.wait(_SHORT_GRACE_S + _REAP_S)
+        except subprocess.TimeoutExpired:
+            guard.kill()  # by now the guard has killed all that can be killed
+            guard.wait()
     return guard.returncode if ended else None, output
 
 

@@ -65,7 +65,8 @@ class Answer(Record, kw_only=True):
 @source_options
 @python_option
 @click.option("--policy", "policy_file", type=PATH, metavar="FILE", envvar="RIGTUNE_POLICY", show_envvar=True,
-              help="Policy: what you expect of this machine. --learn writes one.")  # fmt: skip
+              help="Policy: what you expect of this machine, and commands of your own that check it "
+                   "(assistant/docs/policy.md). --learn writes one.")  # fmt: skip
 @click.option("--mode", type=click.Choice(get_args(Mode)), default=None,
               help="accept: judge all that a node shows before it is used; needs --expect, --expect-gpus or "
                    "a policy that states the GPUs. monitor: judge a node in use: no states such as a program "
@@ -84,7 +85,8 @@ class Answer(Record, kw_only=True):
     "--learn",
     type=PATH,
     metavar="FILE",
-    help="Write a policy that expects what this machine has now. Reads deeply unless --tier quick.",
+    help="Write a policy that expects what this machine has now, and name the values that a sick machine "
+    "may have brought in. Reads deeply unless --tier quick.",
 )
 @click.option("--beside", multiple=True, type=PATH, metavar="PATH",
               help="With --learn: a recording of another machine of this kind, repeatable; an expectation "

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from probes.base.record import Reason, Unknown
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
 from probes.judging.policies.host_sections import matching_sections
-from probes.judging.policies.policy import policy_ref
+from probes.judging.policies.policy import Policy, policy_ref
 from probes.judging.reporting import HOST
 
 SECTIONS = Judge(
@@ -47,7 +47,7 @@ def policy_waivers(evidence: Evidence) -> Iterator[Finding]:
 
 
 def policy_sections(evidence: Evidence) -> Finding:
-    """Report which sections of the policy hold for this host."""
+    """Report which sections of the policy hold for this host, and a host of which nothing is expected."""
     sections, hostname = evidence.policy.hosts, evidence.facts.hostname
     refs = (policy_ref("hosts"),)
     if not sections:
@@ -55,6 +55,16 @@ def policy_sections(evidence: Evidence) -> Finding:
     if isinstance(hostname, Unknown):
         return SECTIONS.undetermined(HOST, hostname, what="the name of the host", evidence=refs)
     matching = matching_sections(evidence.policy, hostname)
+    expects = ("gpu", "nic", "software", "host", "site_checks")
+    if not matching and all(getattr(evidence.policy, part) == getattr(Policy(), part) for part in expects):
+        return SECTIONS.warned(
+            HOST,
+            "the policy expects nothing of this host",
+            expected="a section that names the host, or expectations for all hosts",
+            observed=f"{len(sections)} sections for other hosts, none for {hostname}",
+            remedy=Remedy(text="Add the host to the names of its section."),
+            evidence=refs,
+        )
     if not matching:
         return SECTIONS.skipped(HOST, "no section of the policy names this host", evidence=refs)
     patterns = "; ".join(", ".join(section["names"]) for section in matching)

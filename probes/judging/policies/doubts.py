@@ -74,10 +74,9 @@ def doubts_of(policy: Policy, facts: MachineFacts, findings: Sequence[Finding]) 
     places = [f"{name}.{field}" for name, section in sections.items() for field in stated(section)]
     places += [f"host.sysctl.{name}" for name in policy.host.sysctl]
     judged = [
-        Doubt(place=place, reason=_words(finding))
+        Doubt(place=place, reason=reason)
         for place in places
-        for finding in bad
-        if finding.check_id in CHECKS_OF.get(place, ()) and _is_about(place, finding, facts)
+        for reason in _complaints([each for each in bad if _judges(each, place, facts)])
     ]
     differing = (
         *_unequal("gpu", GPU_VALUES | _GPU_VERSIONS, items_of(facts.gpus), policy.gpu),
@@ -88,18 +87,26 @@ def doubts_of(policy: Policy, facts: MachineFacts, findings: Sequence[Finding]) 
     return (*judged, *(doubt for doubt in differing if doubt.place not in named))
 
 
-def _is_about(place: str, finding: Finding, facts: MachineFacts) -> bool:
-    """Return whether the finding is about devices of the section; PCIe checks judge GPUs and NICs alike."""
-    if "pcie" not in place:
-        return True
-    names = map(subject_name, items_of(facts.gpus) if place.startswith("gpu.") else items_of(facts.nics))
-    subjects = set(unfolded(finding.subject))
-    return not subjects.isdisjoint(names)
+def _judges(finding: Finding, place: str, facts: MachineFacts) -> bool:
+    """Return whether the finding judges the value of an expectation.
+
+    Checks of PCIe links judge GPUs and NICs alike; the subject distinguishes them.
+    """
+    if finding.check_id not in CHECKS_OF.get(place, ()):
+        return False
+    devices: tuple[Gpu | Nic, ...] = items_of(facts.gpus if place.startswith("gpu.") else facts.nics)
+    return "pcie" not in place or not set(map(subject_name, devices)).isdisjoint(unfolded(finding.subject))
 
 
-def _words(finding: Finding) -> str:
-    seen = f" ({finding.observed})" if finding.observed else ""
-    return f"{finding.check_id} {finding.status.value} on {finding.subject}: {finding.summary}{seen}"
+def _complaints(findings: Iterable[Finding]) -> Iterator[str]:
+    """Yield the words of findings; those that differ only in their subject share them."""
+    subjects: dict[tuple[str, str], list[str]] = {}
+    for finding in findings:
+        seen = f" ({finding.observed})" if finding.observed else ""
+        alike = f"{finding.check_id} {finding.status.value}", f"{finding.summary}{seen}"
+        subjects.setdefault(alike, []).extend(unfolded(finding.subject))
+    for (check, words), names in subjects.items():
+        yield f"{check} on {fold_names(names)}: {words}"
 
 
 _GPU_VERSIONS: dict[str, Callable[[Gpu], Any]] = {
@@ -136,16 +143,14 @@ def _difference(values: Iterable[tuple[str, Any]]) -> str:
     if len(by_value) < 2 or by_value.keys() == {None}:
         return ""
     usual, _ = Counter({value: len(names) for value, names in by_value.items()}).most_common(1)[0]
-    odd = [f"{fold_names(names)} {_has(value)}" for value, names in by_value.items() if value != usual]
-    return f"{', '.join(odd)}, and {fold_names(by_value[usual])} {_has(usual)}"
+    odd = [_has(names, value) for value, names in by_value.items() if value != usual]
+    return f"{', '.join(odd)}, and {_has(by_value[usual], usual)}"
 
 
-def _has(value: object) -> str:
-    match value:
-        case None:
-            return "has an unknown value"
-        case bool():
-            return "has it on" if value else "has it off"
-        case float():
-            return f"has {value:g}"
-    return f"has {value}"
+def _has(names: Sequence[str], value: object) -> str:
+    verb = "has" if len(names) == 1 else "have"
+    if isinstance(value, float):
+        value = f"{value:g}"
+    elif isinstance(value, bool):
+        value = "the mode on" if value else "the mode off"
+    return f"{fold_names(names)} {verb} {'an unknown value' if value is None else value}"

@@ -52,6 +52,15 @@ _TAIL = """
 # subject = "mlx5_7"  # a pattern; left out, every subject
 # reason = "cable ordered"
 # expires = 2027-01-31
+
+# [[site_checks]]     # a command of yours; assistant/docs/policy.md says more
+# name = "scratch"
+# command = ["mountpoint", "/scratch"]
+
+# [[hosts]]           # what some hosts have instead
+# names = ["gpu-b*"]
+# [hosts.gpu]
+# power_limit_w = 650
 """
 _SECTIONS = {
     "gpu": "Every GPU.",
