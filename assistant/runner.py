@@ -20,6 +20,7 @@ import psutil
 from probes.base.errors import WorkerError
 from probes.base.record import items_of, value_or
 from probes.facts import MachineFacts
+from probes.sources.commands import close_pipes
 
 _GUARD = Path(__file__).with_name("guard.py")
 _LAUNCHER_VARIABLES = (
@@ -35,6 +36,8 @@ _AGENT_PREFIX = "PET_"
 Source: torch.distributed.argparse_util.
 """
 _SHORT_GRACE_S = 1.0
+_REAP_S = 2.0
+"""Time that killed processes may take to disappear; one that waits inside a driver never does."""
 _OUTPUT_LIMIT_BYTES = 1024**2
 _BUSY_CPU_PERCENT = 60.0
 """Load of all CPUs together above which a measurement is disturbed by other programs."""
@@ -136,17 +139,26 @@ def output_of(
 ) -> tuple[int | None, bytes]:
     """Return the exit code of a short program and the end of its output.
 
-    The code is None if the program was too slow. No process of it is left afterwards. Raises OSError or
-    ValueError if nothing can be started.
+    The code is None if the program was too slow. No process of it is left afterwards, except a process that
+    cannot be killed, because it waits inside a driver or a dead network mount. Raises OSError or ValueError
+    if nothing can be started.
     """
     ends = time.monotonic() + deadline_s
     output, ended = b"", False
-    with _start_guard(argv, directory, environment, output=subprocess.PIPE, grace_s=_SHORT_GRACE_S) as guard:
-        assert guard.stderr is not None  # noqa: S101 - opened above
+    guard = _start_guard(argv, directory, environment, output=subprocess.PIPE, grace_s=_SHORT_GRACE_S)
+    assert guard.stderr is not None  # noqa: S101 - opened above
+    try:
         while not ended and (left := ends - time.monotonic()) > 0:
             if select.select([guard.stderr], [], [], left)[0]:
                 chunk = os.read(guard.stderr.fileno(), 65536)
                 output, ended = (output + chunk)[-_OUTPUT_LIMIT_BYTES:], not chunk
+    finally:
+        close_pipes(guard)  # the guard ends the program when its standard input closes
+        try:
+            guard.wait(_SHORT_GRACE_S + _REAP_S)
+        except subprocess.TimeoutExpired:
+            guard.kill()  # by now the guard has killed all that can be killed
+            guard.wait()
     return guard.returncode if ended else None, output
 
 

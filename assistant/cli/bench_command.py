@@ -40,6 +40,7 @@ from probes.facts import MachineFacts
 from probes.facts.measurements import MeasurementSet
 from probes.judging.findings import Status
 from probes.judging.policies.file import thresholds_under
+from probes.judging.policies.host_sections import for_host
 from probes.judging.policies.policy import Policy
 from probes.judging.verdict import FailOn
 
@@ -192,6 +193,7 @@ def bench_command(
     if output is not None:
         refuse_unwritable(output)
     facts = facts_of(python=python)
+    policy = for_host(policy, facts.hostname) if policy is not None else None
     if list_only:
         _print_entries(facts, options, output_format)
         return int(ExitCode.OK)

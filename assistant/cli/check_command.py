@@ -1,17 +1,15 @@
 """`rigtune check`: is this machine fit to train?"""
 
 import datetime
-import itertools
-import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import click
 import msgspec
 
-from assistant.cli.diagnostics import complain, complain_bug, complain_usage, follow, one_line, say
+from assistant.cli.diagnostics import follow, say
+from assistant.cli.exit_profile import ProfiledCommand, profile_of
 from assistant.cli.options import (
     PATH,
     Number,
@@ -26,18 +24,21 @@ from assistant.cli.output import emit_text, wants_colour
 from assistant.formats.check_formats import FORMATS, Format, formatted
 from assistant.usecases.check import check_machine, evidence_under
 from assistant.usecases.probe import probe_machine
-from probes.base.errors import ExitCode, RigtuneError, UsageError
+from probes.base.errors import UsageError
 from probes.base.record import Record, items_of
 from probes.base.table_rows import Mode, Tier
 from probes.catalogue.hardware import load_catalogue
 from probes.catalogue.thresholds import load_thresholds
+from probes.collect.identity import hostname_of
 from probes.facts import Gpu, MachineFacts
 from probes.facts.measurements import Baseline, MeasurementSet
 from probes.judging.counters import Snapshot, snapshot
 from probes.judging.policies.expectation import expects_gpus, with_expectations
-from probes.judging.policies.policy import Policy
-from probes.judging.policies.selection import select
-from probes.judging.verdict import PROFILES, FailOn, Profile, Verdict, exit_status, failure_status
+from probes.judging.policies.host_sections import for_host
+from probes.judging.policies.policy import Policy, SiteCheck, SiteOutcome
+from probes.judging.policies.selection import Selection, select
+from probes.judging.verdict import PROFILES, FailOn, Profile, Verdict, exit_status
+from probes.sources.base import Source
 
 BUDGET_S: dict[Tier, float] = {"quick": 8.0, "deep": 60.0}
 """Seconds for each tier; a Slurm prolog may take ten seconds, a HealthCheckProgram sixty."""
@@ -59,92 +60,13 @@ class Answer(Record, kw_only=True):
     """The GPUs that the verdict is about, for monitoring."""
 
 
-class ProfiledCommand(click.Command):
-    """A command whose errors all end with the profile's code.
-
-    With `nagios`, standard output contains the error too, because Nagios shows nothing else.
-    """
-
-    def make_context(
-        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
-    ) -> Any:
-        return _with_exit_code(
-            _profile_in(args.copy()),
-            lambda: super(ProfiledCommand, self).make_context(info_name, args, parent, **extra),
-        )
-
-    def invoke(self, ctx: click.Context) -> Any:
-        return _with_exit_code(
-            _profile(ctx.params.get("exit_profile"), ctx.params.get("output_format")),
-            lambda: super(ProfiledCommand, self).invoke(ctx),
-        )
-
-
-def _profile(named: Profile | None, output_format: Format | None) -> Profile:
-    """Return the named profile; the format of Nagios alone makes the command a plugin of Nagios."""
-    return named or ("nagios" if output_format == "nagios" else "gate")
-
-
-def _with_exit_code(profile: Profile, work: Callable[[], Any]) -> Any:
-    """Return the result of `work`; report its errors here if `profile` has its own exit codes for them."""
-    try:
-        return work()
-    except (click.exceptions.Exit, click.Abort):
-        raise
-    except RigtuneError as error:
-        if failure_status(error.exit_code, profile) == error.exit_code:
-            raise
-        complain(error)
-        _end(profile, int(error.exit_code), error.message)
-    except click.ClickException as error:
-        if failure_status(ExitCode.USAGE, profile) == ExitCode.USAGE:
-            raise
-        complain_usage(error)
-        _end(profile, int(ExitCode.USAGE), error.format_message())
-    except KeyboardInterrupt:
-        if failure_status(ExitCode.INTERRUPTED, profile) == ExitCode.INTERRUPTED:
-            raise
-        say("rigtune: interrupted")
-        _end(profile, int(ExitCode.INTERRUPTED), "interrupted")
-    except Exception as error:
-        if failure_status(ExitCode.BUG, profile) == ExitCode.BUG:
-            raise
-        complain_bug(error)
-        _end(profile, int(ExitCode.BUG), f"{type(error).__name__} in rigtune itself")
-
-
-def _end(profile: Profile, code: int, message: str) -> None:
-    if profile == "nagios":
-        from assistant.formats.monitoring import nagios_failure
-
-        try:
-            emit_text(nagios_failure(one_line(message)))
-        except RigtuneError as error:
-            complain(error)
-    sys.stdout.flush()
-    raise click.exceptions.Exit(failure_status(code, profile))
-
-
-def _profile_in(arguments: list[str]) -> Profile:
-    """Return the profile that the arguments name, without click, which may have refused them."""
-    named: Profile | None = None
-    output_format: Format | None = None
-    for word, following in itertools.pairwise([*arguments, ""]):
-        option, equals, value = word.partition("=")
-        wanted = value if equals else following
-        if option == "--exit-profile":
-            named = next((profile for profile in PROFILES if profile == wanted), named)
-        elif (option, wanted) == ("--format", "nagios"):
-            output_format = "nagios"
-    return _profile(named, output_format)
-
-
 @click.command(cls=ProfiledCommand)
 @click.argument("more_paths", nargs=-1, type=PATH, metavar="")
 @source_options
 @python_option
 @click.option("--policy", "policy_file", type=PATH, metavar="FILE", envvar="RIGTUNE_POLICY", show_envvar=True,
-              help="Policy: what you expect of this machine. --learn writes one.")  # fmt: skip
+              help="Policy: what you expect of this machine, and commands of your own that check it "
+                   "(assistant/docs/policy.md). --learn writes one.")  # fmt: skip
 @click.option("--mode", type=click.Choice(get_args(Mode)), default=None,
               help="accept: judge all that a node shows before it is used; needs --expect, --expect-gpus or "
                    "a policy that states the GPUs. monitor: judge a node in use: no states such as a program "
@@ -163,8 +85,12 @@ def _profile_in(arguments: list[str]) -> Profile:
     "--learn",
     type=PATH,
     metavar="FILE",
-    help="Write a policy that expects what this machine has now. Reads deeply unless --tier quick.",
+    help="Write a policy that expects what this machine has now, and name the values that a sick machine "
+    "may have brought in. Reads deeply unless --tier quick.",
 )
+@click.option("--beside", multiple=True, type=PATH, metavar="PATH",
+              help="With --learn: a recording of another machine of this kind, repeatable; an expectation "
+                   "that it does not meet is named.")  # fmt: skip
 @click.option(
     "--force", is_flag=True, help="With --learn: replace the file, and learn from a machine that fails."
 )
@@ -210,6 +136,7 @@ def check_command(
     expect_gpus: int | None,
     measurements: Path | None,
     learn: Path | None,
+    beside: tuple[Path, ...],
     force: bool,
     tier: Tier | None,
     budget: float | None,
@@ -227,8 +154,12 @@ def check_command(
     Exit code 0: all required checks pass; 1: findings at or above --fail-on; 3: a required check could not be
     made.
     """
+    source = source_of(paths_of(from_paths, more_paths), machine)
     policy, stated_by = with_expectations(
-        _policy(policy_file, learn), load_catalogue(), machine=expect, gpus=expect_gpus
+        for_host(_policy(policy_file, learn), hostname_of(source)),
+        load_catalogue(),
+        machine=expect,
+        gpus=expect_gpus,
     )
     if mode == "accept" and not expects_gpus(policy):
         raise UsageError(
@@ -236,18 +167,21 @@ def check_command(
             "add --expect MACHINE, --expect-gpus N, or --policy FILE with gpu.count",
         )
     measured, baselines = _measured(measurements)
-    source = source_of(paths_of(from_paths, more_paths), machine)
     is_quick = source.is_live and (tier == "quick" or (tier is None and learn is None))
     selection = select("quick" if is_quick else "deep", names_of(only), names_of(skip))
     if learn is not None:
         from assistant.usecases.learn import learn_policy, require_free
 
         require_free(learn, force=force)
+    elif beside:
+        raise UsageError("--beside compares with what is learned", "add --learn FILE")
+    commands = _site_checks(policy, policy_file, source, selection)
     started, clock = datetime.datetime.now(datetime.timezone.utc), time.monotonic()
     options = msgspec.structs.replace(
         collect_options(python, ask_interpreters=False),
         deep=selection.tier == "deep",
         toolkit=policy.software.cuda_toolkit is not None,
+        sysctls=tuple(policy.host.sysctl) if learn is None else load_thresholds().learned_sysctls.value,
     )
     probing = probe_machine(source, options, BUDGET_S[selection.tier] if budget is None else budget)
     facts: MachineFacts = follow(probing, quiet=True)
@@ -256,6 +190,12 @@ def check_command(
 
         if remark := require_same_machine(measured, facts, str(measurements)):
             say(f"rigtune: {remark}")
+    outcomes: tuple[SiteOutcome, ...] = ()
+    if commands:
+        from assistant.usecases.site_checks import run_site_checks
+
+        left_s = None if budget is None else budget - (time.monotonic() - clock)
+        outcomes = run_site_checks(commands, source, budget_s=left_s)
     today = datetime.datetime.now().astimezone().date()
     is_monitored = mode == "monitor" and source.is_live
     evidence = evidence_under(
@@ -264,6 +204,7 @@ def check_command(
         today=today,
         measured=measured,
         baselines=baselines,
+        site_outcomes=outcomes,
         stated_by=stated_by,
         mode=mode or "accept",
         earlier=_earlier_counters(facts, started) if is_monitored else None,
@@ -283,7 +224,7 @@ def check_command(
         verdict,
         Answer(
             output_format=output_format,
-            profile=_profile(exit_profile, output_format),
+            profile=profile_of(exit_profile, output_format),
             fail_on=fail_on or policy.fail_on or "fail",
             file=str(file) if file is not None else None,
             quiet=quiet,
@@ -292,8 +233,29 @@ def check_command(
         ),
     )
     if learn is not None:
-        follow(learn_policy(facts, verdict, learn, force=force, today=today), quiet=quiet)
+        others = tuple(
+            follow(probe_machine(source_of((path,), None), options), quiet=True) for path in beside
+        )
+        learning = learn_policy(facts, verdict, learn, force=force, today=today, others=others)
+        follow(learning, quiet=quiet)
     return code
+
+
+def _site_checks(
+    policy: Policy, file: Path | None, source: Source, selection: Selection
+) -> tuple[SiteCheck, ...]:
+    """Return the commands of the policy that will run: on the live machine, if their check is selected.
+
+    Raises InputError if others can write the policy.
+    """
+    is_selected = any(row.id == "site-checks" for row in selection.rows)
+    if not (policy.site_checks and source.is_live and is_selected) or "site-checks" in policy.checks.off:
+        return ()
+    from assistant.usecases.site_checks import require_own
+
+    if file is not None:
+        require_own(file, source)
+    return policy.site_checks
 
 
 def write_verdict(verdict: Verdict, answer: Answer) -> int:

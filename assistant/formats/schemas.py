@@ -1,4 +1,4 @@
-"""Generate the JSON Schemas of the output of `--format json` from the records themselves.
+"""Generate the JSON Schemas of the output of `--format json`, and of policies, from the records themselves.
 
 They are published in `assistant/docs/schemas/`; `python -m assistant.formats.schemas` rewrites them.
 """
@@ -27,12 +27,16 @@ RECORDS: dict[str, tuple[str, str]] = {
     "diff": ("probes.compare.differences", "Comparison"),
 }
 """The module and name of the record that each command, or command and option, prints."""
+POLICY = "policy"
+"""Name of the schema of policy files, with which an editor completes and checks them."""
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "schemas"
 
 
 def schema_for(command: str) -> bytes:
     """Return the schema of a command's JSON, as the bytes of its published file. Raises UsageError."""
+    if command == POLICY:
+        return _policy_schema()
     if command not in RECORDS:
         raise UsageError(f"no schema for {command!r}", f"there is one for {', '.join(RECORDS)}")
     module, name = RECORDS[command]
@@ -52,6 +56,24 @@ def schema_for(command: str) -> bytes:
     return to_json(head | schema)
 
 
+def _policy_schema() -> bytes:
+    """Return the schema of a policy. A section for hosts has the tables of a policy, and names."""
+    from probes.judging.policies.policy import Policy  # noqa: PLC0415
+
+    schema = msgspec.json.schema(Policy)
+    fields = schema["$defs"]["Policy"]["properties"]
+    tables = {name: value for name, value in fields.items() if name not in ("hosts", "schema_version")}
+    names = {"type": "array", "items": {"type": "string", "minLength": 1}, "minItems": 1}
+    fields["hosts"]["items"] = {
+        "type": "object",
+        "properties": {"names": names, **tables},
+        "required": ["names"],
+        "additionalProperties": False,
+    }
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "rigtune policy file (TOML)"}
+    return to_json(head | schema)
+
+
 def _tighten(definition: dict[str, Any]) -> None:
     """Make every field of the schema required, except that Unknown leaves out an empty detail."""
     if "properties" in definition and definition["title"] != "Unknown":
@@ -63,7 +85,7 @@ def _tighten(definition: dict[str, Any]) -> None:
 def publish(folder: Path = FOLDER) -> None:
     """Write all schemas into `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
-    for command in RECORDS:
+    for command in (*RECORDS, POLICY):
         (folder / f"{command}.json").write_bytes(schema_for(command))
 
 

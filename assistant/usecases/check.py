@@ -15,7 +15,7 @@ from probes.judging.check_table import CHECKS
 from probes.judging.counters import Snapshot
 from probes.judging.findings import Evidence, Finding, Judge
 from probes.judging.monitoring import STATE, recent, since_words, standing
-from probes.judging.policies.policy import Policy
+from probes.judging.policies.policy import Policy, SiteOutcome
 from probes.judging.policies.selection import missing, under_policy
 from probes.judging.reporting import HOST
 from probes.judging.verdict import Verdict, judge, unused, waive
@@ -31,6 +31,7 @@ def evidence_under(
     today: datetime.date | None,
     measured: MeasurementSet | None = None,
     baselines: tuple[Baseline, ...] = (),
+    site_outcomes: tuple[SiteOutcome, ...] = (),
     stated_by: dict[str, str] | None = None,
     mode: Mode = "accept",
     earlier: Snapshot | None = None,
@@ -46,6 +47,7 @@ def evidence_under(
         baselines=baselines,
         thresholds=_thresholds(policy),
         policy=policy,
+        site_outcomes=site_outcomes,
         stated_by=stated_by or {},
         mode=mode,
         earlier=earlier,

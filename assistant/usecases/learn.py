@@ -1,19 +1,26 @@
 """Read policy files, and write one from a good node."""
 
 import datetime
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from assistant.storage import read_bytes, write_bytes
-from assistant.usecases.events import Event, StageStarted, Written, stage
+from assistant.usecases.check import evidence_under, verdict_on
+from assistant.usecases.events import Event, Progress, StageStarted, Written, stage
 from probes.base.errors import ExitCode, InputError, OutputError
 from probes.base.record import value_or
 from probes.catalogue.hardware import load_catalogue
 from probes.facts import MachineFacts
+from probes.judging.check_table import CHECKS
 from probes.judging.findings import Status
 from probes.judging.policies.file import load_policy
 from probes.judging.policies.policy import Policy
+from probes.judging.reporting import HOST
 from probes.judging.verdict import Verdict
+
+if TYPE_CHECKING:
+    from probes.judging.policies.learning import Doubt
 
 
 class UnfitError(OutputError):
@@ -44,13 +51,22 @@ def require_free(path: Path, *, force: bool) -> None:
 
 @stage("learn")
 def learn_policy(
-    facts: MachineFacts, verdict: Verdict, path: Path, *, force: bool, today: datetime.date
+    facts: MachineFacts,
+    verdict: Verdict,
+    path: Path,
+    *,
+    force: bool,
+    today: datetime.date,
+    others: tuple[MachineFacts, ...] = (),
 ) -> Generator[Event, None, Policy]:
     """Write the facts of a machine as a policy; the last event's result is the `Policy`.
 
+    Expectations that a sick machine may have brought in are named: those about which a check complains, those
+    in which GPUs or ports differ, and those that `others`, machines of the same kind, do not meet.
     Raises UnfitError for a machine that fails unless `force`, and OutputError if the file cannot be written.
     """
     from probes.judging.policies import learning  # noqa: PLC0415 - no other check needs it
+    from probes.judging.policies.doubts import doubts_of  # noqa: PLC0415
 
     yield StageStarted(stage="learn", title="Learning a policy")
     if verdict.verdict is Status.FAIL and not force:
@@ -67,6 +83,26 @@ def learn_policy(
             "learn on the machine itself, or from a recording",
         )
     name = value_or(facts.hostname, facts.source)
-    write_bytes(path, learning.policy_text(policy, name, today).encode())
+    doubts = (*doubts_of(policy, facts, verdict.findings), *_unmet(policy, others, today))
+    write_bytes(path, learning.policy_text(policy, name, today, doubts).encode())
     yield Written(path=str(path), what=f"policy with {count} expectations")
+    for doubt in doubts:
+        yield Progress(stage="learn", message=f"check {doubt.place}: {doubt.reason}")
     return policy
+
+
+def _unmet(policy: Policy, others: tuple[MachineFacts, ...], today: datetime.date) -> Iterator["Doubt"]:
+    """Yield a doubt for each expectation that other machines do not meet, with their names and values."""
+    from probes.judging.policies.learning import Doubt  # noqa: PLC0415 - no other check needs it
+
+    rows = tuple(row for row in CHECKS if row.group == "policy")
+    differing: dict[str, list[str]] = {}
+    for facts in others:
+        name = value_or(facts.hostname, facts.source)
+        for finding in verdict_on(evidence_under(policy, facts, today=today), rows).findings:
+            if finding.status is Status.FAIL:
+                place, subject = finding.evidence[0].key, finding.subject
+                on = name if subject == HOST else f"{subject} of {name}"
+                differing.setdefault(place, []).append(f"{on} ({finding.observed})")
+    for place, words in differing.items():
+        yield Doubt(place=place, reason=f"another machine differs: {', '.join(words)}")

@@ -68,7 +68,7 @@ KINDS: tuple[KindRow, ...] = (
     _kind("lspci", "`lspci`, short or -vvv", "topology.lspci"),
     _kind("pci-values", "PCI values as key=value (`uevent`, sysfs)", "topology.pci_values"),
     _kind("dmidecode", "`dmidecode`", "topology.dmidecode"),
-    _kind("ipmi", "`ipmitool sdr`, `sensor` or `dcmi power reading`", "host.ipmi"),
+    _kind("ipmi", "`ipmitool sdr`, `sensor`, `dcmi power reading` or `mc info`", "host.ipmi"),
     _kind("ibstat", "`ibstat`", "fabric.infiniband_files"),
     _kind("ibstatus", "`ibstatus`", "fabric.rdma_lists:recognise_ibstatus"),
     _kind("ibv-devinfo", "`ibv_devinfo`", "fabric.ibv_devinfo"),

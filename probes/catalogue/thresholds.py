@@ -111,6 +111,8 @@ class Thresholds(StrictRecord, kw_only=True):
     open_module_impossible: Names
     ecc_off_by_default: Names
     sxm_board_gpus: Names
+    learned_sysctls: Names
+    learned_kernel_arguments: Names
     throttle_reasons: tuple[ThrottleReason, ...]
     violation_limits: tuple[ViolationLimit, ...]
     cuda_drivers: tuple[CudaDriver, ...]

@@ -45,6 +45,8 @@ class CollectOptions(Record, kw_only=True):
     """True if commands may be started for facts that only checks of the tier `deep` use."""
     toolkit: bool = True
     """True if nvcc may be started for its version, if no file states it."""
+    sysctls: tuple[str, ...] = ()
+    """Kernel settings to read besides those of the checks."""
 
 
 def gather(

@@ -1,6 +1,7 @@
 """Collect how the kernel was started, its settings, its counters, and who keeps its clock."""
 
 import math
+import re
 
 import msgspec
 
@@ -100,6 +101,8 @@ _UNITS = (
 _PID_FILES = ("/run/chrony/chronyd.pid", "/run/chronyd.pid", "/run/ntpd.pid", "/run/openntpd.pid")
 _DAEMONS = ("chronyd", "ntpd", "systemd-timesyn", "phc2sys", "ptp4l")
 """Process names of the kernel, cut off after 15 characters."""
+_INTEGER = re.compile(r"-?[0-9]{1,18}")
+_SWAPPED = str.maketrans("./", "/.")
 _SYNCHRONIZED = "/run/systemd/timesync/synchronized"
 _TIMEDATECTL = ("timedatectl", "show", "-p", "NTPSynchronized")
 
@@ -130,7 +133,7 @@ def collect_kernel(source: Source, options: CollectOptions) -> dict[str, object]
         somaxconn=read_int(source, _SOMAXCONN),
         file_max=read_int(source, _FILE_MAX),
         remove_ipc=_remove_ipc(source),
-        sysctls=_sysctls(source),
+        sysctls=_sysctls(source, options.sysctls),
     )
     kernel = msgspec.structs.replace(kernel, evidence=_evidence(kernel))
     return {"kernel": _with_logs(kernel, items_of(outputs(source, "kernel-log")))}
@@ -171,17 +174,27 @@ def _evidence(kernel: Kernel) -> tuple[EvidenceRef, ...]:
     return tuple(file_ref(path) for value, path in (*answers, *settings) if known(value))
 
 
-def _sysctls(source: Source) -> tuple[Sysctl, ...] | Unknown:
-    """Return every setting that a data row of a check is about; Unknown if none of them could be read."""
-    rows = tuple(Sysctl(name=name, value=read_int(source, _sysctl_path(name))) for name in sysctl_names())
+def _sysctls(source: Source, wanted: tuple[str, ...]) -> tuple[Sysctl, ...] | Unknown:
+    """Return the settings that rows of checks or the caller name; Unknown if none of them could be read."""
+    names = dict.fromkeys((*sysctl_names(), *wanted))
+    rows = tuple(
+        Sysctl(name=name, value=map_known(read_text(source, _sysctl_path(name)), _setting)) for name in names
+    )
     if only_known(row.value for row in rows):
         return rows
     unknown = first_unknown(*(row.value for row in rows))
     return unknown or Unknown(Reason.NOT_RECORDED, "no check is about one")
 
 
+def _setting(text: str) -> int | str:
+    """Return the whole number that a text states, else the text with single blanks."""
+    words = " ".join(text.split())
+    return int(words) if _INTEGER.fullmatch(words) else words
+
+
 def _sysctl_path(name: str) -> str:
-    return f"/proc/sys/{name.replace('.', '/')}"
+    """Return the file of a setting; a slash in the name stands for a dot of an interface (sysctl(8))."""
+    return f"/proc/sys/{name.translate(_SWAPPED)}"
 
 
 def _iommu(source: Source, command_line: str | Unknown) -> str | Unknown:

@@ -105,8 +105,8 @@ _WORDS = {
     "fabric.health": "fabric health",
 }
 _ACRONYMS = frozenset({
-    "bios", "cpu", "cuda", "dcgm", "ecc", "gpu", "gsp", "imex", "ipc", "lid", "mig", "mpi", "mtu", "nccl",
-    "numa", "ofed", "pci", "rdma", "sm", "sram", "uuid", "vbios",
+    "bios", "bmc", "cpu", "cuda", "dcgm", "ecc", "gpu", "gsp", "imex", "ipc", "lid", "mig", "mpi", "mtu",
+    "nccl", "numa", "ofed", "pci", "rdma", "sm", "sram", "uuid", "vbios",
 })  # fmt: skip
 _IDENTIFYING = (
     "a", "b", "mount", "tool", "test", "subject", "metric", "size_bytes", "node", "port", "name", "bus_id",

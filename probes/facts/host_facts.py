@@ -143,6 +143,8 @@ class Dmi(Record, kw_only=True):
     product_name: str | Unknown = NOT_RECORDED
     board_name: str | Unknown = NOT_RECORDED
     bios_version: str | Unknown = NOT_RECORDED
+    bmc_version: str | Unknown = NOT_RECORDED
+    """Firmware of the management controller (BMC): `1.43`."""
     evidence: tuple[EvidenceRef, ...] = ()
 
 
@@ -150,11 +152,12 @@ _DAY_S = 86400.0
 
 
 class Sysctl(Record, kw_only=True):
-    """A setting of the kernel that is a whole number."""
+    """A setting of the kernel."""
 
     name: str
     """Name of the setting, for example `net.core.somaxconn`."""
-    value: int | Unknown = NOT_RECORDED
+    value: int | str | Unknown = NOT_RECORDED
+    """A whole number, or the text with single blanks."""
 
 
 class Kernel(Record, kw_only=True):
@@ -185,7 +188,7 @@ class Kernel(Record, kw_only=True):
     remove_ipc: bool | Unknown = NOT_RECORDED
     """True if systemd-logind removes the shared memory of a user who logs out."""
     sysctls: tuple[Sysctl, ...] | Unknown = NOT_RECORDED
-    """Other settings that data rows of checks use."""
+    """Other settings that data rows of checks, or the policy, name."""
     evidence: tuple[EvidenceRef, ...] = ()
 
     @property

@@ -69,7 +69,7 @@ _software = functools.partial(_check, group="software")
 _container = functools.partial(_check, group="software", needs=("container",))
 _tool = functools.partial(_check, group="tools", needs=("tools",))
 _measured = functools.partial(_check, group="measured", needs=("measurements",))
-_policy = functools.partial(_check, group="policy", needs=("policy",))
+_policy = functools.partial(_check, group="policy", needs=("policy",), required=True)
 _gpu_pcie = functools.partial(_check, group="pcie", needs=("gpus",))
 _input = functools.partial(_check, group="input")
 
@@ -338,13 +338,13 @@ CHECKS: tuple[CheckRow, ...] = (
         needs=("measurements", "baselines"),
     ),
     _measured("measured-conditions", "Measured on a quiet machine", "measured.measured_history"),
-    _policy("policy-gpus", "The GPUs are those that the policy expects", "operator_policy", required=True),
-    _policy("policy-nics", "The NICs are those that the policy expects", "operator_policy", required=True),
-    _policy(
-        "policy-versions", "Versions are those that the policy expects", "operator_policy", required=True
-    ),
-    _policy("policy-host", "The host is as the policy expects", "operator_policy", required=True),
-    _policy("policy-waivers", "No waiver has expired", "operator_policy"),
+    _policy("policy-gpus", "The GPUs are those that the policy expects", "policy.expected_devices"),
+    _policy("policy-nics", "The NICs are those that the policy expects", "policy.expected_devices"),
+    _policy("policy-versions", "Versions are those that the policy expects", "policy.expected_host"),
+    _policy("policy-host", "The host is as the policy expects", "policy.expected_host"),
+    _policy("site-checks", "The site's own commands give the expected results", "policy.site_checks"),
+    _policy("policy-sections", "The policy's sections for this host are known", "policy.policy_file"),
+    _policy("policy-waivers", "No waiver has expired", "policy.policy_file", required=False),
 )
 """The checks; a check for a cause comes before the checks that fail because of it.
 

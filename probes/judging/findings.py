@@ -13,7 +13,7 @@ from probes.catalogue.thresholds import Thresholds, load_thresholds
 from probes.facts import MachineFacts
 from probes.facts.measurements import Baseline, BenchFailure, Measurement
 from probes.judging.counters import Snapshot
-from probes.judging.policies.policy import Policy, Waiver
+from probes.judging.policies.policy import Policy, SiteOutcome, Waiver
 
 
 class Status(str, enum.Enum):
@@ -76,6 +76,8 @@ class Evidence(Record, kw_only=True):
     """Earlier runs that the measurements compare to."""
     thresholds: Thresholds = msgspec.field(default_factory=load_thresholds)
     policy: Policy = Policy()
+    site_outcomes: tuple[SiteOutcome, ...] = ()
+    """Results of the policy's commands; none of a stored machine."""
     stated_by: dict[str, str] = {}
     """Option of the command line that states an expectation, by the field of the policy: `gpu.count`."""
     mode: Mode = "accept"

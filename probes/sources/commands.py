@@ -48,7 +48,7 @@ class CommandRunner:
         """
         name = printable(argv[0])
         missing = CommandResult(failure=Unknown(Reason.TOOL_MISSING, f"{name} is not installed"))
-        program = _path_of_program(argv[0])
+        program = path_of_program(argv[0])
         if program is None:
             return missing  # without the cost of a fork
         since, hung = self._hung.get(argv[0], (0.0, None))
@@ -107,7 +107,7 @@ class CommandRunner:
                 self._change.notify_all()
 
 
-def _path_of_program(name: str) -> str | None:
+def path_of_program(name: str) -> str | None:
     """Return the program that PATH selects, never a program in the current folder.
 
     `shutil.which` is not used, because its module loads three compression libraries.

@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 
 from assistant.formats.json_answer import json_answer
-from assistant.formats.schemas import FOLDER, RECORDS, schema_for
+from assistant.formats.schemas import FOLDER, POLICY, RECORDS, schema_for
 from assistant.usecases.check import check_machine
 from probes.base.errors import UsageError
 from probes.facts import MachineFacts
@@ -26,7 +26,7 @@ def verdict_json(facts: MachineFacts) -> Any:
     return json.loads(json_answer(finished.result))  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("command", RECORDS)
+@pytest.mark.parametrize("command", [*RECORDS, POLICY])
 def test_published_schema_is_current(command: str) -> None:
     assert (FOLDER / f"{command}.json").read_bytes() == schema_for(command), (
         "run python -m assistant.formats.schemas"
@@ -34,10 +34,10 @@ def test_published_schema_is_current(command: str) -> None:
 
 
 def test_nothing_else_is_published() -> None:
-    assert sorted(path.stem for path in FOLDER.iterdir()) == sorted(RECORDS)
+    assert sorted(path.stem for path in FOLDER.iterdir()) == sorted([*RECORDS, POLICY])
 
 
-@pytest.mark.parametrize("command", RECORDS)
+@pytest.mark.parametrize("command", [*RECORDS, POLICY])
 def test_schema_is_a_schema(command: str) -> None:
     jsonschema.Draft202012Validator.check_schema(json.loads(schema_for(command)))
 

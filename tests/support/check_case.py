@@ -9,7 +9,7 @@ from probes.base.record import Reason, Unknown
 from probes.base.units import GIB, MIB
 from probes.facts import Filesystem, GpuProcess, Link, MachineFacts, NvLink, PcieLink
 from probes.facts.measurements import Baseline, MeasurementSet
-from probes.judging.policies.policy import Policy
+from probes.judging.policies.policy import Policy, SiteOutcome
 from tests.support.machines import cpu_box, h100, h100_node, with_gpus, with_part
 
 
@@ -23,6 +23,7 @@ class Case(NamedTuple):
     today: datetime.date | None = datetime.date(2026, 11, 21)
     measured: MeasurementSet = MeasurementSet()
     baselines: tuple[Baseline, ...] = ()
+    site_outcomes: tuple[SiteOutcome, ...] = ()
 
 
 NOT_SUPPORTED = Unknown(Reason.NOT_SUPPORTED, "[N/A]")

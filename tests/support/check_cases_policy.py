@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import datetime
 
-from probes.base.record import DEEP_ONLY
+import msgspec
+
+from probes.base.record import DEEP_ONLY, Unknown
 from probes.base.units import GIB
-from probes.facts import State
+from probes.facts import Dmi, Kernel, MachineFacts, PcieLink, State, Sysctl
 from probes.judging.policies.policy import (
     GpuExpectation,
     HostExpectation,
     NicExpectation,
     Policy,
+    SiteCheck,
+    SiteOutcome,
     SoftwareExpectation,
     Waiver,
 )
-from tests.support.check_case import ALL, BOX, NODE, NOT_RECORDED, UNREAD, Case
+from tests.support.check_case import ALL, BOX, NODE, NOT_RECORDED, TIMEOUT, UNREAD, Case, nvlinks, pcie
 from tests.support.machines import with_gpus, with_nics, with_part
 
 GPUS = Policy(
@@ -53,6 +57,75 @@ SERVED = with_part(
 )
 UNSERVED = with_part(NODE, "software", services=NOT_RECORDED, modules=NOT_RECORDED)
 DRIVER = Policy(gpu=GpuExpectation(driver="550.54.15"))
+LIMITS = Policy(
+    gpu=GpuExpectation(
+        ecc=True, power_limit_w=700, sm_clock_max_mhz=1980, pcie_generation=5, pcie_width=16, nvlinks=18
+    )
+)
+LIMITED = with_gpus(
+    NODE, ecc_enabled=True, power_limit_w=699.8, sm_clock_max_mhz=1980, pcie=pcie(16), nvlinks=nvlinks(up=18)
+)
+LANES = Policy(nic=NicExpectation(pcie_width=16, pcie_generation=5))
+WIDE = with_nics(NODE, pcie=PcieLink(generation=5, width=16))
+FIRMWARE = Policy(
+    software=SoftwareExpectation(ofed="MLNX_OFED_LINUX-23.10-*"),
+    host=HostExpectation(bios="2.1.*", bmc=">=1.43,<2"),
+)
+FIRM = with_part(
+    msgspec.structs.replace(NODE, dmi=Dmi(bios_version="2.1.7", bmc_version="1.43")),
+    "software",
+    ofed_version="MLNX_OFED_LINUX-23.10-1.1.9.0",
+)
+KERNEL = Policy(
+    host=HostExpectation(
+        sysctl={"net.core.somaxconn": ">=4096", "net.ipv4.tcp_rmem": "4096 * 6291456", "a.b": -1},
+        kernel_arguments=("iommu=pt", "intel-iommu=*", "dyndbg=file a +p"),
+        kernel_arguments_absent=("nouveau.modeset=1",),
+    )
+)
+TUNED = msgspec.structs.replace(
+    NODE,
+    kernel=Kernel(
+        command_line='ro intel_iommu=on iommu=pt dyndbg="file a +p" -- nouveau.modeset=1',
+        sysctls=(
+            Sysctl(name="net.core.somaxconn", value=4096),
+            Sysctl(name="net.ipv4.tcp_rmem", value="4096 131072 6291456"),
+            Sysctl(name="a.b", value=-1),
+        ),
+    ),
+)
+UNTUNED = msgspec.structs.replace(
+    NODE,
+    kernel=Kernel(
+        command_line="ro iommu=nopt intel_iommu=on nouveau.modeset=1",
+        sysctls=(
+            Sysctl(name="net.core.somaxconn", value=128),
+            Sysctl(name="net.ipv4.tcp_rmem", value="4096 131072 4194304"),
+            Sysctl(name="a.b", value=NOT_RECORDED),
+        ),
+    ),
+)
+SITE = Policy(
+    site_checks=(
+        SiteCheck(name="a", command=("a",), line="* ready"),
+        SiteCheck(name="b", command=("b",), exit_code=3, status="warn"),
+    )
+)
+SECTIONS = Policy(hosts=({"names": ["node1?", "x"]}, {"names": ["node2*"]}))
+
+
+def with_name(name: str | Unknown) -> MachineFacts:
+    return msgspec.structs.replace(NODE, hostname=name)
+
+
+def with_kernel_unread() -> MachineFacts:
+    return msgspec.structs.replace(NODE, kernel=Kernel())
+
+
+def outcomes(*results: tuple[str, int | Unknown, str]) -> tuple[SiteOutcome, ...]:
+    return tuple(
+        SiteOutcome(name=name, exit_code=code, lines=(line,) if line else ()) for name, code, line in results
+    )
 
 
 def waiving(check: str, expires: datetime.date) -> Policy:
@@ -214,4 +287,92 @@ POLICY_CASES = (
         None,
     ),
     Case("policy-waivers", "nothing waived", NODE, ("SKIP host",)),
+    Case("policy-gpus", "with the limits of the policy", LIMITED, ("PASS host",), LIMITS),
+    Case(
+        "policy-gpus",
+        "with other limits",
+        with_gpus(
+            LIMITED,
+            3,
+            ecc_enabled=False,
+            power_limit_w=500.0,
+            sm_clock_max_mhz=1755,
+            pcie=pcie(8, 4),
+            nvlinks=nvlinks(up=17),
+        ),
+        ("FAIL GPU3",) * 5 + ("PASS host",),
+        LIMITS,
+    ),
+    Case(
+        "policy-gpus",
+        "with unread limits",
+        with_gpus(LIMITED, 3, power_limit_w=NOT_RECORDED, nvlinks=NOT_RECORDED),
+        ("UNKNOWN host", "PASS host"),
+        LIMITS,
+    ),
+    Case("policy-nics", "with all lanes", WIDE, ("PASS host",), LANES),
+    Case(
+        "policy-nics",
+        "with few lanes",
+        with_nics(WIDE, "mlx5_2", pcie=PcieLink(generation=4, width=8)),
+        ("FAIL mlx5_2", "FAIL mlx5_2", "PASS host"),
+        LANES,
+    ),
+    Case("policy-nics", "lanes of unread ports", UNREAD, ("UNKNOWN host",), LANES),
+    Case("policy-nics", "lanes of no port", BOX, ("FAIL host", "FAIL host"), LANES),
+    Case("policy-versions", "with the firmware of the policy", FIRM, ("PASS host",), FIRMWARE),
+    Case(
+        "policy-versions",
+        "with other firmware",
+        msgspec.structs.replace(FIRM, dmi=Dmi(bios_version="1.9", bmc_version="1.42")),
+        ("FAIL host", "FAIL host", "PASS host"),
+        FIRMWARE,
+    ),
+    Case(
+        "policy-versions",
+        "without OFED, unread BMC",
+        with_part(with_part(FIRM, "dmi", bmc_version=NOT_RECORDED), "software", ofed_version=None),
+        ("FAIL host", "UNKNOWN host", "PASS host"),
+        FIRMWARE,
+    ),
+    Case("policy-host", "tuned", TUNED, ("PASS host",), KERNEL),
+    Case("policy-host", "untuned", UNTUNED, ("FAIL host",) * 5 + ("UNKNOWN host", "PASS host"), KERNEL),
+    Case("policy-host", "unread kernel", with_kernel_unread(), ("UNKNOWN host",), KERNEL),
+    Case("site-checks", "none", NODE, ("SKIP host",)),
+    Case("site-checks", "not run", NODE, ("UNKNOWN a", "UNKNOWN b"), SITE),
+    Case("policy-sections", "none", NODE, ("SKIP host",)),
+    Case("policy-sections", "for this host", NODE, ("PASS host",), SECTIONS),
+    Case("policy-sections", "for others alone", with_name("node3"), ("WARN host",), SECTIONS),
+    Case(
+        "policy-sections",
+        "for others",
+        with_name("node3"),
+        ("SKIP host",),
+        msgspec.structs.replace(SECTIONS, gpu=GpuExpectation(count=8)),
+    ),
+    Case("policy-sections", "for an unknown host", with_name(TIMEOUT), ("UNKNOWN host",), SECTIONS),
+    Case(
+        "site-checks",
+        "as expected",
+        NODE,
+        ("PASS a", "PASS b"),
+        SITE,
+        site_outcomes=outcomes(("a", 0, "3 ready"), ("b", 3, "")),
+    ),
+    Case(
+        "site-checks",
+        "other results",
+        NODE,
+        ("FAIL a", "WARN b"),
+        SITE,
+        site_outcomes=outcomes(("a", 0, "waiting"), ("b", 0, "")),
+    ),
+    Case(
+        "site-checks",
+        "late",
+        NODE,
+        ("UNKNOWN a", "PASS b"),
+        SITE,
+        site_outcomes=outcomes(("a", TIMEOUT, ""), ("b", 3, "")),
+    ),
 )

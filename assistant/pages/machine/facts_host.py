@@ -34,6 +34,7 @@ def identity(facts: MachineFacts, *, verbose: bool) -> list[Subject]:
             ("maker", said(dmi.system_vendor)),
             ("model", said(dmi.product_name)),
             ("firmware", said(dmi.bios_version, "BIOS {}")),
+            ("management controller", said(dmi.bmc_version, "BMC {}")),
             ("container", said(container.runtime, "in {}", "no container")),
             ("virtualisation", said(container.virtualization, "on {}", "no hypervisor")),
             ("cloud", provider),

@@ -16,6 +16,7 @@ _OPERATORS: dict[str, Callable[[int, int], bool]] = {
     "<": operator.lt,
 }
 """Comparison by operator. A longer operator comes before its beginning."""
+_INTEGER = re.compile(r"-?[0-9]{1,20}")
 _PLAIN = re.compile(r"[0-9]+(\.[0-9]+)*")
 
 
@@ -38,6 +39,32 @@ def complaint_of(wanted: str) -> str | None:
 def any_matches(version: str, wanted: str | tuple[str, ...]) -> bool:
     """Return whether `version` matches one of the expected versions."""
     return any(_matches(version, expected) for expected in ((wanted,) if isinstance(wanted, str) else wanted))
+
+
+def setting_complaint(wanted: str) -> str | None:
+    """Return the mistake in an expected kernel setting; None if it can be compared with a value."""
+    if wanted[:1] not in "<>=!":
+        return None
+    for part in wanted.split(","):
+        sign, number = _split(part)
+        if not sign or _INTEGER.fullmatch(number) is None:
+            return f"{part.strip()[:60]!r} is not a comparison with a whole number"
+    return None
+
+
+def setting_matches(value: int | str, wanted: int | str | tuple[str, ...]) -> bool:
+    """Return whether a kernel setting is the expected number or text, or matches a pattern or range."""
+    if isinstance(wanted, int):
+        return value == wanted
+    for expected in (wanted,) if isinstance(wanted, str) else wanted:
+        if expected[:1] not in "<>=!":
+            if fnmatch.fnmatchcase(*(" ".join(text.split()) for text in (str(value), expected))):
+                return True
+        elif isinstance(value, int):
+            parts = map(_split, expected.split(","))
+            if all(_OPERATORS[sign](value, int(number)) for sign, number in parts):
+                return True
+    return False
 
 
 def words_of(wanted: str | tuple[str, ...]) -> str:

@@ -2,6 +2,7 @@
 
 import difflib
 import math
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -13,12 +14,18 @@ from probes.base.versions import numbers_of
 from probes.catalogue.hardware import Catalogue
 from probes.catalogue.thresholds import Number, Thresholds, Version, load_thresholds
 from probes.judging.check_table import CHECKS
-from probes.judging.policies.expected_versions import complaint_of
+from probes.judging.policies.expected_versions import complaint_of, setting_complaint
+from probes.judging.policies.host_sections import names_complaint, tables_of, with_section
 from probes.judging.policies.policy import SCHEMA_VERSION, Policy
-from probes.judging.policies.strict_toml import read_strict, suggestion
+from probes.judging.policies.strict_toml import convert_strict, read_strict, suggestion
 from probes.parsers.topology.pci_addresses import normal_address
 
-_MISSING = "a waiver needs check, reason and expires (a date such as 2027-01-31)"
+_MISSING = (
+    "a waiver needs check, reason and expires (a date such as 2027-01-31); a site check needs name and "
+    "command"
+)
+_SYSCTL = re.compile(r"[a-z]+(?:[.][A-Za-z0-9_:@-]+(?:/[A-Za-z0-9_:@-]+)*)+")
+"""Name of a kernel setting, in which a slash stands for a dot in the name of an interface (sysctl(8))."""
 
 
 def load_policy(text: str, name: str, catalogue: Catalogue) -> Policy:
@@ -29,6 +36,16 @@ def load_policy(text: str, name: str, catalogue: Catalogue) -> Policy:
     policy = read_strict(text, name, Policy, schema_version=SCHEMA_VERSION, missing=_MISSING)
     for place, problem, advice in _faults(policy, catalogue):
         raise InputError(f"{name}: {place}: {problem}", advice)
+    for index, section in enumerate(policy.hosts):
+        place = f"{name}: hosts[{index}]"
+        complaint = names_complaint(section.get("names"))
+        if complaint is not None:
+            raise InputError(f"{place}.names: {complaint}", 'for example names = ["gpu-a*", "gpu-b0[1-8]"]')
+        if "hosts" in section or "schema_version" in section:
+            raise InputError(f"{place}: hosts and schema_version stand outside of sections", "move them")
+        convert_strict(tables_of(section), place, Policy, missing=_MISSING)
+        for field, problem, advice in _faults(with_section(policy, section), catalogue):
+            raise InputError(f"{place}: {field}: {problem}", advice)
     return policy
 
 
@@ -66,6 +83,8 @@ def _faults(policy: Policy, catalogue: Catalogue) -> Iterator[tuple[str, str, st
                 f"{bus_id[:60]!r} is not a PCI address",
                 "write it as lspci does: 0000:1a:00.0",
             )
+    yield from _site_check_faults(policy)
+    yield from _setting_faults(policy)
     for place, wanted in _versions(policy):
         complaint = complaint_of(wanted)
         if complaint is not None:
@@ -74,6 +93,32 @@ def _faults(policy: Policy, catalogue: Catalogue) -> Iterator[tuple[str, str, st
                 complaint,
                 'write an exact version, a pattern such as "550.90.*", or a range such as ">=550.90,<581"',
             )
+
+
+def _setting_faults(policy: Policy) -> Iterator[tuple[str, str, str]]:
+    for setting, value in policy.host.sysctl.items():
+        place = f"host.sysctl.{setting[:60]}"
+        if _SYSCTL.fullmatch(setting) is None:
+            yield place, "is not the name of a kernel setting", "write it in quotes as sysctl does"
+        for expected in () if isinstance(value, int) else (value,) if isinstance(value, str) else value:
+            complaint = setting_complaint(expected)
+            if complaint is not None:
+                yield place, complaint, 'write a number, a text, or a range such as ">=4096"'
+
+
+def _site_check_faults(policy: Policy) -> Iterator[tuple[str, str, str]]:
+    names: set[str] = set()
+    for index, check in enumerate(policy.site_checks):
+        place = f"site_checks[{index}]"
+        if check.name in names:
+            yield f"{place}.name", f"{check.name} occurs twice", "give each site check a name of its own"
+        names.add(check.name)
+        program = check.command[0]
+        if "/" in program and not program.startswith("/"):
+            advice = "write its absolute path, or only its name if the program is on the PATH"
+            yield f"{place}.command", f"{program[:60]!r} depends on the current folder", advice
+        if any("\0" in word for word in check.command):
+            yield f"{place}.command", "contains a zero byte", "remove it"
 
 
 def _check_faults(policy: Policy) -> Iterator[tuple[str, str, str]]:
@@ -128,6 +173,8 @@ def _versions(policy: Policy) -> Iterator[tuple[str, str]]:
     fields: list[tuple[str, str | tuple[str, ...] | None]] = [
         ("gpu.vbios", policy.gpu.vbios),
         ("gpu.driver", policy.gpu.driver),
+        ("host.bios", policy.host.bios),
+        ("host.bmc", policy.host.bmc),
         *((f"software.{name}", getattr(software, name)) for name in software.__struct_fields__),
         *((f"nic.firmware.{kind}", wanted) for kind, wanted in policy.nic.firmware.items()),
     ]

@@ -2,16 +2,18 @@
 
 import datetime
 import math
-from collections.abc import Iterable
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable
+from typing import Any, TypeGuard, TypeVar
 
 import msgspec
 import tomli_w
 
-from probes.base.record import StrictRecord, Unknown, items_of, known, printable, value_or
+from probes.base.record import Record, StrictRecord, Unknown, items_of, known, map_known, printable, value_or
 from probes.catalogue.hardware import Catalogue
-from probes.facts import MachineFacts
+from probes.catalogue.thresholds import load_thresholds
+from probes.facts import Gpu, MachineFacts, Nic
 from probes.judging.environment_values import nccl_version
+from probes.judging.policies.compared import GPU_AMOUNTS, GPU_MODES, NIC_AMOUNTS
 from probes.judging.policies.expected_versions import any_matches, complaint_of
 from probes.judging.policies.policy import (
     GpuExpectation,
@@ -21,6 +23,7 @@ from probes.judging.policies.policy import (
     SoftwareExpectation,
 )
 from probes.judging.rails import training_ports
+from probes.parsers.kernel.command_line import kernel_arguments
 from probes.parsers.topology.pci_addresses import normal_address
 
 Number = TypeVar("Number", int, float)
@@ -49,6 +52,15 @@ _TAIL = """
 # subject = "mlx5_7"  # a pattern; left out, every subject
 # reason = "cable ordered"
 # expires = 2027-01-31
+
+# [[site_checks]]     # a command of yours; assistant/docs/policy.md says more
+# name = "scratch"
+# command = ["mountpoint", "/scratch"]
+
+# [[hosts]]           # what some hosts have instead
+# names = ["gpu-b*"]
+# [hosts.gpu]
+# power_limit_w = 650
 """
 _SECTIONS = {
     "gpu": "Every GPU.",
@@ -57,8 +69,37 @@ _SECTIONS = {
     "host": "The rest of the machine. Remove file systems and services that other such "
     "machines need not have.",
 }
+_LARGEST = 2**63
+"""Integers from here on do not fit into TOML."""
 _LONGEST = 200
 """Characters of a value that is worth expecting."""
+
+
+class Doubt(Record, kw_only=True):
+    """A reason why a learned value may be that of a sick machine."""
+
+    place: str
+    """Field of the policy: `gpu.power_limit_w`."""
+    reason: str
+
+
+GPU_VALUES: dict[str, Callable[[Gpu], Any]] = {
+    "memory_bytes": lambda gpu: gpu.memory_bytes,
+    **{field: value_of for field, _, value_of in GPU_MODES},
+    **{field: value_of for field, _, _, value_of in GPU_AMOUNTS},
+    "power_limit_w": lambda gpu: map_known(gpu.power_limit_w, _rounded),
+}
+"""Fields that are learned if all GPUs have the same value, and the fact of a GPU."""
+NIC_VALUES: dict[str, Callable[[Nic], Any]] = {
+    "rate_gbps": lambda nic: nic.rate_gbps,
+    **{field: value_of for field, _, value_of in NIC_AMOUNTS},
+}
+"""Fields that are learned if all training ports have the same value, and the fact of a port."""
+
+
+def _rounded(watts: float) -> float:
+    """Return the power limit to the nearest watt; drivers report fractions."""
+    return float(round(watts)) if math.isfinite(watts) else watts
 
 
 def learned_policy(facts: MachineFacts, catalogue: Catalogue) -> Policy:
@@ -69,24 +110,42 @@ def learned_policy(facts: MachineFacts, catalogue: Catalogue) -> Policy:
     return Policy(gpu=_gpu(facts, catalogue), nic=_nic(facts), software=_software(facts), host=_host(facts))
 
 
-def policy_text(policy: Policy, name: str, day: datetime.date) -> str:
-    """Write a learned policy as a commented file; `name` is the name of the machine."""
-    title = "".join(character if character.isprintable() else "?" for character in printable(name))
-    parts = [_HEAD.format(name=title, day=day)]
+def policy_text(policy: Policy, name: str, day: datetime.date, doubts: tuple[Doubt, ...] = ()) -> str:
+    """Write a learned policy as a commented file; `name` is the name of the machine.
+
+    The reasons for doubt stand above their fields.
+    """
+    parts = [_HEAD.format(name=_plain_line(name), day=day)]
     for section, comment in _SECTIONS.items():
-        fields = _stated(getattr(policy, section))
-        if fields:
-            parts.append(f"\n# {comment}\n" + tomli_w.dumps({section: fields}))
+        fields = stated(getattr(policy, section))
+        reasons = [doubt for doubt in doubts if doubt.place.partition(".")[0] == section]
+        if fields or reasons:
+            parts.append(f"\n# {comment}\n" + _with_doubts(tomli_w.dumps({section: fields}), reasons))
     return "".join(parts) + _TAIL
+
+
+def _with_doubts(text: str, doubts: list[Doubt]) -> str:
+    """Return the lines of a section with each doubt above its field, else at the head of the section."""
+    lines = text.splitlines()
+    for doubt in doubts:
+        name = doubt.place.split(".", 2)[-1]
+        heads = (f"{name} = ", f'"{name}" = ', f"[{doubt.place}]")
+        at = next((number for number, line in enumerate(lines) if line.startswith(heads)), 0)
+        lines.insert(at, f"# CHECK {doubt.place}: {_plain_line(doubt.reason)}")
+    return "\n".join(lines) + "\n"
+
+
+def _plain_line(text: str) -> str:
+    return "".join(character if character.isprintable() else "?" for character in printable(text))
 
 
 def expectation_count(policy: Policy) -> int:
     """Return the number of values that the policy expects."""
-    values = [value for section in _SECTIONS for value in _stated(getattr(policy, section)).values()]
+    values = [value for section in _SECTIONS for value in stated(getattr(policy, section)).values()]
     return sum(len(value) if isinstance(value, (dict, list)) else 1 for value in values)
 
 
-def _stated(section: StrictRecord) -> dict[str, Any]:
+def stated(section: StrictRecord) -> dict[str, Any]:
     """Return the fields that demand something; a tolerance only together with its field."""
     built = msgspec.to_builtins(section)
     fields = {field: value for field, value in built.items() if value not in (None, [], {}, ())}
@@ -101,13 +160,14 @@ def _gpu(facts: MachineFacts, catalogue: Catalogue) -> GpuExpectation:
         return GpuExpectation(driver=_version(driver))
     name = _only(gpu.name for gpu in gpus)
     row = catalogue.gpu(name) if name is not None else None
+    shared: dict[str, Any] = {field: _only(map(value_of, gpus)) for field, value_of in GPU_VALUES.items()}
+    shared = {field: value if isinstance(value, bool) else _size(value) for field, value in shared.items()}
     return GpuExpectation(
+        **shared,
         model=row.id if row is not None else _name(name),
         count=len(gpus),
-        memory_bytes=_size(_only(gpu.memory_bytes for gpu in gpus)),
         vbios=_versions(gpu.vbios_version for gpu in gpus),
         driver=_version(driver if known(driver) or not gpus else gpus[0].driver_version),
-        mig=_only(gpu.mig_enabled for gpu in gpus),
     )
 
 
@@ -121,8 +181,8 @@ def _nic(facts: MachineFacts) -> NicExpectation:
     }
     layer = _only(nic.link_layer for nic in active)
     return NicExpectation(
+        **{field: _size(_only(map(value_of, active))) for field, value_of in NIC_VALUES.items()},
         count=len(active),
-        rate_gbps=_size(_only(nic.rate_gbps for nic in active)),
         link_layer="InfiniBand" if layer == "InfiniBand" else "Ethernet" if layer == "Ethernet" else None,
         firmware={kind: versions for kind, versions in firmware.items() if versions is not None},
         places={
@@ -141,13 +201,27 @@ def _software(facts: MachineFacts) -> SoftwareExpectation:
         nccl=_version(nccl_version(facts)),
         torch=_version(facts.training.torch_version),
         fabric_manager=_version(software.fabric_manager_version),
+        ofed=_version(software.ofed_version),
     )
 
 
 def _host(facts: MachineFacts) -> HostExpectation:
     software, nodes = facts.software, facts.numa_nodes
-    services = items_of(software.services)
+    services, limits = items_of(software.services), load_thresholds()
+    arguments = map_known(facts.kernel.command_line, kernel_arguments)
     return HostExpectation(
+        bios=_version(facts.dmi.bios_version),
+        bmc=_version(facts.dmi.bmc_version),
+        sysctl={
+            row.name: row.value
+            for row in items_of(facts.kernel.sysctls)
+            if row.name in limits.learned_sysctls.value and _is_setting(row.value)
+        },
+        kernel_arguments=_names(
+            argument
+            for argument in items_of(arguments)
+            if argument.partition("=")[0] in limits.learned_kernel_arguments.value and _is_plain(argument)
+        ),
         memory_bytes=_size(facts.memory.total_bytes),
         cpus=_size(facts.cpu.logical_cpus),
         numa_nodes=_size(sum(node.is_gpu_memory is not True for node in nodes)) if known(nodes) else None,
@@ -155,6 +229,17 @@ def _host(facts: MachineFacts) -> HostExpectation:
         services=_names(service.name for service in services if service.value == "active"),
         modules=_names(items_of(software.modules)),
     )
+
+
+def _is_setting(value: int | str | Unknown) -> TypeGuard[int | str]:
+    """Return whether a kernel setting matches only itself as an expectation."""
+    if isinstance(value, int):
+        return abs(value) < _LARGEST
+    return _name(value) is not None and known(value) and _is_plain(value) and value[:1] not in "<>=!"
+
+
+def _is_plain(text: str) -> bool:
+    return not any(character in text for character in '*?["')
 
 
 def _size(value: Number | Unknown | None) -> Number | None:

@@ -5,11 +5,11 @@ Fields that are left out demand nothing.
 
 import datetime
 import fnmatch
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
-from probes.base.record import EvidenceRef, StrictRecord
+from probes.base.record import EvidenceRef, Record, StrictRecord, Unknown
 
 SCHEMA_VERSION = 1
 
@@ -51,6 +51,18 @@ class GpuExpectation(StrictRecord, kw_only=True):
     vbios: Versions = None
     driver: Versions = None
     mig: bool | None = None
+    ecc: bool | None = None
+    power_limit_w: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    """Power limit in force, to the nearest watt."""
+    sm_clock_max_mhz: Positive | None = None
+    memory_clock_max_mhz: Positive | None = None
+    application_sm_clock_mhz: Positive | None = None
+    pcie_generation: Positive | None = None
+    """Highest generation that GPU and slot reach together, because an idle GPU lowers the current one."""
+    pcie_width: Positive | None = None
+    """Number of PCIe lanes in use."""
+    nvlinks: Amount | None = None
+    """Number of NVLinks of each GPU that are up."""
 
 
 class NicExpectation(StrictRecord, kw_only=True):
@@ -60,6 +72,9 @@ class NicExpectation(StrictRecord, kw_only=True):
     """Number of ports that are up at full rate."""
     rate_gbps: Annotated[float, msgspec.Meta(gt=0)] | None = None
     link_layer: Literal["InfiniBand", "Ethernet"] | None = None
+    pcie_generation: Positive | None = None
+    pcie_width: Positive | None = None
+    """Number of PCIe lanes in use."""
     firmware: dict[str, Text | Several] = {}
     """Expected firmware by device type: `MT4129 = "28.39.1002"`."""
     places: dict[str, Text] = {}
@@ -78,6 +93,7 @@ class SoftwareExpectation(StrictRecord, kw_only=True):
     """NCCL of the training interpreter, else of the system."""
     torch: Versions = None
     fabric_manager: Versions = None
+    ofed: Versions = None
 
 
 class HostExpectation(StrictRecord, kw_only=True):
@@ -95,6 +111,42 @@ class HostExpectation(StrictRecord, kw_only=True):
     """Names of systemd units that must be active."""
     modules: tuple[Text, ...] = ()
     """Names of kernel modules that must be loaded."""
+    bios: Versions = None
+    bmc: Versions = None
+    """Firmware of the management controller."""
+    sysctl: dict[str, int | Text | Several] = {}
+    """Kernel settings: a number, a text, or a range such as `>=4096`, by name as in sysctl(8)."""
+    kernel_arguments: tuple[Text, ...] = ()
+    """Arguments that the kernel's command line must contain, or patterns of them: `iommu=pt`."""
+    kernel_arguments_absent: tuple[Text, ...] = ()
+
+
+class SiteCheck(StrictRecord, kw_only=True):
+    """A command of the site, with the exit code and the line that a good machine gives."""
+
+    name: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
+    """Subject of the finding: `scratch-mounted`."""
+    command: Annotated[tuple[Text, ...], msgspec.Meta(min_length=1, max_length=256)]
+    """Program and arguments; no shell reads them."""
+    exit_code: Annotated[int, msgspec.Meta(ge=0, le=255)] = 0
+    line: Text | None = None
+    """A pattern that one line of the output must match: `state: * ready`."""
+    timeout_s: Annotated[float, msgspec.Meta(gt=0, le=600)] = 10.0
+    """Deadline, after which the command is killed and its result is UNKNOWN."""
+    status: Literal["fail", "warn"] = "fail"
+    """Status of a machine that gives another result."""
+    why: str = "The site requires the result of this command."
+    fix: str = "Find out why the command gives another result."
+
+
+class SiteOutcome(Record, kw_only=True):
+    """Result of a site check's command."""
+
+    name: str
+    exit_code: int | Unknown
+    """Exit code, 128 + N after signal N; unknown if the command did not start or did not end in time."""
+    lines: tuple[str, ...] = ()
+    """The last lines of the output."""
 
 
 class Waiver(StrictRecord, kw_only=True):
@@ -129,6 +181,9 @@ class Policy(StrictRecord, kw_only=True):
     software: SoftwareExpectation = SoftwareExpectation()
     host: HostExpectation = HostExpectation()
     waivers: tuple[Waiver, ...] = ()
+    site_checks: Annotated[tuple[SiteCheck, ...], msgspec.Meta(max_length=64)] = ()
+    hosts: tuple[dict[str, Any], ...] = ()
+    """Sections for some hosts: `names`, and tables of a policy (`host_sections.py`)."""
 
 
 def policy_ref(place: str) -> EvidenceRef:

@@ -34,6 +34,11 @@ def read_strict(text: str, name: str, kind: type[Kind], *, schema_version: int, 
     if isinstance(version, int) and version > schema_version:
         problem = f"{name}: schema_version is {version}, this rigtune reads up to {schema_version}"
         raise InputError(problem, "the file comes from a newer rigtune: update this one")
+    return convert_strict(document, name, kind, missing=missing)
+
+
+def convert_strict(document: dict[str, Any], name: str, kind: type[Kind], *, missing: str) -> Kind:
+    """Return the record in a parsed document. Raises InputError like `read_strict`."""
     try:
         return msgspec.convert(document, kind)
     except msgspec.ValidationError as error:

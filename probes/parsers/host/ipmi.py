@@ -1,11 +1,14 @@
-"""Parse ipmitool: sensors (`sdr`, `sdr elist`, `sensor`) and power draw (`dcmi power reading`)."""
+"""Parse ipmitool: sensors (`sdr`, `sdr elist`, `sensor`), power (`dcmi power reading`) and `mc info`."""
 
 import re
 
-from probes.base.record import Reason, Record, Unknown
+from probes.base.record import NOT_RECORDED, Reason, Record, Unknown
 
 _READING = re.compile(r"^[ \t]*Instantaneous power reading\s*[:|]\s*(\d{1,6}) Watts", re.MULTILINE)
 _CAPACITY = re.compile(r"^[ \t]*Max Power Capacity\s*:\s*(\d{1,6}) W\b", re.MULTILINE)
+_FIRMWARE = re.compile(
+    r"^Device Revision\s*: .{0,80}\nFirmware Revision[ \t]*: ?(\S{1,40})[ \t]*\nIPMI Version", re.MULTILINE
+)
 _STATES = frozenset({"ok", "ns", "nc", "cr", "nr", "us", "na"})
 _BEYOND = frozenset({"cr", "nr"})
 """States of a sensor beyond a limit: critical and not recoverable (ipmitool(1))."""
@@ -26,7 +29,14 @@ class Sensor(Record, kw_only=True):
 
 
 def recognise(text: str) -> bool:
-    return "Instantaneous power reading" in text or len(parse_sensors(text[:20_000])) >= _FEWEST_ROWS
+    is_power_or_info = "Instantaneous power reading" in text or _FIRMWARE.search(text[:20_000]) is not None
+    return is_power_or_info or len(parse_sensors(text[:20_000])) >= _FEWEST_ROWS
+
+
+def parse_firmware(text: str) -> str | Unknown:
+    """Return the firmware of the management controller, from `ipmitool mc info`."""
+    match = _FIRMWARE.search(text)
+    return match[1] if match else NOT_RECORDED
 
 
 def parse_power(text: str) -> float | Unknown:

@@ -35,6 +35,7 @@ def test_check_says(case: Case) -> None:
         "measurements": case.measured.measurements,
         "bench_failures": case.measured.failures,
         "baselines": case.baselines,
+        "site_outcomes": case.site_outcomes,
     }
     findings = run(case.check_id, case.facts, policy=case.policy, today=case.today, **inputs)
     assert tuple(f"{finding.status.value} {finding.subject}" for finding in findings) == case.said

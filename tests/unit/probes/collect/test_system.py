@@ -16,6 +16,7 @@ from probes.collect.resources import collect_limits, collect_memory, collect_pow
 from probes.collect.software import collect as collect_software
 from probes.collect.surroundings import collect_container, collect_scheduler
 from probes.facts import Clock, Container, Dmi, Kernel, MachineFacts, Power, Scheduler, Software
+from probes.parsers.host.ipmi import recognise as recognise_ipmi
 from probes.sources.base import CommandResult
 from tests.support.fake_source import FakeSource
 from tests.support.machines import evidence_of
@@ -378,3 +379,51 @@ def test_the_newer_fields_of_memory_limits_and_storage() -> None:
     assert (facts.hugepages_total, facts.hugepage_bytes) == (12, 2048 * 1024)
     assert field(collect_limits, "limits", source).processes == 4096
     assert field(collect_storage, "storage", source)[0].read_only is True
+
+
+def test_settings_that_the_policy_names_are_read() -> None:
+    files = {
+        "/proc/sys/vm/swappiness": "60\n",
+        "/proc/sys/net/ipv4/tcp_rmem": "4096\t131072\t6291456\n",
+        "/proc/sys/kernel/sched_rt_runtime_us": "-1\n",
+        "/proc/sys/net/ipv4/conf/eth0.100/rp_filter": "2\n",
+    }
+    names = ("vm.swappiness", "net.ipv4.tcp_rmem", "kernel.sched_rt_runtime_us")
+    names = (*names, "net.ipv4.conf.eth0/100.rp_filter", "vm.absent")
+    kernel: Kernel = field(collect_kernel, "kernel", FakeSource(files=files), sysctls=names)
+    assert isinstance(kernel.sysctls, tuple)
+    values = {row.name: row.value for row in kernel.sysctls}
+    assert isinstance(values.pop("vm.absent"), Unknown)
+    assert list(values.values()) == [60, "4096 131072 6291456", -1, 2]
+
+
+MC_INFO = """Device ID                 : 32
+Device Revision           : 1
+Firmware Revision         : 6.10
+IPMI Version              : 2.0
+"""
+DMIDECODE = """Handle 0x0000, DMI type 0, 26 bytes
+BIOS Information
+\tVendor: Example
+\tVersion: 2.1.7
+
+Handle 0x0100, DMI type 1, 27 bytes
+System Information
+\tManufacturer: Example
+\tProduct Name: Model 8
+"""
+
+
+def test_firmware_of_the_machine() -> None:
+    live = FakeSource(
+        files={
+            "/sys/class/dmi/id/bios_version": "2.0\n",
+            "/sys/class/ipmi/ipmi0/device/bmc/firmware_revision": "1.43\n",
+        },
+        given={"ipmi": MC_INFO, "dmidecode": DMIDECODE},
+    )
+    dmi: Dmi = field(collect_dmi, "dmi", live)
+    assert (dmi.bios_version, dmi.bmc_version, dmi.product_name) == ("2.0", "1.43", "Model 8")
+    pasted: Dmi = field(collect_dmi, "dmi", FakeSource(given={"ipmi": MC_INFO, "dmidecode": DMIDECODE}))
+    assert (pasted.bios_version, pasted.bmc_version) == ("2.1.7", "6.10")
+    assert recognise_ipmi(MC_INFO)

@@ -19,7 +19,7 @@ from probes.catalogue.thresholds import load_thresholds
 from probes.facts import MachineFacts
 from probes.judging.check_table import CHECKS
 from probes.judging.findings import Finding, Status
-from probes.judging.policies.expected_versions import any_matches
+from probes.judging.policies.expected_versions import any_matches, setting_matches
 from probes.judging.policies.file import load_policy, thresholds_under
 from probes.judging.policies.learning import expectation_count, learned_policy, policy_text
 from probes.judging.policies.policy import Policy, Waiver
@@ -50,6 +50,16 @@ vbios = ["96.00.89.00.01", "96.00.A5.*"]
 [nic]
 rate_gbps = 400
 firmware = {MT4129 = ["28.39.1002", ">=28.40"]}
+[host]
+sysctl = {"net.core.somaxconn" = ">=4096", "net.ipv4.conf.eth0/100.rp_filter" = 0}
+kernel_arguments = ["iommu=pt"]
+[[site_checks]]
+name = "scratch"
+command = ["mountpoint", "-q", "/scratch"]
+line = "*"
+[[hosts]]
+names = ["gpu-b*"]
+gpu = {power_limit_w = 400}
 [[waivers]]
 check = "nofile"
 reason = "known"
@@ -109,6 +119,34 @@ def test_an_empty_file_demands_nothing() -> None:
             ("checks.required", "nvlink-activ"),
             "did you mean nvlink-active?",
         ),
+        ("[gpu]\npower_limit_w = 0", ("gpu.power_limit_w",), ""),
+        ("[gpu]\necc = 'on'", ("gpu.ecc", "bool"), ""),
+        ("[host]\nbios = '>=x'", ("host.bios", "'x'"), "range"),
+        ("[host.sysctl]\n'vm/../../etc/passwd' = 1", ("host.sysctl", "kernel setting"), "sysctl"),
+        ("[host.sysctl]\n'vm.a//b' = 1", ("host.sysctl", "kernel setting"), "sysctl"),
+        ("[host.sysctl]\n'/etc/passwd' = 1", ("host.sysctl", "kernel setting"), "sysctl"),
+        ("[host.sysctl]\n'vm.swappiness' = '>=much'", ("host.sysctl.vm.swappiness", "much"), "range"),
+        ("[host.sysctl.vm]\nswappiness = 1", ("host.sysctl",), ""),
+        ("[[site_checks]]\nname = 'a'", ("site_checks[0]", "command"), "name and command"),
+        ("[[site_checks]]\ncommand = ['a']", ("site_checks[0]", "name"), "name and command"),
+        ("[[site_checks]]\nname = 'a b'\ncommand = ['a']", ("site_checks[0].name",), ""),
+        ("[[site_checks]]\nname = 'a'\ncommand = []", ("site_checks[0].command",), ""),
+        ("[[site_checks]]\nname = 'a'\ncommand = 'true'", ("site_checks[0].command", "array"), ""),
+        (
+            "[[site_checks]]\nname = 'a'\ncommand = ['./a']",
+            ("site_checks[0].command", "current folder"),
+            "absolute path",
+        ),
+        ("[[site_checks]]\nname = 'a'\ncommand = ['a', \"\\u0000\"]", ("site_checks[0]", "zero byte"), ""),
+        ("[[site_checks]]\nname = 'a'\ncommand = ['a']\ntimeout_s = 0", ("site_checks[0].timeout_s",), ""),
+        ("[[site_checks]]\nname = 'a'\ncommand = ['a']\ntimeout_s = nan", ("site_checks[0].timeout_s",), ""),
+        ("[[site_checks]]\nname = 'a'\ncommand = ['a']\nexit_code = 256", ("exit_code",), ""),
+        ("[[site_checks]]\nname = 'a'\ncommand = ['a']\nshell = true", ("shell", "no such field"), "fields"),
+        (
+            "site_checks = [{name = 'a', command = ['a']}, {name = 'a', command = ['b']}]",
+            ("site_checks[1].name", "twice"),
+            "its own",
+        ),
         ("[checks]\nrequired = ['zzz']", ("zzz",), "rigtune list checks"),
         (
             "[checks]\nrequired = ['nofile']\nnot_required = ['nofile']",
@@ -157,6 +195,28 @@ def test_a_damaged_policy_is_read_or_refused(data: st.DataObject) -> None:
         return
     assert refusal.message.startswith("site.toml")
     assert refusal.hint
+
+
+@pytest.mark.parametrize(
+    ("value", "wanted", "holds"),
+    [
+        (4096, 4096, True),
+        (4096, 4095, False),
+        (4096, "4096", True),
+        (4096, "40*", True),
+        (4096, ">=128,<=4096", True),
+        (4096, ">4096", False),
+        (-1, ">=0", False),
+        (-1, "-1", True),
+        ("4096 131072", "4096   131072", True),
+        ("4096 131072", "4096 *", True),
+        ("4096 131072", ">=1", False),
+        ("always", ("never", "always"), True),
+        ("always", 1, False),
+    ],
+)
+def test_kernel_settings(value: int | str, wanted: int | str | tuple[str, ...], holds: bool) -> None:
+    assert setting_matches(value, wanted) is holds
 
 
 def verdict_under(policy: Policy, facts: MachineFacts, rows: tuple = POLICY_ROWS) -> Verdict:

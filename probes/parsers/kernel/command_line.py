@@ -1,0 +1,23 @@
+"""Parse the arguments of the kernel's command line.
+
+Source: Linux kernel documentation, The kernel's command-line parameters; lib/cmdline.c, next_arg (2026-06).
+"""
+
+import re
+
+_ARGUMENT = re.compile(r'(?:[^\s"]|"[^"]*"?)+')
+
+
+def kernel_arguments(command_line: str) -> tuple[str, ...]:
+    """Return the arguments in order, as `normal_argument` writes them.
+
+    Double quotes keep blanks together. What follows `--` belongs to init and not to the kernel.
+    """
+    words = _ARGUMENT.findall(command_line)
+    return tuple(normal_argument(word) for word in words[: words.index("--") if "--" in words else None])
+
+
+def normal_argument(argument: str) -> str:
+    """Return an argument without quotes; the kernel treats - and _ in its name alike."""
+    name, sign, value = argument.replace('"', "").partition("=")
+    return name.replace("-", "_") + sign + value
