@@ -190,6 +190,8 @@ def shards_s(
     root_gather = collective_time_s("all_gather", held.root * gathered, group, cluster)
     root_scatter = collective_time_s("reduce_scatter", held.root * reduced, group, cluster)
     exposed = exposed_share(cluster, "time.shard_exposed")
+    if job.workload.model.is_moe and job.stack.experts == "looped":
+        exposed = 1.0  # The host waits in every block, so that no gather starts before its block.
     layer = beside(gather, forward_s / layers, exposed)
     layer += beside(gather + scatter, backward_s / layers, exposed)
     return layers * layer + root_gather + root_scatter
