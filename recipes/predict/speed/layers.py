@@ -310,7 +310,7 @@ def _elementwise_bytes(job: TransformerJob, block: Block) -> float:
             / tensor
         )
     elements += block.ffn_width * (3.0 if block.gated else 2.0) / tensor
-    elements += dispatched_width(block) * parameter("time.dispatch_passes") / split
+    elements += dispatched_width(block) * parameter("time.dispatch_passes", job.stack.experts) / split
     if block.state_space is not None:
         # convolution: 2.5; scan, including its chunks' states in fp32: 6; gated norm: 3.5
         # (state-spaces/mamba, ssd_combined.py)
