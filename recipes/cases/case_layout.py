@@ -139,7 +139,9 @@ def layout_of(
     if case.dp is not None and not fully and case.dp != replicas:
         notes.append(f"dp {case.dp} does not follow from {gpus} GPUs: {replicas} is taken")
     micro, accumulation, batch = _batch(case, choice, replicas, micro_batch)
-    if batch < micro * replicas:
+    if _share_sequences(case, micro * replicas, batch):
+        notes.append(f"the {case.ep} expert-parallel GPUs of a group are taken to compute the same sequences")
+    elif batch < micro * replicas:
         words = f"global_batch {batch} is less than micro_batch {micro} on {replicas} data-parallel GPUs"
         micro = max(1, batch // replicas)
         notes.append(f"{words}: micro_batch {micro} is taken")
@@ -259,6 +261,15 @@ def _batch(case: Case, choice: Choice, replicas: int, assumed: int) -> tuple[int
     if case.micro_batch is None:
         micro = max(1, min(micro, batch // replicas))
     return micro, max(1, round(batch / (micro * replicas))), batch
+
+
+def _share_sequences(case: Case, computed: int, batch: int) -> bool:
+    """Return whether expert-parallel ranks compute the same sequences.
+
+    Some software has an axis of ranks for experts alone. The stated batch is then that of the other ranks:
+    `computed`, the sequences of all ranks, divided by the degree.
+    """
+    return (case.ep or 1) > 1 and bool(case.micro_batch) and round(computed / batch) == case.ep
 
 
 def _accumulated(case: Case, choice: Choice, micro: int) -> int:

@@ -126,7 +126,7 @@ def block_times(job: TransformerJob, rates: Rates, block: Block) -> BlockTime:
             # Tensor-parallel ranks divide the experts' work: each dispatches its part of the sequence, or has
             # a part of each expert's width.
             local = max(1.0, product.experts / degrees.ep)
-            rows = tokens * product.rows
+            rows = tokens * product.rows * expert_imbalance(degrees.ep)
             if job.stack.experts == "looped":
                 once = training_time_s(rates.experts, rows / local, inputs, outputs, gradient_bytes=gradient)
                 times = (local * once[0], local * once[1], local * once[2])
@@ -189,6 +189,11 @@ def block_times(job: TransformerJob, rates: Rates, block: Block) -> BlockTime:
     )
 
 
+def expert_imbalance(expert_parallel: int) -> float:
+    """Return the tokens of the busiest rank's experts over the mean; 1 if every rank has all experts."""
+    return parameter("time.expert_imbalance") if expert_parallel > 1 else 1.0
+
+
 def local_experts(job: TransformerJob, block: Block) -> float:
     """Return the number of the block's routed experts on one rank; 0 if the block has none."""
     return max(
@@ -211,6 +216,8 @@ def _launches_s(
     local = local_experts(job, block)
     if local:
         width = "narrow" if job.workload.precision in NARROW_PRECISIONS else "wide"
+        if job.stack.experts == "looped":
+            width = "looped"
         kernels += parameter("time.expert_kernels", job.kernels) + parameter("time.kernels_per_expert", width) * local
     if not job.trains_weights:
         layers = [product for product in block.products if product.experts == 1 and product.part != "router"]
