@@ -139,12 +139,7 @@ def layout_of(
     if case.dp is not None and not fully and case.dp != replicas:
         notes.append(f"dp {case.dp} does not follow from {gpus} GPUs: {replicas} is taken")
     micro, accumulation, batch = _batch(case, choice, replicas, micro_batch)
-    if _share_sequences(case, micro * replicas, batch):
-        notes.append(f"the {case.ep} expert-parallel GPUs of a group are taken to compute the same sequences")
-    elif batch < micro * replicas:
-        words = f"global_batch {batch} is less than micro_batch {micro} on {replicas} data-parallel GPUs"
-        micro = max(1, batch // replicas)
-        notes.append(f"{words}: micro_batch {micro} is taken")
+    micro = _divided(case, micro, batch, replicas, notes)
     if case.grad_accum is not None and case.global_batch is not None and accumulation != case.grad_accum:
         notes.append(
             f"grad_accum {case.grad_accum} does not follow from the batches: {accumulation} is taken"
@@ -261,6 +256,19 @@ def _batch(case: Case, choice: Choice, replicas: int, assumed: int) -> tuple[int
     if case.micro_batch is None:
         micro = max(1, min(micro, batch // replicas))
     return micro, max(1, round(batch / (micro * replicas))), batch
+
+
+def _divided(case: Case, micro: int, batch: int, replicas: int, notes: list[str]) -> int:
+    """Return the micro-batch of a rank, and append to `notes` how a smaller batch is divided."""
+    if _share_sequences(case, micro * replicas, batch):
+        notes.append(f"the {case.ep} expert-parallel GPUs of a group are taken to compute the same sequences")
+        return micro
+    if batch >= micro * replicas:
+        return micro
+    words = f"global_batch {batch} is less than micro_batch {micro} on {replicas} data-parallel GPUs"
+    divided = max(1, batch // replicas)
+    notes.append(f"{words}: micro_batch {divided} is taken")
+    return divided
 
 
 def _share_sequences(case: Case, computed: int, batch: int) -> bool:
