@@ -58,7 +58,7 @@ def notes_of(case: Case, cluster: Cluster, precision: Precision) -> list[str]:
 
 
 def expert_notes(job: TransformerJob) -> list[str]:
-    """Return how the tokens of a mixture of experts are assumed to be divided, and how experts are computed."""
+    """Return how tokens of a mixture of experts are divided, and how experts are computed."""
     if not job.workload.model.is_moe:
         return []
     notes = []
