@@ -47,6 +47,7 @@ def block_s(job: TransformerJob, block: Block) -> tuple[float, float]:
     if degrees.ep > 1 and dispatched:
         group = group_of(degrees.ep, 1, cluster)
         size = tokens * dispatched * 2.0 / degrees.tp * _sent_copies(block, group)
+        size *= parameter("time.expert_imbalance")
         visible = parameter("time.expert_exposed")
         time = 2.0 * collective_time_s("all_to_all", size, group, cluster) * visible
         forward += time
@@ -92,12 +93,12 @@ def beside(communication_s: float, computation_s: float, exposed: float) -> floa
     return communication_s * exposed + max(0.0, communication_s * (1.0 - exposed) - computation_s)
 
 
-def exposed_share(cluster: Cluster, name: str) -> float:
+def exposed_share(cluster: Cluster, name: str, *keys: str) -> float:
     """Return the part of data-parallel communication that is always visible, measured on this machine or
     fitted.
     """
     measured = cluster.hidden_communication
-    return 1.0 - measured.value if measured is not None else parameter(name, cluster.device)
+    return 1.0 - measured.value if measured is not None else parameter(name, *keys, cluster.device)
 
 
 def gradients_s(job: TransformerJob, held: Held, *, forward_s: float, backward_s: float) -> float:
@@ -182,14 +183,20 @@ def shards_s(
     # The ranks with the same experts, one in each group of expert parallelism, shard the states of these
     # experts.
     apart = degrees.ep * held.expert_tensor
-    among = group_of(max(1, degrees.fsdp * degrees.cp * degrees.tp // apart), apart, cluster)
+    sharing = degrees.fsdp * degrees.cp * degrees.tp
+    # If there are more groups of experts than ranks in a shard group, they are spread over replicas, and each
+    # shard group has the same experts.
+    among = group_of(sharing // apart if apart <= sharing else degrees.fsdp * degrees.cp, apart, cluster)
     gather = collective_time_s("all_gather", dense * gathered, group, cluster)
     gather += collective_time_s("all_gather", expert * gathered, among, cluster)
     scatter = collective_time_s("reduce_scatter", dense * reduced, group, cluster)
     scatter += collective_time_s("reduce_scatter", expert * reduced, among, cluster)
     root_gather = collective_time_s("all_gather", held.root * gathered, group, cluster)
     root_scatter = collective_time_s("reduce_scatter", held.root * reduced, group, cluster)
-    exposed = exposed_share(cluster, "time.shard_exposed")
+    by_modules = job.stack.gathers_modules == "always"
+    exposed = exposed_share(cluster, "time.shard_exposed", "modules" if by_modules else "")
+    if job.workload.model.is_moe and job.stack.experts == "looped":
+        exposed = 1.0  # The host waits in every block, so that no gather starts before its block.
     layer = beside(gather, forward_s / layers, exposed)
     layer += beside(gather + scatter, backward_s / layers, exposed)
     return layers * layer + root_gather + root_scatter

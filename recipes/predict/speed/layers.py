@@ -7,7 +7,7 @@ import math
 from typing import NamedTuple
 
 from probes.base.record import Unknown, first_unknown
-from recipes.job.models.blocks import Block, head_product
+from recipes.job.models.blocks import Block, Product, head_product
 from recipes.job.workload import NARROW_PRECISIONS
 from recipes.machine.cluster_records import Cluster
 from recipes.predict.parameters import parameter
@@ -82,6 +82,8 @@ def rates_of(job: TransformerJob) -> Rates | Unknown:
     product = product_rates(cluster, precision, share=_share(cluster, precision))
     broad = product_rates(cluster, wide, share=_share(cluster, wide))
     share = _share(cluster, wide) * parameter("time.attention_share", cluster.device, kernel)
+    if stack.narrow_attention and precision in NARROW_PRECISIONS:
+        share *= parameter("time.narrow_attention")
     attention = attention_rates(cluster, wide, kernel, share=share, sequence=job.attended)
     bandwidth = cluster.memory_bandwidth_bytes_per_s
     if isinstance(product, Unknown) or isinstance(broad, Unknown) or isinstance(attention, Unknown):
@@ -121,13 +123,7 @@ def block_times(job: TransformerJob, rates: Rates, block: Block) -> BlockTime:
     for product in block.products:
         outputs, inputs = float(product.outputs), float(product.inputs)
         if product.experts > 1:
-            # Tensor-parallel ranks divide the experts' work: each dispatches its part of the sequence, or has
-            # a part of each expert's width.
-            local = max(1.0, product.experts / degrees.ep)
-            rows = tokens * product.rows / degrees.tp
-            times = grouped_training_time_s(
-                rates.experts, rows, inputs, outputs, local, gradient_bytes=gradient
-            )
+            times = _experts_s(job, rates.experts, product, tokens, gradient_bytes=gradient)
         else:
             if product.split == "columns":
                 outputs /= degrees.tp
@@ -169,6 +165,9 @@ def block_times(job: TransformerJob, rates: Rates, block: Block) -> BlockTime:
     forward = forward_products + attention + elementwise
     backward = backward_products + attention_back + 2.0 * elementwise
     launches, launches_back = _launches_s(job, block, forward, backward)
+    if job.stack.experts == "looped":
+        waits = local_experts(job, block) * parameter("time.expert_wait_s")
+        launches, launches_back = launches + waits, launches_back + waits
     return BlockTime(
         forward=forward + launches,
         backward=backward + launches_back,
@@ -177,6 +176,37 @@ def block_times(job: TransformerJob, rates: Rates, block: Block) -> BlockTime:
         attention=attention + attention_back,
         elementwise=3.0 * elementwise,
         launches=launches + launches_back,
+    )
+
+
+def _experts_s(
+    job: TransformerJob, rates: ProductRates, product: Product, tokens: float, *, gradient_bytes: float
+) -> tuple[float, float, float]:
+    """Return the seconds of one product of a rank's experts: forward, gradient of inputs and of weights.
+
+    Tensor-parallel ranks divide the work: each dispatches its part of the sequence, or has a part of each
+    expert's width. In a loop over experts each rank computes all tokens.
+    """
+    degrees, outputs, inputs = job.candidate.degrees, float(product.outputs), float(product.inputs)
+    local = max(1.0, product.experts / degrees.ep)
+    rows = tokens * product.rows * expert_imbalance(degrees.ep)
+    if job.stack.experts == "grouped":
+        rows /= degrees.tp
+        return grouped_training_time_s(rates, rows, inputs, outputs, local, gradient_bytes=gradient_bytes)
+    each = training_time_s(rates, rows / local, inputs, outputs, gradient_bytes=gradient_bytes)
+    return local * each[0], local * each[1], local * each[2]
+
+
+def expert_imbalance(expert_parallel: int) -> float:
+    """Return the tokens of the busiest rank's experts over the mean; 1 if every rank has all experts."""
+    return parameter("time.expert_imbalance") if expert_parallel > 1 else 1.0
+
+
+def local_experts(job: TransformerJob, block: Block) -> float:
+    """Return the number of the block's routed experts on one rank; 0 if the block has none."""
+    return max(
+        (product.experts / job.candidate.degrees.ep for product in block.products if product.experts > 1),
+        default=0.0,
     )
 
 
@@ -191,13 +221,15 @@ def _launches_s(
         # On a CPU the thread that launches a kernel also computes it.
         launches = kernels * parameter("time.launch_s.cpu")
         return launches, launches * again
-    local = max(
-        (product.experts / job.candidate.degrees.ep for product in block.products if product.experts > 1),
-        default=0.0,
-    )
+    local = local_experts(job, block)
     if local:
         width = "narrow" if job.workload.precision in NARROW_PRECISIONS else "wide"
-        kernels += parameter("time.expert_kernels") + parameter("time.kernels_per_expert", width) * local
+        if job.stack.experts == "looped":
+            width = "looped"
+        kernels += (
+            parameter("time.expert_kernels", job.kernels)
+            + parameter("time.kernels_per_expert", width) * local
+        )
     if not job.trains_weights:
         layers = [product for product in block.products if product.experts == 1 and product.part != "router"]
         adapted = sum(is_adapted(product, job.adapted) for product in layers) / max(1, len(layers))
@@ -296,7 +328,7 @@ def _elementwise_bytes(job: TransformerJob, block: Block) -> float:
             / tensor
         )
     elements += block.ffn_width * (3.0 if block.gated else 2.0) / tensor
-    elements += dispatched_width(block) * parameter("time.dispatch_passes") / split
+    elements += dispatched_width(block) * parameter("time.dispatch_passes", job.stack.experts) / split
     if block.state_space is not None:
         # convolution: 2.5; scan, including its chunks' states in fp32: 6; gated norm: 3.5
         # (state-spaces/mamba, ssd_combined.py)
