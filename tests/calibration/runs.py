@@ -18,6 +18,7 @@ SHARED = Path(os.environ.get("RIGTUNE_SHARED", Path(__file__).resolve().parents[
 
 
 OPEN = SHARED / "data" / "training_open.csv"
+OPEN_2 = SHARED / "data" / "training_open_2.csv"
 OWN = Path(__file__).resolve().parent / "published_runs.csv"
 """Runs collected from other sources, each with its address: figures as they were printed, inputs as they were
 worded.
@@ -35,7 +36,7 @@ def published_rows(*paths: Path) -> Iterator[dict[str, str]]:
 
 def resolved_rows(*paths: Path) -> Iterator[tuple[dict[str, str], ResolvedCase]]:
     """Yield every published run whose case resolves; of all tables if none is named."""
-    for row in published_rows(*(paths or (OPEN, OWN))):
+    for row in published_rows(*(paths or (OPEN, OPEN_2, OWN))):
         try:
             yield row, resolve(case_of_row(row))
         except CaseError:
