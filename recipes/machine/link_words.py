@@ -44,6 +44,7 @@ _OTHER_ROLE = re.compile(
 _COMPUTE = re.compile(r"\b(?:compute|back-?end|east-?west)\b|\bfor EW\b", re.IGNORECASE)
 _NOT_NETWORK = re.compile(r"PCIe-NIC|GPU-PCIe|\bPCIe\s+bandwidth", re.IGNORECASE)
 _PER_GPU = re.compile(r"(?:\bper|/)\s*(?:gpu|gcd|rank|accelerator|device)\b", re.IGNORECASE)
+_WHOLE_NODE = re.compile(r"(?:\bper|/|\ba)\s*(?:node|host|server|machine)\b|\b(?:one|single)\b", re.IGNORECASE)
 _TRANSPORTS: tuple[tuple[re.Pattern[str], Transport], ...] = (
     (re.compile(r"\bEFA(?:v\d)?\b", re.IGNORECASE), "efa"),
     (re.compile(r"TCP-?XO?\b|\bTCP-?X\b", re.IGNORECASE), "tcpxo"),
@@ -68,7 +69,8 @@ def inter_bandwidth_of(text: str, gpus_per_node: int, ports: int = 1) -> float |
 
     Storage and management ports are excluded if the text distinguishes them, and Ethernet ports are excluded
     if there are RDMA ports. A rate without a count and without `per GPU` is that of the whole node. If the
-    text names only a generation (`NDR`), its rate is multiplied by `ports`, the usual number for this node.
+    text names a generation (`NDR`, `NDR 400 Gb/s`), and states no other rate than that of its port, this rate
+    is multiplied by `ports`, the usual number for this node.
     """
     rates: dict[int, float] = {}
     for part, rank in _network_parts(text):
@@ -105,10 +107,12 @@ def _gigabits(part: str, ports: int) -> float | None:
     # `10Gb/25Gb` is one port that supports both rates
     start, end, rate = max(rates, key=lambda stated: stated[2], default=(0, 0, 0.0))
     usual = 1
+    named = next(
+        ((match, gbps, ports) for pattern, gbps in _NAMED_RATE if (match := pattern.search(part))), None
+    )
+    if named is not None and rate == named[1] and not _WHOLE_NODE.search(part):
+        usual = ports
     if not rates:
-        named = next(
-            ((match, gbps, ports) for pattern, gbps in _NAMED_RATE if (match := pattern.search(part))), None
-        )
         if named is None and (gigabit := _GIGABIT_ETHERNET.search(part)):
             named = gigabit, 1, 1
         if named is None:

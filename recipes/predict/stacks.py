@@ -169,6 +169,14 @@ class Stack(StrictRecord, kw_only=True):
     """Whether expert-parallel ranks are separate from the ranks that shard expert parameters; both groups
     together shard all other parameters.
     """
+    experts: Literal["grouped", "looped"] = "grouped"
+    """Computation of a rank's experts: all in one kernel, or one expert after the other.
+
+    A loop waits on the host for the number of tokens of each expert, so that nothing runs ahead, and every
+    tensor-parallel rank computes whole experts for all tokens.
+    """
+    narrow_attention: bool = False
+    """Whether attention multiplies in 8 bits too if matrix products do."""
     overlaps_gradients: bool = True
     """Whether gradients are reduced while the backward pass runs."""
     bucket_elements_per_rank: float = 0.0

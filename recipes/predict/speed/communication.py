@@ -92,12 +92,12 @@ def beside(communication_s: float, computation_s: float, exposed: float) -> floa
     return communication_s * exposed + max(0.0, communication_s * (1.0 - exposed) - computation_s)
 
 
-def exposed_share(cluster: Cluster, name: str) -> float:
+def exposed_share(cluster: Cluster, name: str, *keys: str) -> float:
     """Return the part of data-parallel communication that is always visible, measured on this machine or
     fitted.
     """
     measured = cluster.hidden_communication
-    return 1.0 - measured.value if measured is not None else parameter(name, cluster.device)
+    return 1.0 - measured.value if measured is not None else parameter(name, *keys, cluster.device)
 
 
 def gradients_s(job: TransformerJob, held: Held, *, forward_s: float, backward_s: float) -> float:
@@ -190,7 +190,10 @@ def shards_s(
     scatter += collective_time_s("reduce_scatter", expert * reduced, among, cluster)
     root_gather = collective_time_s("all_gather", held.root * gathered, group, cluster)
     root_scatter = collective_time_s("reduce_scatter", held.root * reduced, group, cluster)
-    exposed = exposed_share(cluster, "time.shard_exposed")
+    by_modules = job.stack.gathers_modules == "always"
+    exposed = exposed_share(cluster, "time.shard_exposed", "modules" if by_modules else "")
+    if job.workload.model.is_moe and job.stack.experts == "looped":
+        exposed = 1.0  # The host waits in every block, so that no gather starts before its block.
     layer = beside(gather, forward_s / layers, exposed)
     layer += beside((gather if regathers else 0.0) + scatter, backward_s / layers, exposed)
     return layers * layer + root_gather + root_scatter

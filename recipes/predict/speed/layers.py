@@ -82,6 +82,8 @@ def rates_of(job: TransformerJob) -> Rates | Unknown:
     product = product_rates(cluster, precision, share=_share(cluster, precision))
     broad = product_rates(cluster, wide, share=_share(cluster, wide))
     share = _share(cluster, wide) * parameter("time.attention_share", cluster.device, kernel)
+    if stack.narrow_attention and precision in NARROW_PRECISIONS:
+        share *= parameter("time.narrow_attention")
     attention = attention_rates(cluster, wide, kernel, share=share, sequence=job.attended)
     bandwidth = cluster.memory_bandwidth_bytes_per_s
     if isinstance(product, Unknown) or isinstance(broad, Unknown) or isinstance(attention, Unknown):
@@ -124,10 +126,14 @@ def block_times(job: TransformerJob, rates: Rates, block: Block) -> BlockTime:
             # Tensor-parallel ranks divide the experts' work: each dispatches its part of the sequence, or has
             # a part of each expert's width.
             local = max(1.0, product.experts / degrees.ep)
-            rows = tokens * product.rows / degrees.tp
-            times = grouped_training_time_s(
-                rates.experts, rows, inputs, outputs, local, gradient_bytes=gradient
-            )
+            rows = tokens * product.rows
+            if job.stack.experts == "looped":
+                once = training_time_s(rates.experts, rows / local, inputs, outputs, gradient_bytes=gradient)
+                times = (local * once[0], local * once[1], local * once[2])
+            else:
+                times = grouped_training_time_s(
+                    rates.experts, rows / degrees.tp, inputs, outputs, local, gradient_bytes=gradient
+                )
         else:
             if product.split == "columns":
                 outputs /= degrees.tp
@@ -169,6 +175,9 @@ def block_times(job: TransformerJob, rates: Rates, block: Block) -> BlockTime:
     forward = forward_products + attention + elementwise
     backward = backward_products + attention_back + 2.0 * elementwise
     launches, launches_back = _launches_s(job, block, forward, backward)
+    if job.stack.experts == "looped":
+        waits = local_experts(job, block) * parameter("time.expert_wait_s")
+        launches, launches_back = launches + waits, launches_back + waits
     return BlockTime(
         forward=forward + launches,
         backward=backward + launches_back,
@@ -177,6 +186,14 @@ def block_times(job: TransformerJob, rates: Rates, block: Block) -> BlockTime:
         attention=attention + attention_back,
         elementwise=3.0 * elementwise,
         launches=launches + launches_back,
+    )
+
+
+def local_experts(job: TransformerJob, block: Block) -> float:
+    """Return the number of the block's routed experts on one rank; 0 if the block has none."""
+    return max(
+        (product.experts / job.candidate.degrees.ep for product in block.products if product.experts > 1),
+        default=0.0,
     )
 
 
@@ -191,13 +208,10 @@ def _launches_s(
         # On a CPU the thread that launches a kernel also computes it.
         launches = kernels * parameter("time.launch_s.cpu")
         return launches, launches * again
-    local = max(
-        (product.experts / job.candidate.degrees.ep for product in block.products if product.experts > 1),
-        default=0.0,
-    )
+    local = local_experts(job, block)
     if local:
         width = "narrow" if job.workload.precision in NARROW_PRECISIONS else "wide"
-        kernels += parameter("time.expert_kernels") + parameter("time.kernels_per_expert", width) * local
+        kernels += parameter("time.expert_kernels", job.kernels) + parameter("time.kernels_per_expert", width) * local
     if not job.trains_weights:
         layers = [product for product in block.products if product.experts == 1 and product.part != "router"]
         adapted = sum(is_adapted(product, job.adapted) for product in layers) / max(1, len(layers))
@@ -296,7 +310,7 @@ def _elementwise_bytes(job: TransformerJob, block: Block) -> float:
             / tensor
         )
     elements += block.ffn_width * (3.0 if block.gated else 2.0) / tensor
-    elements += dispatched_width(block) * parameter("time.dispatch_passes") / split
+    elements += dispatched_width(block) * parameter("time.dispatch_passes", job.stack.experts) / split
     if block.state_space is not None:
         # convolution: 2.5; scan, including its chunks' states in fp32: 6; gated norm: 3.5
         # (state-spaces/mamba, ssd_combined.py)
