@@ -77,10 +77,14 @@ def time_interval(kind: Kind, rates: Rates, seen: str = "seen-seen") -> Interval
     return _widened(Interval(*ends), parameter("interval.step_time_widening", seen))
 
 
-def memory_interval(figure: str, seen: str = "seen-seen") -> Interval:
-    """Return the interval around a figure of peak memory: `allocated`, `reserved` or `device`."""
+def memory_interval(figure: str, seen: str = "") -> Interval:
+    """Return the interval around a figure of peak memory: `allocated`, `reserved` or `device`.
+
+    With `seen`, it is wide enough for published runs of which the fits have seen so much. Without, it is the
+    margin of a plan, whose program is counted tensor by tensor.
+    """
     ends = (parameter(f"interval.peak_memory_{end}", figure) for end in ("low", "high"))
-    return _widened(Interval(*ends), parameter("interval.peak_memory_widening", seen))
+    return _widened(Interval(*ends), parameter("interval.peak_memory_widening", seen) if seen else 1.0)
 
 
 def _widened(interval: Interval, power: float) -> Interval:
