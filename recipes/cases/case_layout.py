@@ -139,10 +139,7 @@ def layout_of(
     if case.dp is not None and not fully and case.dp != replicas:
         notes.append(f"dp {case.dp} does not follow from {gpus} GPUs: {replicas} is taken")
     micro, accumulation, batch = _batch(case, choice, replicas, micro_batch)
-    if batch < micro * replicas:
-        words = f"global_batch {batch} is less than micro_batch {micro} on {replicas} data-parallel GPUs"
-        micro = max(1, batch // replicas)
-        notes.append(f"{words}: micro_batch {micro} is taken")
+    micro = _divided(case, micro, batch, replicas, notes)
     if case.grad_accum is not None and case.global_batch is not None and accumulation != case.grad_accum:
         notes.append(
             f"grad_accum {case.grad_accum} does not follow from the batches: {accumulation} is taken"
@@ -259,6 +256,28 @@ def _batch(case: Case, choice: Choice, replicas: int, assumed: int) -> tuple[int
     if case.micro_batch is None:
         micro = max(1, min(micro, batch // replicas))
     return micro, max(1, round(batch / (micro * replicas))), batch
+
+
+def _divided(case: Case, micro: int, batch: int, replicas: int, notes: list[str]) -> int:
+    """Return the micro-batch of a rank, and append to `notes` how a smaller batch is divided."""
+    if _share_sequences(case, micro * replicas, batch):
+        notes.append(f"the {case.ep} expert-parallel GPUs of a group are taken to compute the same sequences")
+        return micro
+    if batch >= micro * replicas:
+        return micro
+    words = f"global_batch {batch} is less than micro_batch {micro} on {replicas} data-parallel GPUs"
+    divided = max(1, batch // replicas)
+    notes.append(f"{words}: micro_batch {divided} is taken")
+    return divided
+
+
+def _share_sequences(case: Case, computed: int, batch: int) -> bool:
+    """Return whether expert-parallel ranks compute the same sequences.
+
+    Some software has an axis of ranks for experts alone. The stated batch is then that of the other ranks:
+    `computed`, the sequences of all ranks, divided by the degree.
+    """
+    return (case.ep or 1) > 1 and bool(case.micro_batch) and round(computed / batch) == case.ep
 
 
 def _accumulated(case: Case, choice: Choice, micro: int) -> int:

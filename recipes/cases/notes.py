@@ -9,7 +9,9 @@ from recipes.job.workload import Precision
 from recipes.machine.cluster_records import Cluster, Figure
 from recipes.machine.from_words import USUAL_NETWORK
 from recipes.machine.link_words import fabric_of, inter_bandwidth_of, transport_of
+from recipes.predict.parameters import parameter
 from recipes.predict.stacks import BEFORE_FUSED
+from recipes.predict.training_job import TransformerJob
 
 FIGURES = ("allocated", "reserved", "device")
 """Figures of memory that a row may ask for."""
@@ -53,6 +55,19 @@ def notes_of(case: Case, cluster: Cluster, precision: Precision) -> list[str]:
         ),
     )
     return [words for holds, words in notes if holds]
+
+
+def expert_notes(job: TransformerJob) -> list[str]:
+    """Return how the tokens of a mixture of experts are assumed to be divided, and how experts are computed."""
+    if not job.workload.model.is_moe:
+        return []
+    notes = []
+    if job.candidate.degrees.ep > 1:
+        busiest = parameter("time.expert_imbalance")
+        notes.append(f"experts: the busiest rank is taken to get {busiest:g} times the mean of all tokens")
+    if job.stack.experts == "looped":
+        notes.append(f"experts: {job.stack.title} is taken to compute them one after the other")
+    return notes
 
 
 def _computed_in(precision: Precision, cluster: Cluster) -> str:

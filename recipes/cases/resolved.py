@@ -13,7 +13,7 @@ from recipes.cases.case_layout import gpus_of, layout_of, recompute_words, with_
 from recipes.cases.choices import Choice, choices_of, micro_batches_of, with_choice
 from recipes.cases.legality import require_divisible, require_whole, require_whole_parts, uneven_parts
 from recipes.cases.model import OwnModels, model_of
-from recipes.cases.notes import notes_of
+from recipes.cases.notes import expert_notes, notes_of
 from recipes.cases.resolved_case import ResolvedCase, time_for
 from recipes.cases.software import precision_of, software_of, usual_length, usual_optimizer
 from recipes.cases.table_words import (
@@ -329,7 +329,7 @@ class _OpenCase:
 
     def _transformer_notes(self, case: Case, job: TransformerJob) -> list[str]:
         """Return the assumptions about recomputation, attention, adapters and lengths of samples."""
-        workload, stack, notes = job.workload, self._stack, []
+        workload, stack, notes = job.workload, self._stack, expert_notes(job)
         if not case.activation_checkpointing:
             notes.append(f"activation_checkpointing {recompute_words(job.candidate)}")
         if case.flash_attention is None and stack.writes_scores(workload.model):

@@ -44,7 +44,9 @@ _OTHER_ROLE = re.compile(
 _COMPUTE = re.compile(r"\b(?:compute|back-?end|east-?west)\b|\bfor EW\b", re.IGNORECASE)
 _NOT_NETWORK = re.compile(r"PCIe-NIC|GPU-PCIe|\bPCIe\s+bandwidth", re.IGNORECASE)
 _PER_GPU = re.compile(r"(?:\bper|/)\s*(?:gpu|gcd|rank|accelerator|device)\b", re.IGNORECASE)
-_WHOLE_NODE = re.compile(r"(?:\bper|/|\ba)\s*(?:node|host|server|machine)\b|\b(?:one|single)\b", re.IGNORECASE)
+_WHOLE_NODE = re.compile(
+    r"(?:\bper|/|\ba)\s*(?:node|host|server|machine)\b|\b(?:one|single)\b", re.IGNORECASE
+)
 _TRANSPORTS: tuple[tuple[re.Pattern[str], Transport], ...] = (
     (re.compile(r"\bEFA(?:v\d)?\b", re.IGNORECASE), "efa"),
     (re.compile(r"TCP-?XO?\b|\bTCP-?X\b", re.IGNORECASE), "tcpxo"),

@@ -2,7 +2,7 @@
 
 python tests/calibration/fit_memory.py [--write] [--leave-one-out] [--as-is] [--worst N]
 
-It reads `training_open.csv` below $RIGTUNE_SHARED/data (default ../shared), if it exists, and
+It reads both tables of runs below $RIGTUNE_SHARED/data (default ../shared), if they exist, and
 `published_runs.csv` beside this.
 """
 

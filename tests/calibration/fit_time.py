@@ -2,7 +2,7 @@
 
     python tests/calibration/fit_time.py [--write] [--leave-one-out] [--worst N]
 
-Reads `training_open.csv` below $RIGTUNE_SHARED/data (default ../shared), where it is there, and
+Reads both tables of runs below $RIGTUNE_SHARED/data (default ../shared), where they are there, and
 `published_runs.csv` beside this.
 """
 

@@ -47,6 +47,7 @@ def block_s(job: TransformerJob, block: Block) -> tuple[float, float]:
     if degrees.ep > 1 and dispatched:
         group = group_of(degrees.ep, 1, cluster)
         size = tokens * dispatched * 2.0 / degrees.tp * _sent_copies(block, group)
+        size *= parameter("time.expert_imbalance")
         visible = parameter("time.expert_exposed")
         time = 2.0 * collective_time_s("all_to_all", size, group, cluster) * visible
         forward += time
@@ -183,7 +184,10 @@ def shards_s(
     # The ranks with the same experts, one in each group of expert parallelism, shard the states of these
     # experts.
     apart = degrees.ep * held.expert_tensor
-    among = group_of(max(1, degrees.fsdp * degrees.cp * degrees.tp // apart), apart, cluster)
+    sharing = degrees.fsdp * degrees.cp * degrees.tp
+    # If there are more groups of experts than ranks in a shard group, they are spread over replicas, and each
+    # shard group has the same experts.
+    among = group_of(sharing // apart if apart <= sharing else degrees.fsdp * degrees.cp, apart, cluster)
     gather = collective_time_s("all_gather", dense * gathered, group, cluster)
     gather += collective_time_s("all_gather", expert * gathered, among, cluster)
     scatter = collective_time_s("reduce_scatter", dense * reduced, group, cluster)

@@ -7,7 +7,7 @@ import math
 from typing import NamedTuple
 
 from probes.base.record import Unknown, first_unknown
-from recipes.job.models.blocks import Block, head_product
+from recipes.job.models.blocks import Block, Product, head_product
 from recipes.job.workload import NARROW_PRECISIONS
 from recipes.machine.cluster_records import Cluster
 from recipes.predict.parameters import parameter
@@ -123,17 +123,7 @@ def block_times(job: TransformerJob, rates: Rates, block: Block) -> BlockTime:
     for product in block.products:
         outputs, inputs = float(product.outputs), float(product.inputs)
         if product.experts > 1:
-            # Tensor-parallel ranks divide the experts' work: each dispatches its part of the sequence, or has
-            # a part of each expert's width.
-            local = max(1.0, product.experts / degrees.ep)
-            rows = tokens * product.rows
-            if job.stack.experts == "looped":
-                once = training_time_s(rates.experts, rows / local, inputs, outputs, gradient_bytes=gradient)
-                times = (local * once[0], local * once[1], local * once[2])
-            else:
-                times = grouped_training_time_s(
-                    rates.experts, rows / degrees.tp, inputs, outputs, local, gradient_bytes=gradient
-                )
+            times = _experts_s(job, rates.experts, product, tokens, gradient_bytes=gradient)
         else:
             if product.split == "columns":
                 outputs /= degrees.tp
@@ -189,6 +179,29 @@ def block_times(job: TransformerJob, rates: Rates, block: Block) -> BlockTime:
     )
 
 
+def _experts_s(
+    job: TransformerJob, rates: ProductRates, product: Product, tokens: float, *, gradient_bytes: float
+) -> tuple[float, float, float]:
+    """Return the seconds of one product of a rank's experts: forward, gradient of inputs and of weights.
+
+    Tensor-parallel ranks divide the work: each dispatches its part of the sequence, or has a part of each
+    expert's width. In a loop over experts each rank computes all tokens.
+    """
+    degrees, outputs, inputs = job.candidate.degrees, float(product.outputs), float(product.inputs)
+    local = max(1.0, product.experts / degrees.ep)
+    rows = tokens * product.rows * expert_imbalance(degrees.ep)
+    if job.stack.experts == "grouped":
+        rows /= degrees.tp
+        return grouped_training_time_s(rates, rows, inputs, outputs, local, gradient_bytes=gradient_bytes)
+    each = training_time_s(rates, rows / local, inputs, outputs, gradient_bytes=gradient_bytes)
+    return local * each[0], local * each[1], local * each[2]
+
+
+def expert_imbalance(expert_parallel: int) -> float:
+    """Return the tokens of the busiest rank's experts over the mean; 1 if every rank has all experts."""
+    return parameter("time.expert_imbalance") if expert_parallel > 1 else 1.0
+
+
 def local_experts(job: TransformerJob, block: Block) -> float:
     """Return the number of the block's routed experts on one rank; 0 if the block has none."""
     return max(
@@ -211,7 +224,12 @@ def _launches_s(
     local = local_experts(job, block)
     if local:
         width = "narrow" if job.workload.precision in NARROW_PRECISIONS else "wide"
-        kernels += parameter("time.expert_kernels", job.kernels) + parameter("time.kernels_per_expert", width) * local
+        if job.stack.experts == "looped":
+            width = "looped"
+        kernels += (
+            parameter("time.expert_kernels", job.kernels)
+            + parameter("time.kernels_per_expert", width) * local
+        )
     if not job.trains_weights:
         layers = [product for product in block.products if product.experts == 1 and product.part != "router"]
         adapted = sum(is_adapted(product, job.adapted) for product in layers) / max(1, len(layers))

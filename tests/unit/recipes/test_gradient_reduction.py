@@ -51,3 +51,33 @@ def test_a_flat_reduction_sends_gradients_and_weights_over_each_nodes_network() 
 def test_buckets_that_grow_with_the_ranks_keep_a_rings_latency_small() -> None:
     own = load_stacks()["megatron-core"]
     assert exposed_s(stack=own) < 0.9 * exposed_s(stack=own, bucket_elements_per_rank=0.0)
+
+
+@pytest.mark.parametrize("stack", ["megatron-core", "mlperf", "xtuner"])
+def test_a_step_of_8b_stays_nearly_flat_from_64_to_1024_gpus(stack) -> None:
+    """Megatron-LM core/distributed: buckets of the larger of 40 million parameters and 1 million per rank."""
+    few, many = (
+        step_time(
+            resolve(
+                case_of_row(
+                    {
+                        **ROW,
+                        "model": "llama-3-8b",
+                        "gpu": "B200-SXM",
+                        "n_gpus": gpus,
+                        "interconnect_inter": "",
+                        "precision": "fp8",
+                        "stack": stack,
+                    }
+                )
+            ).job
+        ).total
+        for gpus in ("64", "1024")
+    )
+    assert few < many < 1.2 * few
+
+
+def test_deepspeed_under_megatron_reduces_half_a_billion_gradients_at_a_time() -> None:
+    own = load_stacks()["megatron-deepspeed"]
+    small = replace(own, memory=replace(own.memory, bucket_elements=0.0))
+    assert exposed_s(stack=own) < 0.9 * exposed_s(stack=small)

@@ -77,6 +77,12 @@ def test_the_network_of_a_node(text, gpus_per_node, gbps, transport):
         ("InfiniBand HDR", 8, 1600),
         ("Slingshot-11", 4, 800),
         ("2x NDR", 8, 800),
+        # the rate of one port beside its name; another rate, or one of a node, is the whole
+        ("InfiniBand NDR 400 Gb/s", 4, 1600),
+        ("HDR 200Gb/s InfiniBand", 8, 1600),
+        ("InfiniBand NDR 800 Gb/s", 4, 800),
+        ("InfiniBand NDR 400 Gb/s per node", 4, 400),
+        ("1x NDR InfiniBand 400 Gb/s", 4, 400),
         ("Gigabit Ethernet", 8, 1),
     ],
 )
