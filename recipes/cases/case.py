@@ -37,6 +37,8 @@ class Case(Record, kw_only=True):
     moe_topk: int | None = None
     image_size: int | None = None
     seq_len: int | None = None
+    mean_seq_len: float | None = None
+    """Mean tokens of a sequence, if lengths differ: time depends on the mean, memory on `seq_len`."""
     task: str = ""
     lora_rank: int | None = None
     lora_targets: str = ""

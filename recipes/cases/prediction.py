@@ -15,6 +15,7 @@ from recipes.job.candidate import Candidate
 from recipes.job.models.counts import flops_per_token
 from recipes.job.workload import VisionWorkload
 from recipes.predict.breakdowns import MemoryBreakdown, TimeBreakdown
+from recipes.predict.familiarity import Familiarity
 from recipes.predict.memory.peak import figure_bytes, fuses_attention
 from recipes.predict.parameters import Rates, kind_of, memory_interval, time_interval
 from recipes.predict.training_job import ImageJob, Job, TransformerJob
@@ -137,7 +138,7 @@ def _memory_figures(resolved: ResolvedCase, memory: MemoryBreakdown) -> dict[str
     asked = resolved.case.memory_figure.strip().lower()
     figure = asked if asked in FIGURES else memory.logged_figure
     peak = figure_bytes(memory, asked) / GIB
-    ends = memory_interval(figure)
+    ends = memory_interval(figure, resolved.seen("memory"))
     return {
         "fits": resolved.fits(memory),
         "fits_by_recomputing": _recomputing(resolved),
@@ -164,7 +165,7 @@ def _speeds(resolved: ResolvedCase, time: TimeBreakdown | Unknown) -> dict[str, 
         return {}
     seconds = time.total
     samples_per_s = resolved.candidate.global_batch / seconds
-    ends = time_interval(kind_of(resolved.workload.model), _basis(resolved))
+    ends = time_interval(kind_of(resolved.workload.model), *_basis(resolved))
     speeds: dict[str, Any] = {
         "time": time,
         "samples_per_s": samples_per_s,
@@ -179,9 +180,10 @@ def _speeds(resolved: ResolvedCase, time: TimeBreakdown | Unknown) -> dict[str, 
         }
     if isinstance(resolved.job, TransformerJob):
         job = resolved.job
-        # Samples of varying length are counted with their expected length, all other samples with the case's
+        # Samples of varying length are counted with their mean length, all other samples with the case's
         # length.
-        tokens = job.sequence if job.stack.samples_vary(job.workload) else job.workload.sequence_length
+        varies = job.workload.mean_length is not None or job.stack.samples_vary(job.workload)
+        tokens = job.sequence if varies else job.workload.sequence_length
         speeds["tokens_per_s_per_gpu"] = samples_per_s * tokens / resolved.gpus
     peak = resolved.cluster.peak_flops_per_s.get(resolved.candidate.precision)
     if peak is not None:
@@ -200,9 +202,13 @@ def _sample_flops(job: Job) -> float:
     return passes * job.sequence * flops_per_token(job.workload.model, round(job.sequence))
 
 
-def _basis(resolved: ResolvedCase) -> Rates:
+def _basis(resolved: ResolvedCase) -> tuple[Rates, Familiarity]:
+    """Return where rates are from, and what the fits have seen; a measured GPU counts as seen."""
     rate = resolved.cluster.flops_per_s.get(resolved.candidate.precision)
-    return "measured" if rate is not None and rate.basis == "measured" else "catalogue"
+    seen = resolved.seen("time")
+    if rate is None or rate.basis != "measured":
+        return "catalogue", seen
+    return "measured", "seen-seen" if seen.startswith("seen") else "unseen-seen"
 
 
 def _layout_parts(candidate: Candidate, resolved: ResolvedCase) -> tuple[str, ...]:

@@ -199,6 +199,11 @@ class _OpenCase:
         self._length = case.seq_len or (
             0 if isinstance(model, VisionModel) else usual_length(model, stack, self._task)
         )
+        if self._length and (case.mean_seq_len or 0) > self._length:
+            raise CaseError(
+                f"mean_seq_len is {case.mean_seq_len:g}, but sequences have at most {self._length} tokens: "
+                "give a mean of at most seq_len, or a longer seq_len"
+            )
         if case.seq_len is None and self._length:
             notes.append(f"seq_len {self._length}")
         recipe = stack.single_gpu_optimizer if gpus == 1 and self._task.tuning == "full" else ""
@@ -346,6 +351,8 @@ class _OpenCase:
         if job.candidate.activation_checkpointing != "none":
             stated = case.activation_checkpointing[:40]
             notes.append(f"activation_checkpointing {stated} is left out: such models are not recomputed")
+        if self._case.mean_seq_len is not None:
+            notes.append("mean_seq_len is left out: an image model has no sequences")
         return notes + self._adapters_left_out()
 
     def _adapters_left_out(self) -> list[str]:
@@ -379,6 +386,7 @@ class _OpenCase:
             optimizer_step=self._step.kind,
             pages_states=self._step.pages,
             fine_tuning=not task.from_scratch,
+            mean_length=self._case.mean_seq_len,
             length_stated=self._case.seq_len is not None,
         )
 

@@ -7,10 +7,11 @@ from recipes.job.workload import VisionWorkload, Workload
 from recipes.machine.cluster_records import Cluster
 from recipes.predict.breakdowns import MemoryBreakdown, TimeBreakdown
 from recipes.predict.candidate_prediction import corrected, with_loading
+from recipes.predict.familiarity import Familiarity, Fitted, familiarity
 from recipes.predict.image_prediction import predict_images, vision_memory
 from recipes.predict.memory.peak import memory_of
 from recipes.predict.speed.step import step_time
-from recipes.predict.stacks import Stack
+from recipes.predict.stacks import Stack, stack_named
 from recipes.predict.training_job import ImageJob, Job
 
 
@@ -70,6 +71,15 @@ class ResolvedCase(Record, kw_only=True):
     @property
     def stack(self) -> Stack:
         return self.job.stack
+
+    @property
+    def software(self) -> str:
+        """Id of the stack that has the name of the case's software; blank if none has."""
+        return "" if stack_named(self.case.stack) is None else self.stack.id
+
+    def seen(self, figure: Fitted) -> Familiarity:
+        """Return whether the fits of a figure have seen the software and the GPU."""
+        return familiarity(figure, self.software, self.cluster.gpu or "")
 
     def memory_of_case(self) -> MemoryBreakdown:
         """Return peak memory of the fullest rank."""

@@ -12,7 +12,7 @@ from recipes.cases.table_words import Numbers, Task, adapter_targets_of, names_z
 from recipes.constants import constant
 from recipes.job.workload import Optimizer, Precision, TransformerModel, VisionModel
 from recipes.machine.cluster_records import Cluster
-from recipes.predict.stacks import ADAPTERS, UNKNOWN, Stack, load_stacks, stack_named
+from recipes.predict.stacks import ADAPTERS, SHARDED_ADAPTERS, UNKNOWN, Stack, load_stacks, stack_named
 
 _SHOWN = 40
 _ZERO = "deepspeed"
@@ -44,7 +44,8 @@ def software_of(case: Case) -> tuple[Stack, tuple[str, ...]]:
             else f"stack is {stack.title}{reason}",
         )
     if stack.id == UNKNOWN and task_of(case.task).tuning != "full":
-        stack = load_stacks()[ADAPTERS]
+        is_sharded = sharing_of(case.sharding).sharding == "zero3" and not names_zero(case.sharding)
+        stack = load_stacks()[SHARDED_ADAPTERS if is_sharded else ADAPTERS]
     stack = _with_loss(stack, case.stack.lower())
     is_zero = (
         names_zero(case.sharding)

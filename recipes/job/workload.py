@@ -313,6 +313,10 @@ class Workload(StrictRecord, kw_only=True):
     """True if samples are instructions or questions, which may be shorter than `sequence_length`; False for
     packed text.
     """
+    mean_length: float | None = None
+    """Mean tokens of a sequence as they are computed; None: every sequence has `sequence_length` tokens, or
+    the software determines how many.
+    """
     length_stated: bool = True
     """False if the length of sequences is unknown: `sequence_length` is then only the limit at which longer
     samples are cut.

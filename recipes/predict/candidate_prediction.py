@@ -23,6 +23,7 @@ from recipes.predict.breakdowns import (
     TimeBreakdown,
     scaled_terms,
 )
+from recipes.predict.familiarity import familiarity
 from recipes.predict.memory.peak import memory_of
 from recipes.predict.parameters import time_interval
 from recipes.predict.speed.step import step_time
@@ -134,7 +135,8 @@ def _anchored(job: TransformerJob) -> _Scale:
             )
         error = constant("anchored_error")
         return _Scale(factor=factor, low=1 / (1 + error), high=1 + error, nearness="similar")
-    ends = time_interval("moe" if workload.model.is_moe else "dense", "catalogue")
+    seen = familiarity("time", job.stack.id, cluster.gpu or "") if cluster.device == "cuda" else "seen-seen"
+    ends = time_interval("moe" if workload.model.is_moe else "dense", "catalogue", seen)
     return _Scale(factor=1.0, low=ends.low, high=ends.high)
 
 

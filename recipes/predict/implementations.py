@@ -11,7 +11,7 @@ import msgspec
 
 from probes.base.record import StrictRecord
 from probes.base.rows import load_rows
-from recipes.job.models.blocks import Block
+from recipes.job.models.blocks import Block, Product
 from recipes.job.workload import AdapterTargets, TransformerModel
 from recipes.predict.shares import is_adapted
 
@@ -138,7 +138,7 @@ class Kept(NamedTuple):
 
     fixed: float
     half: float
-    """Bytes per token if the output of every second product is kept and the rest is recomputed."""
+    """Bytes per token if attention's output and every second product's are kept, the rest is recomputed."""
     per_key: float
     """Bytes per token and key if scores are written to memory."""
 
@@ -156,6 +156,7 @@ def kept_by(
     quantised: bool,
     fused: bool,
     dropout: bool = False,
+    compiled: bool = False,
 ) -> Kept:
     """Return the bytes per token that one block keeps for its backward pass.
 
@@ -173,13 +174,10 @@ def kept_by(
     # Outputs of adapters for queries and values are counted for keys too: published peaks grow as if all
     # attention projections had adapters.
     keeping = "attention" if adapted == "query-value" else adapted
-    outputs = 0.0
     whole_input = 1 if saved.gathers_inputs else norm_share
     kept_inputs = set()  # if several products have the same input, it is kept once
     for product in block.products:
         share = tensor if product.split == "rows" else whole_input
-        if product.experts <= 1:  # outputs of grouped products are not kept
-            outputs += product.rows * product.outputs / (tensor if product.split == "columns" else norm_share)
         if keeping is not None and is_adapted(product, keeping):
             branches = 2 if block.gated and product.part == "mlp" and product.split == "columns" else 1
             total += branches * product.rows * product.inputs * saved.adapter_input / share
@@ -197,6 +195,7 @@ def kept_by(
         if product.experts > 1 and product.split == "rows":
             total += product.rows * block.hidden * saved.expert_output / norm_share
     per_key = 0.0
+    selected = _selected_outputs(block, tensor, norm_share, compiled=compiled)
     for attention in block.attention:
         keys = attention.heads if saved.repeats_keys else attention.kv_heads
         elements = (
@@ -209,12 +208,47 @@ def kept_by(
         else:
             per_key += attention.heads * ((dropout and saved.dropped_scores) or saved.scores) / tensor
         total += elements / tensor
-        outputs += 2.0 * attention.heads * attention.value_dim / tensor
+        selected += attention.heads * attention.value_dim / tensor
     total += block.ffn_width * (saved.gated if block.gated else saved.plain) / tensor
     if block.state_space is not None:
         total += block.state_space.inner * saved.state_space / tensor
-    half = block.hidden * saved.residual / norm_share + outputs * saved.input / 2
+    half = block.hidden * saved.residual / norm_share + selected * saved.input
     return Kept(fixed=total * block.tokens, half=half * block.tokens, per_key=per_key * block.tokens)
+
+
+def _selected_outputs(block: Block, tensor: int, norm_share: int, *, compiled: bool) -> float:
+    """Return the elements per token of every second product's output, in the order in which products run.
+
+    Queries, keys and values are three products, and so are gate and up two (torchtitan,
+    distributed/activation_checkpoint.py: every second `aten.mm`). Grouped products are always recomputed.
+    Eager code keeps the output of the last product too; a compiler leaves it out, because no gradient needs
+    it.
+    """
+    outputs: list[float] = []
+    for product in block.products:
+        if product.experts > 1:
+            continue
+        whole = product.rows * product.outputs / (tensor if product.split == "columns" else norm_share)
+        outputs += [whole * part for part in _parts_of(block, product)]
+    last = len(outputs) - 1
+    return sum(
+        size for index, size in enumerate(outputs) if index % 2 == 0 and not (compiled and index == last)
+    )
+
+
+def _parts_of(block: Block, product: Product) -> tuple[float, ...]:
+    """Return the shares of the outputs of the products that the model's code runs for this one."""
+    if product.split != "columns":
+        return (1.0,)
+    if product.part in ("mlp", "shared") and block.gated:
+        return 0.5, 0.5
+    if product.part == "attention" and block.attention:
+        attention = block.attention[0]
+        key = attention.kv_heads * attention.query_key_dim / product.outputs
+        value = attention.kv_heads * attention.value_dim / product.outputs
+        if key + value < 1.0:
+            return 1.0 - key - value, key, value
+    return (1.0,)
 
 
 def root_kept(model: TransformerModel, saved: SavedBytes, norm_share: int) -> float:

@@ -68,16 +68,25 @@ class Interval(NamedTuple):
     high: float
 
 
-def time_interval(kind: Kind, rates: Rates) -> Interval:
-    """Return the interval around the time of a step."""
-    return Interval(
-        *(parameter(f"interval.step_time_{end}", f"{kind}-{rates}", rates, kind) for end in ("low", "high"))
-    )
+def time_interval(kind: Kind, rates: Rates, seen: str = "seen-seen") -> Interval:
+    """Return the interval around the time of a step.
+
+    `seen` is what the fits have seen of software and GPU (`recipes/predict/familiarity.py`).
+    """
+    ends = (parameter(f"interval.step_time_{end}", f"{kind}-{rates}", rates, kind) for end in ("low", "high"))
+    return _widened(Interval(*ends), parameter("interval.step_time_widening", seen))
 
 
-def memory_interval(figure: str) -> Interval:
+def memory_interval(figure: str, seen: str = "") -> Interval:
     """Return the interval around a figure of peak memory: `allocated`, `reserved` or `device`.
 
-    The interval is valid for the software that `recipes/data/stacks.toml` lists.
+    With `seen`, it is wide enough for published runs of which the fits have seen so much. Without, it is the
+    margin of a plan, whose program is counted tensor by tensor.
     """
-    return Interval(*(parameter(f"interval.peak_memory_{end}", figure) for end in ("low", "high")))
+    ends = (parameter(f"interval.peak_memory_{end}", figure) for end in ("low", "high"))
+    return _widened(Interval(*ends), parameter("interval.peak_memory_widening", seen) if seen else 1.0)
+
+
+def _widened(interval: Interval, power: float) -> Interval:
+    """Return the interval with its ends at `power` times their distance from 1, on a logarithmic scale."""
+    return Interval(interval.low**power, interval.high**power)

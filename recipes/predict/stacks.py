@@ -82,25 +82,46 @@ class StackMemory(StrictRecord, kw_only=True):
     sequence_parallel: bool = True
     """Whether tensor-parallel ranks divide norms and residual stream too, by default."""
     selective: Literal["scores", "products", "blocks"] = "scores"
-    """Selective checkpointing's choice of what to recompute: only attention scores; everything except every
-    second matrix product; or every second block.
+    """Selective checkpointing's choice of what to recompute: only attention scores; everything except
+    attention and every second matrix product, in the order of the operators; or every second block.
     """
     names_pure: bool = False
     """Whether weights are kept in 16 bits only, even for training from scratch, if a case says `bf16` or
     `fp16` without "mixed".
     """
-    accumulates_whole: bool = False
-    """Whether ranks that share parameters fully reduce gradients only after the last micro-batch, and keep
-    whole gradients until then.
-    """
     unties_head: bool = False
     """Whether the head has its own weights even if the model ties the head to the embedding."""
     loads_whole: bool = False
     """Whether every rank loads all weights before they are sharded."""
+    gathers_logits: bool = False
+    """Whether every tensor-parallel rank has the logits of the whole vocabulary."""
+    compiles_loss: bool = False
+    """Whether the loss is compiled too if the model is, which leaves out some fp32 copies of logits."""
     logged_figure: Literal["allocated", "reserved", "device"] = "reserved"
     """Figure of memory that users of the stack print by default."""
     logged_stage: Literal["fullest", "first", "last"] = "fullest"
     """The pipeline stage whose memory is logged."""
+
+
+class ShardSchedule(StrictRecord, kw_only=True):
+    """Schedule of fully sharded parameters in a step of several micro-batches.
+
+    Deferred reductions trade memory for traffic: gradients, and perhaps weights, are whole on every rank.
+    """
+
+    accumulation: Literal["each", "last"] = "each"
+    """Micro-batch after which gradients are reduced without a pipeline.
+
+    `each`: after every micro-batch, into shards. `last`: only after the last; gradients are whole until then.
+    """
+    pipeline: Literal["each", "last"] = "each"
+    """The same under a pipeline.
+
+    With `last`, weights too stay gathered from the first forward pass to the last backward pass.
+    """
+    adds_in_fp32: bool = False
+    """Whether whole gradients are in fp32, the type of FSDP2's reduction, instead of the computation's type.
+    """
 
 
 class Stack(StrictRecord, kw_only=True):
@@ -207,6 +228,7 @@ class Stack(StrictRecord, kw_only=True):
     measurements use; blank if the examples have no common data set.
     """
     memory: StackMemory = StackMemory()
+    shards: ShardSchedule = ShardSchedule()
     precision: dict[str, Precision] = {}
     """Defaults by `architecture-family`, `family`, `architecture` or, for the rest, an empty key."""
     micro_batch: int | None = None
@@ -252,25 +274,34 @@ class Stack(StrictRecord, kw_only=True):
         return max(self.memory.bucket_elements, self.bucket_elements_per_rank * ranks)
 
     def defers_reduction(self, candidate: Candidate) -> bool:
-        """Return whether gradients stay whole until the last micro-batch.
+        """Return whether fully sharded gradients stay whole until the last micro-batch.
 
         DeepSpeed reduces the gradients of every micro-batch.
         """
         by_modules = self.gathers_modules == "always" or candidate.offload
-        whole = self.memory.accumulates_whole and candidate.sharding_stage == "zero3" and not by_modules
+        moment = self.shards.pipeline if candidate.degrees.pp > 1 else self.shards.accumulation
+        whole = moment == "last" and candidate.sharding_stage == "zero3" and not by_modules
         return whole and candidate.grad_accum > 1
 
+    def keeps_gathered(self, candidate: Candidate) -> bool:
+        """Return whether fully sharded weights stay gathered for a whole step, as in torch's pipelines."""
+        return candidate.degrees.pp > 1 and self.defers_reduction(candidate)
+
     def samples_vary(self, workload: Workload) -> bool:
-        """Return whether sequences are samples of several lengths, at most `sequence_length`."""
+        """Return whether sequences are samples of unstated lengths, at most `sequence_length`."""
+        if workload.mean_length is not None:  # data is binned by length: few lengths, of few tensors each
+            return False
         untold = self.samples == "filled" and not workload.length_stated and workload.model.kind != "encoder"
         return workload.fine_tuning and (untold or self.samples in ("cut", "dropped"))
 
     def sample_tokens(self, workload: Workload, micro_batch: int) -> float:
         """Return the tokens that one sequence of a micro-batch costs: its stated length, or fewer if padding
         is left out or samples are shorter than the limit. In the second case each sample is padded to the
-        longest of its micro-batch.
+        longest of its micro-batch. A stated mean, as of data that is binned by length, takes precedence.
         """
         length = float(workload.sequence_length)
+        if workload.mean_length is not None:
+            return min(length, workload.mean_length)
         if self.samples_vary(workload):
             mean, spread = parameter("time.sample_tokens", self.tuning_data), parameter("time.sample_spread")
             return longest_sample(length, micro_batch, mean, spread, self.samples == "dropped")
@@ -328,6 +359,8 @@ Ampere and newer).
 REFERENCE = "rigtune-worker"
 ADAPTERS = "torch-peft"
 """Stack for adapter training in plain torch: the adapters come from peft, the models from transformers."""
+SHARDED_ADAPTERS = "fsdp-qlora"
+"""Stack for adapter training in plain torch with FSDP; the models of transformers compute the loss."""
 UNKNOWN = "torch"
 """Stack that is used if a stack has no row: plain torch."""
 

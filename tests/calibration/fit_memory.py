@@ -17,9 +17,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from probes.base.units import GIB
 from recipes.cases.resolved_case import ResolvedCase
 from recipes.predict.memory.peak import figure_bytes, memory_of
-from recipes.predict.stacks import UNKNOWN
 from recipes.predict.training_job import TransformerJob
-from tests.calibration.fitting import Item, interval, write_values
+from tests.calibration.fitting import Item, write_values
 from tests.calibration.runs import arguments, fitted, resolved_rows
 
 FIGURES = ("allocated", "reserved", "device")
@@ -45,24 +44,18 @@ def measured_peaks(rows: list[tuple[dict[str, str], ResolvedCase]]) -> list[Item
             label = f"{row['case_id']} {row['model'][:24]} {row['task']} {row['precision']} {row['sharding']}"
             label += f" x{row['n_gpus']}"
             shape = f"s{row['seq_len']} b{row['micro_batch']} {row['activation_checkpointing']} {figure}"
-            peak, reported_figure = float(row["peak_mem_gib"]), "" if resolved.stack.id == UNKNOWN else figure
             collected.append(
-                Item(row["source_id"], _peak(row, resolved), peak, f"{label} {shape}", reported_figure)
+                Item(
+                    row["source_id"],
+                    _peak(row, resolved),
+                    float(row["peak_mem_gib"]),
+                    f"{label} {shape}",
+                    figure,
+                    resolved.software,
+                    resolved.cluster.gpu or "",
+                )
             )
     return collected
-
-
-def intervals(peaks: list[Item], left_out: list[float]) -> dict[str, float]:
-    """Return rows `interval.peak_memory_*` by the figure, of software that has a row of its own.
-
-    The figure of other software is unknown.
-    """
-    by_name = {}
-    for figure in FIGURES:
-        mine = [value for item, value in zip(peaks, left_out, strict=True) if item.interval == figure]
-        for end, value in zip(("low", "high"), interval(mine), strict=True):
-            by_name[f"interval.peak_memory_{end}.{figure}"] = value
-    return by_name
 
 
 def _peak(row: dict[str, str], resolved: ResolvedCase) -> Callable[[], float | None]:
@@ -92,13 +85,11 @@ def main() -> None:
     options = arguments(__doc__)
     rows = transformer_rows()
     peaks = measured_peaks(rows)
-    values, left_out = fitted(peaks, "memory.", options)
+    values, _ = fitted(peaks, "memory.", options)
     for ran, right in right_about_fitting(rows).items():
         print(
             f"{'ran and said to fit' if ran else 'out of memory and said so'}: {sum(right)} of {len(right)}"
         )
-    if left_out:
-        values |= intervals(peaks, left_out)
     if options.write:
         write_values(values)
 

@@ -21,7 +21,7 @@ from recipes.job.workload import Workload
 from recipes.predict.parameters import kind_of
 from recipes.predict.speed.step import step_time
 from recipes.predict.training_job import TransformerJob, transformer_job
-from tests.calibration.fitting import Item, interval, write_values
+from tests.calibration.fitting import Item, write_values
 from tests.calibration.runs import arguments, fitted, resolved_rows
 
 LABEL = ("n_gpus", "seq_len", "precision", "tp", "pp", "cp", "ep", "vp", "micro_batch", "grad_accum")
@@ -56,6 +56,9 @@ def items(*paths: Path) -> list[Item]:
                 _prediction(resolved),
                 measured,
                 label,
+                f"{kind_of(resolved.workload.model)}-catalogue",
+                resolved.software,
+                resolved.cluster.gpu or "",
             )
         )
     return collected
@@ -74,14 +77,7 @@ def _prediction(resolved: ResolvedCase) -> Callable[[], float | None]:
 def main() -> None:
     options = arguments(__doc__)
     runs = items()
-    values, left_out = fitted(runs, "time.", options)
-    if left_out:
-        for kind in ("dense", "moe", "encoder"):
-            ends = interval(
-                value for run, value in zip(runs, left_out, strict=True) if run.source.endswith(f"/{kind}")
-            )
-            for end, value in zip(("low", "high"), ends, strict=True):
-                values[f"interval.step_time_{end}.{kind}-catalogue"] = value
+    values, _ = fitted(runs, "time.", options)
     if options.write:
         write_values(values)
 

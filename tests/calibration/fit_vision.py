@@ -42,6 +42,9 @@ def items(*paths: Path) -> list[Item]:
                 _prediction(_with_stated_kernels(resolved, row)),
                 measured,
                 f"{label} {row['samples_per_s']}/s",
+                "cnn-catalogue",
+                resolved.software,
+                resolved.cluster.gpu or "",
             )
         )
     return collected
@@ -49,6 +52,7 @@ def items(*paths: Path) -> list[Item]:
 
 _STATED: dict[str, dict[str, object]] = {
     "nchw": {"layout": "first"},
+    "lambdal/deeplearning-benchmark": {"layout": "first"},
     "nhwc": {"layout": "last"},
     "pytorch/classification": {"layout": "last"},
     "tensorflow/classification": {"layout": "last"},

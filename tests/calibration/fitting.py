@@ -37,7 +37,10 @@ class Item(NamedTuple):
     measured: float
     label: str = ""
     interval: str = ""
-    """Interval that its residual counts for; blank for none."""
+    """Key of the interval that its residual counts for."""
+    software: str = ""
+    """Id of the stack that has the name of the software; blank if none has."""
+    gpu: str = ""
 
 
 class Fit(NamedTuple):
@@ -135,12 +138,6 @@ def leave_one_out(
         for index, value in zip(mine, residuals([items[index] for index in mine], values), strict=True):
             left_out[index] = value
     return left_out
-
-
-def interval(case: Iterable[float]) -> tuple[float, float]:
-    """Return the 10th and 90th percentile of measured over predicted."""
-    ratios = sorted(math.exp(-value) for value in case if not math.isnan(value))
-    return ratios[round(0.1 * (len(ratios) - 1))], ratios[round(0.9 * (len(ratios) - 1))]
 
 
 def report(items: Sequence[Item], case: Iterable[float], *, worst: int = 0) -> None:

@@ -25,11 +25,10 @@ class Buffers(NamedTuple):
 def buffers_of(job: TransformerJob, stage: Stage, states: States) -> Buffers:
     """Return the buffers that exist in addition to states and activations."""
     candidate, stack = job.candidate, job.stack
-    step = (
-        states.updated * states.each.weight * stack.memory.step_copies
-        if steps_all_at_once(job.workload)
-        else 0.0
-    )
+    # The optimizer updates fp32 masters if there are some.
+    has_masters = stack.memory.mixed_states == "master" and states.each.optimizer > _FP32
+    element = _FP32 if has_masters and not is_pure(job) else states.each.weight
+    step = states.updated * element * stack.memory.step_copies if steps_all_at_once(job.workload) else 0.0
     step += _raised(candidate, stack, states)
     sharding, degrees = candidate.sharding_stage, candidate.degrees
     if sharding == "zero3" and (degrees.fsdp > 1 or candidate.strategy == "fsdp"):
@@ -81,7 +80,8 @@ def _windows(job: TransformerJob, stage: Stage, step: float) -> Buffers:
     During a gather, the current block, the prefetched block and the all-gather's staging buffer exist. During
     the backward pass, unsharded gradients and two reduce-scatter inputs exist, in fp32 unless everything has
     16 bits. Embedding, final norm and head form the root unit, which stays gathered from the forward pass to
-    the end of the backward pass, when the root's gradients are reduced too.
+    the end of the backward pass, when the root's gradients are reduced too. Under a pipeline, torch keeps all
+    of the stage's weights gathered instead.
 
     DeepSpeed fetches single modules instead, up to a number of live parameters, and reduces gradients through
     a flat buffer that exists from the start, even if few parameters are trained
@@ -104,6 +104,10 @@ def _windows(job: TransformerJob, stage: Stage, step: float) -> Buffers:
     # One of the blocks is for gradients. The link to the host is slower than the links between GPUs, so fewer
     # copies wait for the host link.
     kept, flying = (3, 1) if candidate.offload_weights else (4, 2)
+    if reduced and stack.keeps_gathered(candidate):
+        whole = wide * (stage.dense + stage.expert)
+        backward = whole + (wide + flying * reduced) * layer
+        return Buffers(loss=whole, backward=backward, end=(2 * wide + reduced) * root, step=step)
     loss = wide * root + part * layer
     if not reduced:
         return Buffers(

@@ -25,11 +25,12 @@ from recipes.predict.implementations import (
 )
 from recipes.predict.memory.buffers import buffers_of
 from recipes.predict.memory.stages import Stage, stages_of
-from recipes.predict.memory.states import States, autocasts_loss, compute_of, states_of
+from recipes.predict.memory.states import States, autocasts_loss, compute_of, is_pure, states_of
 from recipes.predict.parameters import memory_interval, parameter
 from recipes.predict.stacks import BEFORE_FUSED
 from recipes.predict.training_job import TransformerJob
 
+_FP32 = 4.0
 _CHUNKED_BYTES = 2.5
 """Bytes per logit of a loss in eight parts.
 
@@ -146,8 +147,8 @@ def _held_gradients(job: TransformerJob, states: States, compute: Compute) -> fl
     """
     candidate, stack, degrees = job.candidate, job.stack, job.candidate.degrees
     if stack.defers_reduction(candidate):
-        # In the precision of the computation.
-        return states.trained * (states.each.gradient if compute == "fp32" else 2.0)
+        wide = compute == "fp32" or (stack.shards.adds_in_fp32 and not is_pure(job))
+        return states.trained * (_FP32 if wide else 2.0)
     replicated = candidate.sharding_stage == "none" and degrees.dp * degrees.fsdp > 1
     held = stack.memory.keeps_gradients or replicated or candidate.grad_accum > 1 or degrees.pp > 1
     return states.gradients if held else 0.0
@@ -241,6 +242,7 @@ def _peak(job: TransformerJob, stage: Stage) -> _Peak:
             quantised=job.is_quantised,
             fused=fuses_attention(job),
             dropout=model.has_dropout,
+            compiled=compiles,
         )
         whole = kept.fixed + kept.per_key * workload.sequence_length
         live = max(live, whole)
@@ -308,11 +310,15 @@ def _logit_bytes(job: TransformerJob, saved: SavedBytes, compute: Compute, *, up
     model, stack, tensor = job.workload.model, job.stack, job.candidate.degrees.tp
     if stack.memory.loss == "fused":
         return 8.0 * model.hidden
+    if stack.memory.gathers_logits:
+        tensor = 1
     each = saved.split_logits if tensor > 1 and saved.split_logits else saved.logits
     if compute == "cast" and model.raises_logits and saved.raised_logits and not stack.memory.own_loss:
         each = saved.raised_logits
     if compute == "raised" and not upcasts:
         each *= 2.0  # a head in fp32 computes logits in fp32
+    if job.candidate.compiled and stack.memory.compiles_loss:
+        each = min(each, parameter("memory.compiled_logits"))
     if stack.memory.loss == "chunked":
         each = min(each, _CHUNKED_BYTES)
     return (

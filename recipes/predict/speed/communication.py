@@ -163,13 +163,14 @@ def shards_s(
     forward_s: float,
     backward_s: float,
     reduces: bool = True,
+    regathers: bool = True,
 ) -> float:
     """Return the visible time of gathering and reducing fully sharded parameters for one micro-batch.
 
     Every layer is gathered in both passes and its gradients are reduce-scattered while neighbouring layers
     compute. Nothing hides the first gather and the last reduction, which are those of parameters outside the
     layers. `forward_s` and `backward_s` are for all `layers`. Without `reduces` a later micro-batch reduces
-    the gradients.
+    the gradients. Without `regathers` weights stay gathered from the forward to the backward pass.
     """
     degrees, cluster = job.candidate.degrees, job.cluster
     group = group_of(degrees.fsdp * degrees.cp, degrees.tp, cluster)
@@ -198,7 +199,7 @@ def shards_s(
     if job.workload.model.is_moe and job.stack.experts == "looped":
         exposed = 1.0  # The host waits in every block, so that no gather starts before its block.
     layer = beside(gather, forward_s / layers, exposed)
-    layer += beside(gather + scatter, backward_s / layers, exposed)
+    layer += beside((gather if regathers else 0.0) + scatter, backward_s / layers, exposed)
     return layers * layer + root_gather + root_scatter
 
 

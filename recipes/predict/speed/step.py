@@ -129,8 +129,11 @@ def _sharding(
     degrees = candidate.degrees
     if candidate.sharding_stage != "zero3":
         return 0.0, gradients_s(job, held, forward_s=forward, backward_s=backward)
-    each = last = shards_s(job, held, layers, forward_s=forward, backward_s=backward)
-    if stack.defers_reduction(candidate):
+    gathered = stack.keeps_gathered(candidate)
+    each = last = shards_s(job, held, layers, forward_s=forward, backward_s=backward, regathers=not gathered)
+    if gathered:
+        each = 0.0
+    elif stack.defers_reduction(candidate):
         each = shards_s(job, held, layers, forward_s=forward, backward_s=backward, reduces=False)
     # These are the ranks with the same shard, one for each copy of the model.
     replicas = group_of(degrees.dp, degrees.fsdp * degrees.cp * degrees.tp, cluster)

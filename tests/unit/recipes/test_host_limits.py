@@ -10,7 +10,7 @@ from recipes.cases.resolved import resolve
 from recipes.cases.resolved_case import ResolvedCase
 from recipes.predict.breakdowns import TimeBreakdown
 from recipes.predict.speed.step import step_time
-from recipes.predict.stacks import Stack, load_stacks
+from recipes.predict.stacks import ShardSchedule, Stack, load_stacks
 from recipes.predict.training_job import job_of
 from tests.unit.recipes.test_case_prediction import LLAMA
 
@@ -69,11 +69,11 @@ def test_gradients_that_wait_for_the_last_micro_batch_are_reduced_once() -> None
     }
     row |= {"micro_batch": "1", "activation_checkpointing": "none"}
     case = resolved(row, grad_accum="8")
-    each = msgspec.structs.replace(case.stack.memory, accumulates_whole=False)
-    other = with_stack(case, msgspec.structs.replace(case.stack, memory=each))
+    each = ShardSchedule()
+    other = with_stack(case, msgspec.structs.replace(case.stack, shards=each))
     assert time_of(case).exposed_communication < time_of(other).exposed_communication
     alone = resolved(row, grad_accum="1")
-    same = with_stack(alone, msgspec.structs.replace(alone.stack, memory=each))
+    same = with_stack(alone, msgspec.structs.replace(alone.stack, shards=each))
     assert time_of(alone).exposed_communication == time_of(same).exposed_communication
 
 

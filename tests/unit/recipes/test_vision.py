@@ -304,3 +304,15 @@ def test_the_layout_that_half_precision_is_taken_to_have_is_reported() -> None:
     assert "images are stored in memory channels first" in half.assumed
     assert "images are stored in memory as often channels first as last" in mean.assumed
     assert not any("images are stored" in words for words in whole.assumed)
+
+
+@pytest.mark.parametrize("stack", ["nvidia-deeplearningexamples", "jax", "tensorflow"])
+def test_examples_of_vendors_and_xla_store_half_precision_images_channels_last(stack: str) -> None:
+    row = {"model": "resnet50", "gpu": "V100-SXM2-16GB", "n_gpus": "8", "micro_batch": "128", "stack": stack}
+    half, whole = (predict_row({**row, "precision": words}) for words in ("fp16-mixed", "fp32"))
+    assert "images are stored in memory channels last" in half.assumed
+    assert not any("images are stored" in words for words in whole.assumed)
+    first = predict_row({**row, "precision": "fp16-mixed", "stack": "torchvision"})
+    assert half.samples_per_s is not None
+    assert first.samples_per_s is not None
+    assert half.samples_per_s > 1.2 * first.samples_per_s
