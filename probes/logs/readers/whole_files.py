@@ -1,4 +1,4 @@
-"""Helpers for readers of whole files: text of bytes, and lines as evidence."""
+"""Helpers for readers of whole files: conversion of bytes to text, and lines as evidence."""
 
 import re
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ class Document:
     """A file as text, with access to single lines."""
 
     def __init__(self, name: str, data: bytes) -> None:
-        """Return the bytes as text with one kind of line end; invalid UTF-8 is replaced."""
+        """Store the bytes as text with uniform line ends; invalid UTF-8 is replaced."""
         encoding = "utf-16" if data[:2] in {b"\xff\xfe", b"\xfe\xff"} else "utf-8-sig"
         self.name = name
         self.text = data.decode(encoding, errors="replace").replace("\r\n", "\n")
