@@ -1,6 +1,6 @@
 """Compare the machine with the operator's policy, and check that its waivers are still valid.
 
-Source: the policy file. Limits and expectations that it does not state are not judged here.
+Source: the policy file. Only limits and expectations that the policy states are judged here.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -43,16 +43,16 @@ VERSIONS = Judge(
 HOST_STATE = Judge(
     check_id="policy-host", why="Jobs rely on the memory, file systems and services that the policy states."
 )
-WAIVERS = Judge(check_id="policy-waivers", why="A waiver that ran out no longer covers its problem.")
+WAIVERS = Judge(check_id="policy-waivers", why="An expired waiver no longer covers its problem.")
 
-_REMEDY = "Repair or replace what differs; where the policy is out of date, change it."
+_REMEDY = "Repair or replace what differs; if the policy is outdated, change the policy."
 
 Value = TypeVar("Value")
 Wanted = str | tuple[str, ...] | None
 
 
 class Wish(NamedTuple):
-    """One expectation: the field of the policy, its subject in words, and the expected value in words."""
+    """An expectation: the field of the policy, and texts that name the subject and the expected value."""
 
     place: str
     what: str
@@ -94,7 +94,8 @@ def policy_host(evidence: Evidence) -> Iterator[Finding]:
 def policy_waivers(evidence: Evidence) -> Iterator[Finding]:
     """Report waivers that have expired.
 
-    Waivers that cover nothing are notes of the verdict, because only the other findings show them.
+    Waivers that cover no finding are reported as notes of the verdict, because they are known only after all
+    other checks have run.
     """
     waivers = evidence.policy.waivers
     if not waivers:
@@ -123,8 +124,8 @@ def policy_waivers(evidence: Evidence) -> Iterator[Finding]:
 def _findings(judge: Judge, evidence: Evidence, held: Iterator[Held]) -> Iterator[Finding]:
     """Yield one finding for each difference.
 
-    Values that could not be read share a finding by reason; values that only a deep check reads give a
-    SKIP.
+    Values that could not be read for the same reason share one finding; for values that only a deep check
+    reads, the result is a SKIP.
     """
     met: list[Held] = []
     unread: dict[Unknown, list[Held]] = {}
@@ -158,7 +159,7 @@ def _findings(judge: Judge, evidence: Evidence, held: Iterator[Held]) -> Iterato
             evidence=tuple(policy_ref(expectation.place) for expectation in met),
         )
     if not expectations:
-        yield judge.skipped(HOST, "the policy expects nothing of it")
+        yield judge.skipped(HOST, "the policy states no expectation for this part")
 
 
 def _held_gpus(evidence: Evidence) -> Iterator[Held]:
@@ -166,7 +167,7 @@ def _held_gpus(evidence: Evidence) -> Iterator[Held]:
     if wanted.count is not None:
         number = "0" if has_no_gpu(evidence.facts) else map_known(gpus, lambda gpus: str(len(gpus)))
         yield Held("gpu.count", "the number of GPUs", str(wanted.count), number, number == str(wanted.count))
-    # A policy that expects no GPU is met by a machine whose GPUs cannot be read.
+    # A machine whose GPUs cannot be read meets a policy that expects no GPU.
     judged_gpus = () if wanted.count == 0 and isinstance(gpus, Unknown) else map_known(gpus, responsive_of)
     if wanted.model is not None:
         row = evidence.catalogue.gpu(wanted.model)
@@ -207,7 +208,7 @@ def _of_each(
     holds: Callable[[Value], bool],
     words: Callable[[Value], str],
 ) -> Iterator[Held]:
-    """Compare one expectation with every GPU; GPUs with the same value share one result."""
+    """Compare an expectation with every GPU; GPUs with the same value share one result."""
     if isinstance(gpus, Unknown):
         yield Held(*wish, gpus, holds=False)
         return
@@ -279,7 +280,7 @@ def _held_nics(evidence: Evidence) -> Iterator[Held]:
 
 
 def _same(values: Iterable[Value | Unknown], nics: object) -> tuple[Value, ...] | Unknown:
-    """Return the different values, or why one of them is unknown."""
+    """Return the different values, or the Unknown of a value that could not be read."""
     different = dict.fromkeys(values)
     return first_unknown(nics, *different) or tuple(only_known(different))
 
@@ -317,7 +318,7 @@ def _held_versions(evidence: Evidence) -> Iterator[Held]:
 
 
 def _driver(evidence: Evidence) -> str | Unknown | None:
-    """Return the driver of the software, else of the first GPU, as nvidia-smi reports it."""
+    """Return the driver version from the software facts, or else from the first GPU."""
     version, gpus = evidence.facts.software.driver_version, evidence.facts.gpus
     return gpus[0].driver_version if isinstance(version, Unknown) and known(gpus) and gpus else version
 
@@ -355,13 +356,13 @@ def _held_host(evidence: Evidence) -> Iterator[Held]:
 
 
 def _held_names(wanted: HostExpectation, evidence: Evidence) -> Iterator[Held]:
-    """Compare mounts, services and modules, each name by itself."""
+    """Compare mounts, services and modules, each name separately."""
     facts = evidence.facts
     mounts = map_known(facts.storage, lambda disks: {disk.mount: "mounted" for disk in disks})
     units = map_known(
         facts.software.services, lambda services: {_unit(service.name): service.value for service in services}
     )
-    # The kernel treats - and _ in the names of modules alike.
+    # The kernel does not distinguish between - and _ in names of modules.
     loaded = map_known(facts.software.modules, lambda modules: dict.fromkeys(map(_module, modules), "loaded"))
     tables: tuple[tuple[str, str, tuple[str, ...], dict[str, str] | Unknown, str, str], ...] = (
         ("host.mounts", "mount", wanted.mounts, mounts, "mounted", "not mounted"),
