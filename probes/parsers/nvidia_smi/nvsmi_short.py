@@ -93,7 +93,7 @@ def parse_list(text: str) -> tuple[Gpu, ...]:
 def unread_list(text: str) -> tuple[Unread, ...]:
     """Return lines that begin like the line of a GPU but end differently."""
     return tuple(
-        Unread(source="", line=number, text=line.strip()[:120], why="not as nvidia-smi -L writes it")
+        Unread(source="", line=number, text=line.strip()[:120], why="not in the form of nvidia-smi -L")
         for number, line in enumerate(text.splitlines(), start=1)
         if re.match(r"\s*GPU \d{1,4}: ", line) and not _GPU.fullmatch(line)
     )
