@@ -130,7 +130,7 @@ class MachineModel(StrictRecord, kw_only=True):
     nic_rate_gbps: float = 0.0
     nic_link_layer: str = "InfiniBand"
     nic_type: str = ""
-    """Part number of the NIC that the driver reports (MT4129 is a ConnectX-7), else the driver's name."""
+    """Part number of the NIC that the driver reports (MT4129 is a ConnectX-7), or else the driver's name."""
     nic_pcie_generation: int | None = None
     nic_pcie_width: int = 16
     ethernet_rate_gbps: float | None = None

@@ -94,8 +94,7 @@ def policy_host(evidence: Evidence) -> Iterator[Finding]:
 def policy_waivers(evidence: Evidence) -> Iterator[Finding]:
     """Report waivers that have expired.
 
-    Waivers that cover no finding are reported as notes of the verdict, because they are known only after all
-    other checks have run.
+    Waivers that cover no finding are notes of the verdict, as they are known only after all other checks.
     """
     waivers = evidence.policy.waivers
     if not waivers:
@@ -124,8 +123,7 @@ def policy_waivers(evidence: Evidence) -> Iterator[Finding]:
 def _findings(judge: Judge, evidence: Evidence, held: Iterator[Held]) -> Iterator[Finding]:
     """Yield one finding for each difference.
 
-    Values that could not be read for the same reason share one finding; for values that only a deep check
-    reads, the result is a SKIP.
+    Values that were not read for the same reason share one finding (a SKIP if only a deep check reads them).
     """
     met: list[Held] = []
     unread: dict[Unknown, list[Held]] = {}

@@ -47,7 +47,7 @@ COUNTERS = (
     "hw_counters/roce_slow_restart",
     "hw_counters/rx_icrc_encapsulated",
 )
-"""Counters that checks use; each read asks the card's firmware."""
+"""Counters that checks use; only these are read, because each read queries the card's firmware."""
 _ZEROS_AT_END = 8
 """Consecutive empty entries that end a table.
 

@@ -129,7 +129,7 @@ def training_rails(facts: MachineFacts) -> Rails:
 
 
 def _competing(facts: MachineFacts) -> list[Nic]:
-    """Return the ports that are up: only ports below a GPU's switch if there are any, else all."""
+    """Return the ports that are up; if some are below a GPU's PCIe switch, return only these."""
     up = [nic for nic in items_of(facts.nics) if is_up(nic)]
     near = _names_near_gpus(facts.links)
     return [nic for nic in up if nic.name in near] or up

@@ -1,22 +1,20 @@
 """Facts of a run from its logs, as a dict of plain values.
 
-The memory needed does not grow with the number of ranks and lines. A fact that no line reports is absent.
-Names and values:
+The memory needed does not grow with ranks and lines. A fact that no line reports is absent. The facts are:
 
 - nccl: versions, with the CUDA version that each was built for; library: `RCCL` if it is not NCCL; hip, rocm;
   cuda_driver: `12.8`.
-- hosts: number of hosts that wrote lines; ranks, nodes, ranks_per_node: of the largest communicator;
-  communicators.
+- hosts (number with lines); ranks, nodes, ranks_per_node (of the largest communicator); communicators.
 - bootstrap_interfaces, networks, socket_interfaces, hcas: a name, or a list of names with their hosts
   if hosts differ; hca_links: `IB`, `RoCE`; hca_speed_gbps: gigabits per second.
 - ofi_plugin, libfabric, ofi_provider, ofi_protocol, efa_nics, platform; plugins: kind and name;
   plugins_missing: kinds.
-- within_node, between_nodes: transports with their numbers of channels (`P2P/CUMEM` 128, `NET/IB/GDRDMA` 64);
-  the numbers are lower bounds if very many lines differ only in numbers; pairs: for each transport, the first
-  pairs of ranks that it connects (`0>1`).
+- within_node, between_nodes: transports with their numbers of channels (`P2P/CUMEM` 128), which are lower
+  bounds if very many lines differ only in numbers; pairs: for each transport, the first pairs (`0>1`) of
+  ranks.
 - gpudirect_rdma: true, false or `mixed`, by receiving channels; p2p_refused: GPUs without peer-to-peer
-  (`0-1`); dma_buf: whether the kernel can lend GPU memory to adapters; gpu_to_nic: for each kind of path
-  (`PIX`), the number of GPUs whose nearest adapter is reached by it.
+  (`0-1`); dma_buf: whether the kernel can share GPU memory with adapters; gpu_to_nic: for each kind of path
+  (`PIX`), the number of GPUs that reach their nearest adapter by it.
 - channels, nvls_channels, p2p_channels, rings, trees: the largest number on any rank; nvls, mnnvl, sharp:
   whether used; clique_size; fabric_health: NVML's mask as NCCL prints it.
 - nvlink_gigabytes_per_s, pcie_gigabytes_per_s: of one GPU, in NCCL's model; tuned: by collective,
@@ -24,13 +22,12 @@ Names and values:
 - environment: variables in force, a list of values if processes differ; environment_by_plugin.
 - init_started, init_completed: number of ranks of the largest communicator; init_incomplete: ranks that
   began and did not complete, init_incomplete_hosts: their hosts; init_unseen: ranks that never began
-  according to these logs (the logs of other hosts may be missing); store_joined: processes at the rendezvous
+  according to these logs (logs of other hosts may be missing); store_joined: processes at the rendezvous
   (`6 of 8`); init_seconds, init_slowest_rank, init_slowest_step.
 - gpus: models in a measurement with their number; bandwidth: by collective, in GB/s: busbw_of_largest,
   busbw_best, busbw_average, with largest_bytes and ranks; wrong_values: number of wrong values in results;
   measured: results of other tools by test, with their unit.
-- training: step (the last), steps (all), step_seconds and tflops_per_gpu (medians), loss (the last),
-  finished.
+- training: step and loss (the last), steps (all), step_seconds, tflops_per_gpu (medians), finished.
 - first_failure: kind, host, rank, source, line, after_s (seconds since the first line with a time);
   failed_ranks: ranks in the order in which they failed.
 - The facts of machines and diagnostics: `probes/logs/machine_facts.py`.
@@ -109,7 +106,7 @@ _FIRST: dict[type[LogRecord], tuple[str, str]] = {
     NcclTopologyLoaded: ("topology_file", "path"),
     NcclRas: ("ras", "address"),
 }
-"""For each kind of record, the fact that its first record sets, and the field with the value."""
+"""The fact that the first record of each kind sets, and the field with the value."""
 _TRUE: dict[type[LogRecord], str] = {
     NcclDmaBuf: "dma_buf",
     NcclSharp: "sharp",

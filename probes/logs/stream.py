@@ -74,7 +74,7 @@ class Sieve:
     """
 
     def __init__(self, signs: Sequence[Iterable[bytes]]) -> None:
-        """Take the signs of each reader."""
+        """Store the signs of each reader."""
         everything = {
             _Sign(sign, sign.translate(None, _NUMBERS), place)
             for place, group in enumerate(signs)
@@ -91,7 +91,7 @@ class Sieve:
         self._shapes: dict[bytes, _Shape] = {}
 
     def readers(self, line: bytes) -> tuple[int, ...]:
-        """Return the indices of the readers that may want `line`; none for most lines."""
+        """Return the indices of the readers that may need `line`; empty for most lines."""
         start = line.find(_ENVELOPE_END)
         key = (line if start < 0 else line[start:]).translate(None, _HEXADECIMAL)
         shape = self._shapes.get(key)
@@ -147,18 +147,18 @@ class RawLine(NamedTuple):
     """Number of the line from 1."""
     text: bytes
     readers: tuple[int, ...]
-    """Indices of the readers that may want the line."""
+    """Indices of the readers that may need the line."""
 
 
 class LogStream:
     """Splits bytes into lines and passes on those that contain a sign of a reader."""
 
     def __init__(self, signs: Sequence[Iterable[bytes]], lines_after: Sequence[int] = ()) -> None:
-        """Take the signs of each reader, and the number of following lines that the reader wants too."""
+        """Store the signs of each reader, and the number of following lines that the reader also needs."""
         self._sieve = Sieve(signs)
         self._lines_after = {place: lines for place, lines in enumerate(lines_after) if lines}
         self._followers: dict[int, int] = {}
-        """Number of following lines that each reader still wants."""
+        """Number of following lines that each reader still needs."""
         self._budget = MOST_LINES_AFTER
         self._rest = b""
         self._number = 1

@@ -65,7 +65,7 @@ class CommandResult(Record, kw_only=True):
 
 
 class Source(Protocol):
-    """The questions that rigtune may ask about a machine."""
+    """The questions about a machine that a source answers."""
 
     @property
     def title(self) -> str:

@@ -25,7 +25,7 @@ from probes.judging.reporting import HOST, evidence_of, fold_names, on_gpus
 MESH = Judge(
     check_id="nvlink-mesh",
     why="A ring passes every GPU: the pair with the fewest links sets the speed for all, and a pair "
-        "without links uses PCIe.",
+    "without links uses PCIe.",
 )
 
 _WHOLE_BOARDS = frozenset({8, 16})
@@ -37,7 +37,7 @@ _MORE_THAN_A_CUBE = 4
 
 _RESET = Remedy(
     text="Check the Fabric Manager and the NVLink state, end all jobs and reset the GPUs; a link that "
-        "stays down "
+    "stays down "
     "needs service.",
     command="nvidia-smi nvlink -s",
 )
@@ -67,8 +67,8 @@ _MEANING = {
 _AFFECTED = "geforce rtx 40"
 _PLATFORM = Remedy(
     text="On bare metal, turn off ACS and the translation by the IOMMU. Give a virtual machine GPUs below "
-        "one switch. If the platform has no peer access (GeForce, clouds), plan without it: NCCL then uses "
-        "shared memory, which must be large."
+    "one switch. If the platform has no peer access (GeForce, clouds), plan without it: NCCL then uses "
+    "shared memory, which must be large."
 )
 _FAULT = Remedy(
     text="Check that the fabric is set up and that ACS is off, reset the GPUs, and look at the kernel log."
@@ -151,8 +151,9 @@ def _judge_mesh(
     elif len(gpus) in _WHOLE_BOARDS or _is_full_mesh(pairs):
         yield _uneven(sums, pairs, refs)
     else:
-        yield MESH.skipped(HOST, "these may be some GPUs of a hybrid cube, in which pairs differ by "
-            "design", evidence=refs)
+        yield MESH.skipped(
+            HOST, "these may be some GPUs of a hybrid cube, in which pairs differ by design", evidence=refs
+        )
 
 
 def _uneven(
@@ -304,8 +305,10 @@ def peer_access_geforce(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
         return GEFORCE.undetermined(names, is_fixed, what="the driver's version", evidence=refs)
     if is_fixed:
         return GEFORCE.passed(
-            names, "the driver refuses peer access, which does not work on these "
-                "GPUs", observed=str(driver), evidence=refs
+            names,
+            "the driver refuses peer access, which does not work on these GPUs",
+            observed=str(driver),
+            evidence=refs,
         )
     return GEFORCE.warned(
         names,

@@ -267,7 +267,7 @@ def _complaint(evidence: Evidence, event: LogEvent) -> Finding:
 
 
 def _subject(evidence: Evidence, device: str) -> str:
-    """Return the subject: `GPU4` if the machine's GPUs are known, else the PCI address."""
+    """Return the subject: `GPU4` if the machine's GPUs are known, otherwise the PCI address."""
     gpu = _gpu(evidence, device)
     return device if gpu is None else f"GPU{gpu.index}"
 

@@ -58,7 +58,7 @@ class DeducedWaitsAtStart(LogRecord, kw_only=True, tag="deduced.waits-at-start")
 
 
 class DeducedWaitsForRanks(LogRecord, kw_only=True, tag="deduced.waits-for-ranks"):
-    """Most ranks begin to initialise and wait for others that never come."""
+    """Most ranks begin to initialise and wait for other ranks that never begin."""
 
     names: str
     """The missing ranks, separated by commas."""

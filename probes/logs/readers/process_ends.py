@@ -277,7 +277,7 @@ class Reader:
 
     def __init__(self) -> None:
         self._ignored: dict[tuple[str | None, int | None], int] = {}
-        """For each process, the line number up to which its exception is one that Python ignores."""
+        """Line number, by process, up to which an exception of the process is one that Python ignores."""
         self._frames = Frames()
 
     def read(self, line: LogLine) -> tuple[Event, ...]:

@@ -32,7 +32,7 @@ class Row(NamedTuple):
     fields: Mapping[str, Any]
     """Fields with a fixed value."""
     groups: tuple[tuple[str, Callable[[str], Value | None]], ...]
-    """For each named group, the function that converts its text to the type of the field.
+    """Functions that convert the texts of named groups to the types of the fields.
 
     If a row has a `finish` function, flags are not converted.
     """

@@ -23,7 +23,7 @@ class Document:
         self._ends: list[int] | None = None
 
     def event(self, what: LogRecord, evidence: Sequence[EvidenceRef]) -> Event:
-        """Return an event at the first line that the references name, else at line 1."""
+        """Return an event at the first line that the references name, or else at line 1."""
         numbers = (match for ref in evidence if (match := _LINE.search(ref.detail)) is not None)
         first = next(numbers, None)
         return event_of(what, self.line(int(first[1]) if first else 1))

@@ -136,7 +136,7 @@ def _node_guid(text: str) -> str | Unknown:
 
 
 def _isolated_port(node: re.Match[str], line: int) -> FabricPort:
-    """Return the port of a host without any link: the discovery started at this host and reached nothing."""
+    """Return the port of a host without links: the discovery started here and reached no other node."""
     return FabricPort(
         node=node[4], node_kind="host", port=1, guid=_node_guid(node[3]), evidence=(line_ref(line),)
     )

@@ -28,7 +28,7 @@ class KernelEvent(Record, kw_only=True):
     message: str
     """The line without its prefix, or the part of it that is worth showing."""
     device: str | None = None
-    """PCI address without function (`0000:9b:00`), network interface, disk or server; else None."""
+    """PCI address without function (`0000:9b:00`), network interface, disk or server; or None."""
     fatal: bool | None = None
     """Whether the error is fatal; None if the line does not contain it."""
     variant: str = ""

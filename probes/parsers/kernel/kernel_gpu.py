@@ -55,7 +55,7 @@ def pci_device(address: str) -> str:
 
 
 def named_gpu(message: str) -> str | None:
-    """Return the GPU of a line that ends with its address (`The NVIDIA GPU 0000:b3:00.0`); else None.
+    """Return the GPU of a line that ends with its address (`The NVIDIA GPU 0000:b3:00.0`), or None.
 
     The driver continues its report in the next line.
     """

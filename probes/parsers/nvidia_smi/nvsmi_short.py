@@ -30,7 +30,7 @@ _GPU = pattern(r"\s{0,4}GPU (\d{1,4}): ([^\n(]{1,120}?)\s*\(UUID: ([^)\s]{1,80})
 _MIG = pattern(r"\s*MIG (\S{1,40})\s+Device\s+(\d{1,3}): \(UUID: ([^)\s]{1,100})\)?\s*")
 _LINK = pattern(r"^[ \t]*Link \d+:", re.MULTILINE)
 _NVLINK_WORDS = ("unable to retrieve nvlink", "support nvlink", "nvlink queries")
-"""Words of `nvidia-smi nvlink`, whose output begins with the same lines."""
+"""Texts that occur only in the output of `nvidia-smi nvlink`, which begins with the same lines as `-L`."""
 _WORDS_OF_LOSS = ("unable to determine", "unknown error", "gpu is lost")
 
 _HEAD = pattern(

@@ -176,7 +176,7 @@ def _gpu(index: int, device: PciDevice, os_devices: list[HwlocObject]) -> Gpu:
 
 
 def parse_nics(text: str) -> tuple[Nic, ...]:
-    """Return the RDMA ports if the file contains port states, else one record per RDMA device."""
+    """Return the RDMA ports if the file contains port states, otherwise one record per RDMA device."""
     hwloc = parse_hwloc(text)
     devices = {device.bus_id: device for device in hwloc.pci_devices("PCIDev")}
     nics: list[Nic] = []

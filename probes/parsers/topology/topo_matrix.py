@@ -2,8 +2,7 @@
 
 Pastes lose tabs, join header cells, keep colour codes (also as literal `^[[4m`), cut lines and drop legends.
 A cell that may have been cut, a row that does not fit the header and two cells that contradict each other
-are ignored. A word that is not a distance is read as an unknown link. A row that lost tabs is read and
-reported.
+are ignored. A word that is no distance is read as an unknown link. A row that lost tabs is read and reported.
 """
 
 import itertools
@@ -27,8 +26,8 @@ _CELL = re.compile(
 )
 """One cell.
 
-A cell ends at the end of a word or, if its tab was lost, at the next cell or the CPU list. `NV180-51` could
-be split in two ways and is not read as a cell.
+A cell ends at the end of a word or, if its tab was lost, at the next cell or the CPU list. `NV180-51`, which
+could be split in two ways, is no cell.
 """
 _OTHER_CELL = re.compile(r"\s*([A-Z][A-Z0-9]{1,7}|\?{1,3}|<unknown>)(?=\s|$)")
 """A word that no driver has printed so far."""
