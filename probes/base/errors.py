@@ -55,7 +55,7 @@ class OutputError(RigtuneError):
 
 
 class ResourceError(RigtuneError):
-    """The system gives this process too little memory or no thread."""
+    """The system does not give this process enough memory, or no further thread."""
 
     def __init__(self, lack: str) -> None:
         super().__init__(
@@ -77,12 +77,15 @@ class WorkerError(RigtuneError):
 
 
 class StoppedError(RigtuneError):
-    """Work that the user ended; the message names what was kept, the hint how to use the kept results."""
+    """The user ended the work.
+
+    The message names what was kept, and the hint explains how to use the kept results.
+    """
 
     exit_code = ExitCode.INTERRUPTED
 
 
 class NoFeasiblePlanError(RigtuneError):
-    """A machine that no candidate fits; the message names the tightest constraint."""
+    """No candidate plan fits the machine; the message names the tightest constraint."""
 
     exit_code = ExitCode.NO_PLAN

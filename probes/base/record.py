@@ -50,13 +50,13 @@ class Reason(str, enum.Enum):
     ERROR = "error"
     """The tool reported an error, which `detail` quotes."""
     UNCERTAIN = "uncertain"
-    """The value was measured, and its samples scatter too much."""
+    """The value was measured, but its samples scatter too much."""
 
 
 class Unknown(msgspec.Struct, frozen=True, omit_defaults=True):
     """A value that rigtune could not read.
 
-    A check never passes because of an unknown value, and rigtune guesses nothing from it. As JSON:
+    A check never passes because of an unknown value, and rigtune never guesses the value. As JSON:
     `{"unknown": "timeout", "detail": "nvidia-smi took longer than 10 s"}`.
     """
 
@@ -102,7 +102,7 @@ def map_known(value: T | Unknown, function: Callable[[T], R]) -> R | Unknown:
 
 
 def map_both(first: T | Unknown, second: R | Unknown, function: Callable[[T, R], S]) -> S | Unknown:
-    """Return `function` of both values; if a value is unknown, the first Unknown."""
+    """Return `function` of both values; if a value is unknown, return the first Unknown."""
     if isinstance(first, Unknown):
         return first
     return second if isinstance(second, Unknown) else function(first, second)

@@ -30,8 +30,8 @@ def read_rows(name: str, package: str = "probes") -> dict[str, Any]:
 def row_names(name: str) -> tuple[str, ...]:
     """Return the `name` of every row of a table in `probes/data` that has one row per line.
 
-    Every run of `check` needs the names of NCCL's variables, and few runs need more of the table. Parsing the
-    whole table would add 3 % to the processor time.
+    Every run of `check` needs the names of NCCL's variables, but few runs need the rest of the table. Parsing
+    the whole table would add 3 % to the processor time.
     """
     return tuple(re.findall(r'^ *\{ name = "([^"\n]+)"', row_text(name), re.MULTILINE))
 

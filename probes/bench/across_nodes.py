@@ -4,7 +4,7 @@ Hosts are arranged in a circle. In each round every host sends to the host that 
 ahead, and receives from the host that is as many places behind. Each link then carries one transfer at full
 rate, and n - 1 rounds cover all n (n - 1) links. `pair_bandwidth_bytes_per_s` has the subject `node1->node2`
 for one direction, with all ranks of the host together. `host_bandwidth_bytes_per_s` is the median over a
-host's pairs in both directions: one slow link does not change this figure, a slow host does.
+host's pairs in both directions: a single slow link does not change this figure, but a slow host does.
 """
 
 import msgspec
@@ -35,7 +35,7 @@ _COLLECTIVES_S = {"quick": 30.0, "full": 120.0}
 
 
 def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
-    """Return one request for the ranks of all hosts; none for a single host."""
+    """Return one request for the ranks of all hosts; no request for a single host."""
     if len(context.hosts) < 2:
         return ()
     ranks = len(context.hosts) * context.ranks_per_node

@@ -78,7 +78,7 @@ def rank_subject(request: BenchRequest, start: StartLine, rank: int) -> str:
 
 
 def samples_of(request: BenchRequest, lines: tuple[WorkerLine, ...]) -> Iterator[SampleLine]:
-    """Yield the sample lines that answer a case of the request with durations that a clock can give."""
+    """Yield the sample lines that answer a case of the request and have possible durations."""
     for line in lines:
         if not isinstance(line, SampleLine) or line.case not in request.cases or not line.durations_s:
             continue
@@ -156,7 +156,7 @@ def step_figures(
 
 
 def with_conditions(measurement: Measurement, conditions: Mapping[str, Parameter]) -> Measurement:
-    """Return the measurement with additional conditions, which replace conditions of the same name."""
+    """Return the measurement with additional conditions; these replace conditions of the same name."""
     return msgspec.structs.replace(measurement, conditions={**measurement.conditions, **conditions})
 
 
@@ -196,7 +196,7 @@ def failures_of(
     lines_by_rank: LinesByRank,
     wanted: Callable[[FailureLine], bool] = lambda _: True,
 ) -> tuple[BenchFailure, ...]:
-    """Return every failure that the workers reported and for which `wanted` is true, without duplicates.
+    """Return every failure that the workers reported and for which `wanted` returns True, without duplicates.
 
     A failure with a case concerns only this case; a failure without a case ended its worker.
     """

@@ -35,7 +35,7 @@ BENCHMARKS: tuple[BenchmarkRow, ...] = (
     ),
     BenchmarkRow(
         id="launch-latency",
-        title="What starting one small operation costs",
+        title="Time to start one small operation",
         module="probes.bench.launch_latency",
         suites=("quick", "full"),
         occupies="one CPU and one GPU per rank",
@@ -54,7 +54,7 @@ BENCHMARKS: tuple[BenchmarkRow, ...] = (
     ),
     BenchmarkRow(
         id="peer-copy",
-        title="Copies between each two GPUs, one and both ways, with the data checked",
+        title="Copies between each two GPUs, in one and both directions, with checked data",
         module="probes.bench.peer_copy",
         suites=("quick", "full"),
         occupies="all GPUs",
@@ -64,7 +64,7 @@ BENCHMARKS: tuple[BenchmarkRow, ...] = (
     ),
     BenchmarkRow(
         id="sustained",
-        title="Matrix products for a while, with clocks, power and temperature over time",
+        title="Matrix products over a longer time, with clocks, power and temperature",
         module="probes.bench.sustained",
         suites=("full",),
         occupies="all GPUs, or all CPUs where there are none",
@@ -92,7 +92,7 @@ BENCHMARKS: tuple[BenchmarkRow, ...] = (
     ),
     BenchmarkRow(
         id="isolation",
-        title="All-reduce over NVLink alone, over NICs alone, and over all: which layer is slow",
+        title="All-reduce over NVLink alone, over NICs alone, and over all layers: which layer is slow",
         module="probes.bench.isolation",
         suites=("full",),
         occupies="all GPUs and NICs",
@@ -121,7 +121,7 @@ BENCHMARKS: tuple[BenchmarkRow, ...] = (
     ),
     BenchmarkRow(
         id="cpu-gemm",
-        title="Matrix multiplication rate of the CPUs beside the GPUs",
+        title="Matrix multiplication rate of the CPUs of a GPU machine",
         module="probes.bench.cpu_gemm",
         suites=("full",),
         occupies="all CPUs",
@@ -131,7 +131,7 @@ BENCHMARKS: tuple[BenchmarkRow, ...] = (
     ),
     BenchmarkRow(
         id="storage",
-        title="Reading where the data lies: in order and at random",
+        title="Sequential and random reads in the folder of the data",
         module="probes.bench.storage",
         suites=("quick", "full"),
         occupies="the file system",
@@ -167,7 +167,7 @@ BENCHMARKS: tuple[BenchmarkRow, ...] = (
     ),
     BenchmarkRow(
         id="micro-batch",
-        title="The largest micro-batch that fits, and the fastest",
+        title="The largest micro-batch that fits, and the fastest micro-batch",
         module="probes.bench.micro_batch",
         suites=("full",),
         occupies="all GPUs, or all CPUs where there are none",
@@ -176,7 +176,7 @@ BENCHMARKS: tuple[BenchmarkRow, ...] = (
     ),
     BenchmarkRow(
         id="overlap",
-        title="How much of the communication hides behind the backward pass",
+        title="Share of the communication that is hidden behind the backward pass",
         module="probes.bench.overlap",
         suites=("full",),
         occupies="all GPUs, or all CPUs where there are none",

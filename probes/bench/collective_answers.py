@@ -32,7 +32,7 @@ def bus_bandwidth_factor(collective: str, ranks: int) -> float:
 
 
 def whole_parts(collective: str, size_bytes: int, ranks: int) -> int:
-    """Return the largest size up to `size_bytes` that divides into whole elements per rank, at least one."""
+    """Return the largest size up to `size_bytes` with a whole number of elements per rank, at least one."""
     step = ELEMENT_BYTES * (ranks if collective in _DIVIDED else 1)
     return max(1, size_bytes // step) * step
 

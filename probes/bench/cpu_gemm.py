@@ -1,4 +1,4 @@
-"""Measure matrix multiplication on the CPUs beside GPUs: `gemm_flops_per_s` of each NUMA node.
+"""Measure matrix multiplication on the CPUs of GPU machines: `gemm_flops_per_s` of each NUMA node.
 
 The benchmark `gemm` measures the CPUs of machines without GPUs.
 """

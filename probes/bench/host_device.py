@@ -61,7 +61,7 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
 
 
 def _memory(places: Mapping[str, Places], nodes: Iterable[int], suite: str) -> list[Case]:
-    """Return the places of host memory: near and far if every GPU's node is known, else every node.
+    """Return the places of host memory: near and far if every GPU's node is known, otherwise every node.
 
     If no nodes are known, the only place is empty, and the kernel chooses the node.
     """

@@ -46,7 +46,7 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
 
 
 def _case(facts: MachineFacts, node: int, memory_node: int) -> Case:
-    """Return a copy case with the distance that the firmware states; nodes of one socket are nearer."""
+    """Return a copy case with the distance that the firmware reports; it is smaller within a socket."""
     case: Case = {"operation": "copy", "numa_node": node, "memory_node": memory_node}
     distance = node_distances(facts).get(node, {}).get(memory_node)
     return case if distance is None else {**case, "distance": distance}

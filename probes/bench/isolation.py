@@ -18,7 +18,7 @@ variables have these effects (NCCL user guide, Environment Variables):
 
 NCCL ignores a misspelt, overruled or unknown variable without a message, so its log is read for the
 transports that it used. If NCCL used a transport that does not belong to the layer, the result is a failure
-and not a number.
+instead of a number.
 """
 
 from probes.base.record import items_of, known
@@ -101,7 +101,7 @@ def layers_left_out(facts: MachineFacts) -> dict[Layer, str]:
         link.kind for link in items_of(facts.links) if link.a.startswith("GPU") and link.b.startswith("GPU")
     ]
     if not kinds or not all(known(kind) for kind in kinds):
-        missing["nvlink"] = "how the GPUs are joined is not known"
+        missing["nvlink"] = "the links between the GPUs are unknown"
     elif all(kind == "NVLINK" for kind in kinds):
         missing["host-memory"] = "all GPUs are joined by NVLink"
     elif "NVLINK" in kinds:
@@ -121,7 +121,7 @@ def layers_left_out(facts: MachineFacts) -> dict[Layer, str]:
 
 
 def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> Outcome:
-    """Return bandwidths with the parameter `layers` and the condition `transports`, which NCCL's log states.
+    """Return bandwidths with the parameter `layers` and the condition `transports`, from NCCL's log.
 
     Return a failure if NCCL used a transport that does not belong to the layer.
     """

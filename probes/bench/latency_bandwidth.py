@@ -16,7 +16,7 @@ from probes.base.statistics import quantile
 from probes.facts.measurements import Measurement, Parameter
 
 _FEWEST_POINTS = 3
-"""Smallest number of sizes for a line: two points always lie on a line, so they do not test the model."""
+"""Minimum number of sizes for a line: two points always lie on a line, so they do not test the model."""
 _GAIN = 0.5
 """Two lines are preferred if their residual is at most this part of the residual of one line."""
 _GOOD_ENOUGH = 0.03
@@ -83,7 +83,7 @@ def _time_s(lines: Sequence[Line], size_bytes: float) -> float:
 
 
 def fit(points: Iterable[Point]) -> Fit | None:
-    """Return the model of (bytes, seconds) points; None with fewer than three sizes.
+    """Return the model of (bytes, seconds) points; None if there are fewer than three sizes.
 
     Impossible points are ignored. Of several points with one size, the median is used.
     """
@@ -139,8 +139,8 @@ def _line(curve: Sequence[Point]) -> Line:
     """Return the least squares fit of relative errors with both constants at least 0.
 
     With u = 1/t and v = bytes/t the error of a point is latency u + per_byte v - 1, linear in both constants.
-    If the free optimum has a negative constant, this constant is 0 in the optimum, because the sum of squares
-    is convex.
+    If a constant is negative in the optimum without bounds, it is 0 in the optimum with bounds, because the
+    sum of squares is convex.
     """
     scale = curve[-1][0]  # with sizes relative to the largest, all sums have similar magnitudes
     rows = [(1 / duration_s, size_bytes / scale / duration_s) for size_bytes, duration_s in curve]

@@ -34,7 +34,7 @@ _RATES = ("tokens_per_s", "images_per_s", "samples_per_s")
 
 
 def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
-    """Return a request for the user's own step if it has a micro-batch, else for the reference model."""
+    """Return a request for the user's own step if it has a micro-batch, otherwise for the reference model."""
     model = context.model
     reference: Case = {
         "strategy": "ddp",
@@ -72,8 +72,8 @@ class MemoryLine(Record, kw_only=True):
 def fit_memory(peak_bytes: Mapping[int, float]) -> MemoryLine | None:
     """Return the least squares fit of relative errors, so that all micro-batches have equal weight.
 
-    None for fewer than two sizes. If the peak of the smallest micro-batch comes from the optimizer and not
-    from the activations, the residual is large.
+    The result is None for fewer than two sizes. If the peak of the smallest micro-batch comes from the
+    optimizer and not from the activations, the residual is large.
     """
     points = [(float(size), peak) for size, peak in peak_bytes.items() if peak > 0]
     if len(points) < 2:
@@ -159,7 +159,7 @@ def _measurements(
             ("memory_per_sample_bytes", "byte", line_fit.per_sample_bytes),
             ("memory_fit_residual", "1", line_fit.residual),
         ]
-    # 0 if no micro-batch failed: the time limit ended the sweep, not the memory.
+    # The value is 0 if no micro-batch failed: then the time limit ended the sweep, not the memory.
     return (
         *measurements,
         *(

@@ -1,4 +1,4 @@
-"""Measure TCP between hosts: `tcp_bandwidth_bytes_per_s` per direction, by one stream and by several.
+"""Measure TCP between hosts: `tcp_bandwidth_bytes_per_s` per direction, with one stream and with several.
 
 One core or the TCP window limits one stream; several streams show the rate of the link. Disjoint pairs run at
 the same time. Rank 0 writes the samples of all ranks: seconds per byte in windows of a fifth of a second.
@@ -22,7 +22,7 @@ _OVERHEAD_S = 0.2
 
 
 def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
-    """Return one request with a single rank per host; none on a single host."""
+    """Return one request with a single rank per host; no request on a single host."""
     if len(context.hosts) < 2:
         return ()
     meetings = rounds(len(context.hosts))[: _MOST_ROUNDS[context.suite]]

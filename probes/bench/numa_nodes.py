@@ -20,7 +20,7 @@ def node_indices(facts: MachineFacts) -> tuple[int, ...]:
 
 
 def node_distances(facts: MachineFacts) -> dict[int, dict[int, int]]:
-    """Return the distance from each node to every node as the firmware states it, 10 to the node itself.
+    """Return the distances that the firmware reports between all nodes, with 10 from a node to itself.
 
     The distances of a node are empty if they are unknown.
     """

@@ -16,7 +16,10 @@ _BUDGET_S = {"quick": 3.0, "full": 30.0}
 
 
 def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
-    """Return one process that uses all GPUs; none for a single GPU. The quick suite omits both ways."""
+    """Return one process that uses all GPUs; none for a single GPU.
+
+    The quick suite measures only one direction at a time.
+    """
     names = _names(context)
     if context.device != "cuda" or context.ranks_per_node < 2 or len(names) < 2:
         return ()

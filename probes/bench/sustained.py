@@ -2,8 +2,8 @@
 
 The samples are the rate of each second in order. Further series are the GPU's sensor values (`sm_clock_hz`,
 `temperature_c`, `power_w`), if the training interpreter can read them. `sustained_fraction` is the median of
-the last quarter of the seconds divided by that of the first. If it is clearly below 1, the GPU slows down as
-its temperature rises.
+the last quarter of the seconds divided by the median of the first quarter. If the fraction is clearly below
+1, the GPU slows down as its temperature rises.
 """
 
 import msgspec
@@ -40,7 +40,7 @@ def _dtype(context: BenchContext) -> str:
 
 
 def sustained_fraction(rates: tuple[float, ...]) -> float | None:
-    """Return the median of the last quarter divided by that of the first; None for fewer than four rates."""
+    """Return the last quarter's median divided by the first quarter's; None for fewer than four rates."""
     quarter = len(rates) // _QUARTERS
     if not quarter:
         return None

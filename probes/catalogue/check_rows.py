@@ -29,10 +29,10 @@ Skip = Literal["one NUMA node", "container", "another processor"]
 class LimitRule(StrictRecord, kw_only=True):
     """A condition that a fact must meet, and the finding if it does not.
 
-    A number to compare with is given as such, by the name of a threshold, or by the path of another fact of
-    the same subject. In texts, `{value}`, `{limit}`, `{gpu}`, `{subject}`, `{counts}` and the path of any
-    fact are replaced by the values read; a unit after the path, as in `{path:bytes}`, formats the value in
-    that unit.
+    The number of a comparison is written as a number, as the name of a threshold, or as the path of another
+    fact of the same subject. In texts, `{value}`, `{limit}`, `{gpu}`, `{subject}`, `{counts}` and the path of
+    any fact are replaced by the values read; a unit after the path, as in `{path:bytes}`, formats the value
+    in that unit.
     """
 
     fact: str = ""
@@ -55,7 +55,7 @@ class LimitRule(StrictRecord, kw_only=True):
     source: str = ""
     date: str = ""
     where: Where | None = None
-    """Machines to which the rule applies; None for all."""
+    """Machines to which the rule applies; None for all machines."""
     optional: bool = False
     """True if the rule is left out when its fact is unknown; otherwise the check becomes UNKNOWN."""
     status: Literal["WARN", "FAIL"] = "WARN"
@@ -90,7 +90,7 @@ class LimitCheck(StrictRecord, kw_only=True):
     """Text that completes "... could not be read"."""
     good: str
     why: str
-    """Why it matters for training."""
+    """Why the check matters for training."""
     source: str
     unit: str = ""
     """Unit of the fact: `bytes`, `fraction`, `s`, `W`, or words that follow the number."""

@@ -63,7 +63,7 @@ def with_unit(name: str) -> str:
 
 
 def form_distance(stated: str, in_row: str) -> int:
-    """Return the distance of the stated form from the form of a row; 0 if one of them is unknown."""
+    """Return the distance of the stated form from the form of a row; 0 if either form is unknown."""
     if not stated or stated == in_row or not in_row:
         return 0
     if stated.startswith("sxm") and in_row.startswith("sxm"):

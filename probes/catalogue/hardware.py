@@ -41,7 +41,7 @@ class GpuModel(StrictRecord, kw_only=True):
     One of `sxm`, `sxm3`, `pcie`, `nvl`, `server`, `workstation` and `maxq`.
     """
     board_gpus: tuple[int, ...] = ()
-    """Numbers of GPUs of a node that this model has besides those of all SXM boards (`sxm_board_gpus`).
+    """Numbers of GPUs per node of this model, in addition to those of all SXM boards (`sxm_board_gpus`).
 
     IBM's AC922 carries 4 or 6 V100 (IBM Power System AC922 technical overview, REDP-5494).
     """
@@ -49,7 +49,8 @@ class GpuModel(StrictRecord, kw_only=True):
     compute_capability: str
     """Compute capability, from NVIDIA's MIG user guide 610 and Transformer Engine's support matrix.
 
-    If there is no such number: AMD's name of the instruction set (`gfx942`) or the vendor's name of the chip.
+    For GPUs without such a number: AMD's name of the instruction set (`gfx942`), or the vendor's name of the
+    chip.
     """
     pci_device_ids: tuple[str, ...] = ()
     """Vendor and device as `lspci -nn` prints them: `10de:2330`.
@@ -63,7 +64,7 @@ class GpuModel(StrictRecord, kw_only=True):
     memory_bytes: int
     """Memory of a whole GPU as printed by nvidia-smi in recordings and public logs.
 
-    An unchecked row has the size that a framework reports, else the nominal size.
+    An unchecked row has the size that a framework reports, or else the nominal size.
     """
     peak_flops_per_s: dict[str, float]
     """Peak rate by dtype: fp32, tf32, bf16, fp16, fp8, nvfp4, mxfp4."""
@@ -129,7 +130,7 @@ class MachineModel(StrictRecord, kw_only=True):
     nic_rate_gbps: float = 0.0
     nic_link_layer: str = "InfiniBand"
     nic_type: str = ""
-    """Part number of the NIC that the driver reports (MT4129 is a ConnectX-7), else the driver's name."""
+    """Part number of the NIC that the driver reports (MT4129 is a ConnectX-7), or else the driver's name."""
     nic_pcie_generation: int | None = None
     nic_pcie_width: int = 16
     ethernet_rate_gbps: float | None = None
@@ -194,7 +195,7 @@ class Catalogue:
         )
 
     def checked_gpu(self, name: str) -> GpuModel | None:
-        """Return the row that checks may compare a GPU with; None without a row that a recording confirms."""
+        """Return the row with which checks may compare a GPU; None if no recording confirms a row."""
         row = self.gpu(name)
         return row if row is not None and row.checked else None
 
@@ -221,7 +222,7 @@ class Catalogue:
         )
 
     def gpu_on_bus(self, device_id: str, words: str = "") -> GpuModel | None:
-        """Return the row of a GPU by its PCI device (`10de:2330`), else by the words of lspci in brackets."""
+        """Return the row of a GPU by its PCI device (`10de:2330`), or else by lspci's words in brackets."""
         device, bracket = device_id.strip().lower(), words.rpartition("[")[2].partition("]")[0]
         row = next((row for row in self._gpus_with(device) if device in row.pci_device_ids), None)
         return row or next((row for row in self._gpus_with(bracket) if bracket in row.lspci_words), None)

@@ -111,7 +111,7 @@ def read_integer(text: str) -> Integer:
 
 
 def misread(row: Variable, text: str) -> str | None:
-    """Return how NCCL, PyTorch or CUDA misreads `text`; None if it reads what the text means.
+    """Return how NCCL, PyTorch or CUDA misreads `text`; None if `text` is read as intended.
 
     The returned words complete "NCCL reads it as ...".
     """
@@ -121,7 +121,7 @@ def misread(row: Variable, text: str) -> str | None:
         case "switch" | "number":
             return _misread_number(row, text)
         case "flag":
-            return None if text.lower() in _FLAGS else "no switch at all, and PyTorch ends with an error"
+            return None if text.lower() in _FLAGS else "an invalid switch, and PyTorch ends with an error"
         case "level":
             return _misread_level(text)
         case "word" | "words":

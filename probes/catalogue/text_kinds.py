@@ -1,4 +1,4 @@
-"""The kinds of text that a person can give, each recognised by its contents.
+"""The kinds of text that rigtune can read, each recognised by its contents.
 
 A new kind needs a parser module and a row here. The title completes "It reads ..." and names the program that
 wrote the text. The module has a parser and `recognise(text: str) -> bool`, which is quick on any text and

@@ -1,4 +1,4 @@
-"""The limits that checks compare facts with.
+"""The limits with which checks compare facts.
 
 Each limit is a data row with its source and date; no limit is a literal in code.
 """
@@ -143,7 +143,7 @@ class Thresholds(StrictRecord, kw_only=True):
         return next((row for row in self.cuda_drivers if (row.cuda_major,) == major), None)
 
     def cuda_architecture(self, compute_capability: str) -> CudaArchitecture | None:
-        """Return the row for `9.0`: the exact row, else the row for the major version."""
+        """Return the row for `9.0`: the exact row, or else the row for the major version."""
         major = compute_capability.partition(".")[0]
         rows = {row.compute_capability: row for row in self.cuda_architectures}
         return rows.get(compute_capability) or rows.get(major)

@@ -12,11 +12,12 @@ from probes.judging.findings import Evidence, Finding, Judge, Remedy
 from probes.judging.reporting import HOST, fold_names
 
 READABLE = Judge(
-    check_id="input-readable", why="What could not be read is not judged: a fault may hide in it."
+    check_id="input-readable", why="What could not be read is not judged, and may contain a fault."
 )
 AGREEMENT = Judge(
     check_id="input-agreement",
-    why="One of the sources is wrong, old, or of another machine, and a judgement by it is worth nothing.",
+    why="One of the sources is wrong, outdated, or from another machine, and results based on this source "
+    "are wrong.",
 )
 _LIVE = "live"
 _SHOWN = 3
@@ -33,21 +34,21 @@ def input_readable(evidence: Evidence) -> Iterator[Finding]:
         yield READABLE.warned(
             HOST,
             f"a part of {source or 'the input'} could not be read",
-            expected="text that rigtune knows",
+            expected="text in a form that rigtune can read",
             observed="; ".join(map(_words, lines[:_SHOWN])) + more,
-            remedy=Remedy(text="Copy the output again, whole and unedited; the rest of it was used."),
+            remedy=Remedy(text="Copy the whole output again, without edits; the readable part was used."),
             evidence=tuple(
                 EvidenceRef(source="paste", key=source, detail=_place(line)) for line in lines[:_SHOWN]
             ),
         )
     if not by_source:
-        yield _without_problem(READABLE, evidence, "everything that was given could be read")
+        yield _without_problem(READABLE, evidence, "all inputs could be read")
 
 
 def input_agreement(evidence: Evidence) -> Iterator[Finding]:
-    """Yield one finding for the devices whose sources differ in the same fields.
+    """Yield one finding for all devices whose sources differ in the same fields.
 
-    Files of two machines differ in most fields.
+    Grouping keeps the report short if files come from two machines, because these differ in most fields.
     """
     by_subject: dict[str, list[Contradiction]] = {}
     for conflict in evidence.facts.contradictions:
@@ -67,7 +68,7 @@ def input_agreement(evidence: Evidence) -> Iterator[Finding]:
             observed=whose
             + "; ".join(_readings(conflict, named=len(first) > 1) for conflict in first[:_SHOWN]),
             remedy=Remedy(
-                text="Give outputs of one machine and one moment; the first of the values was used."
+                text="Provide outputs from one machine and one moment; the first of the values was used."
             ),
             evidence=tuple(
                 dict.fromkeys(reading.evidence for conflict in conflicts for reading in conflict.readings)
@@ -79,9 +80,9 @@ def input_agreement(evidence: Evidence) -> Iterator[Finding]:
 
 def _without_problem(judge: Judge, evidence: Evidence, words: str) -> Finding:
     if evidence.facts.source == _LIVE:
-        return judge.skipped(HOST, "the machine itself was asked")
+        return judge.skipped(HOST, "the machine itself was read")
     if not evidence.facts.source:
-        return judge.undetermined(HOST, NOT_RECORDED, what="where the facts come from")
+        return judge.undetermined(HOST, NOT_RECORDED, what="the sources of the facts")
     return judge.passed(HOST, words, observed=evidence.facts.source)
 
 
@@ -91,7 +92,7 @@ def _readings(conflict: Contradiction, *, named: bool) -> str:
         for reading in conflict.readings
     )
     name = f"{conflict.field.replace('_', ' ')} " if named else ""
-    return name + (values or "readings that are not kept")
+    return name + (values or "values that were not recorded")
 
 
 def _words(unread: Unread) -> str:

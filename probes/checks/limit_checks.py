@@ -1,6 +1,6 @@
 """Compare facts with the limits of the data rows in `probes/data/limit_checks/`.
 
-Source: each row names its own.
+Source: each row names its source.
 """
 
 import re
@@ -41,17 +41,17 @@ from probes.judging.reporting import (
 _PLACE = re.compile(r"\{([a-z][a-z0-9_.\[\]]*)(?::([a-z]+))?\}")
 _SYSCTL = "sysctl:"
 _SHOWN = 8
-"""Entries of a list that a finding shows."""
+"""Maximum number of entries of a list that a finding shows."""
 
 _PROCESSORS = ("x86_64", "aarch64")
 _NAMES_OF_CASE = ("value", "limit", "gpu", "subject", "counts")
-"""Words in braces that are no facts."""
+"""Names in braces that do not refer to facts."""
 
 Subject = Gpu | Nic | Filesystem | MachineFacts
 
 
 class _Case(Record, kw_only=True):
-    """One subject of one check, with the row and the evidence that judge it."""
+    """A subject of a check, with the row and the evidence by which it is judged."""
 
     row: LimitCheck
     evidence: Evidence
@@ -105,7 +105,7 @@ def _on_host(judge: Judge, row: LimitCheck, judged: Judged, refs: tuple[Evidence
 
 
 def _judge(judge: Judge, case: _Case) -> Judged:
-    """Return the finding of the first broken rule, else what could not be read, else the good value."""
+    """Return the finding of the first broken rule, or else what could not be read, or else the good value."""
     row, subject = case.row, case.subject
     unread = first_unknown(*(_read(subject, path) for path in row.known))
     ignored, judged = None, 0
@@ -117,7 +117,8 @@ def _judge(judge: Judge, case: _Case) -> Judged:
             return Unknown(Reason.NOT_SUPPORTED, f"{row.what} is {value}")
         slack = _number(case, rule.slack)[0]
         bound = _usual(case, rule.as_most) if rule.as_most else _number(case, _given(rule))[0]
-        # The first broken rule is the finding. An unknown value only counts if no later rule is broken.
+        # The first broken rule results in the finding. An unknown value only counts if no later rule is
+        # broken.
         unknown = first_unknown(value, bound, slack)
         if unknown is None and not _keeps(rule, value, bound, slack):
             return _finding(judge, case, rule, value, bound)
@@ -132,7 +133,7 @@ def _judge(judge: Judge, case: _Case) -> Judged:
 
 
 def _keeps(rule: LimitRule, value: Any, bound: Any, slack: Any) -> bool:
-    """Return whether `value` keeps the rule. A limit that is `unlimited` is above every number."""
+    """Return whether `value` obeys the rule. A limit that is `unlimited` is above every number."""
     if value == "unlimited" and rule.at_least is not None:
         return True
     return all(
@@ -172,7 +173,7 @@ def _finding(judge: Judge, case: _Case, rule: LimitRule, value: Any, bound: Any)
 
 
 def _expected(rule: LimitRule, row: LimitCheck) -> str:
-    """Return the condition in words, for a row without own words."""
+    """Return the condition as text, for a row that has no such text."""
     if rule.one_of is not None:
         return " or ".join(rule.one_of)
     if rule.on is not None:
@@ -185,13 +186,13 @@ def _expected(rule: LimitRule, row: LimitCheck) -> str:
 
 
 def _given(rule: LimitRule) -> float | str:
-    """Return the limit of a rule: a named limit, which a policy may have changed, or its own number."""
+    """Return the limit of a rule: the name of a threshold, which a policy may change, or a number."""
     numbers = (rule.limit or None, rule.at_least, rule.at_most, rule.below)
     return next((number for number in numbers if number is not None), 0.0)
 
 
 def _number(case: _Case, given: float | str) -> tuple[Any, tuple[EvidenceRef, ...]]:
-    """Return a plain number, the threshold of that name, or the fact of that path."""
+    """Return a number as it is, the threshold with this name, or the fact at this path."""
     if not isinstance(given, str) or given in _NAMES_OF_CASE:
         return given, ()
     threshold = getattr(case.evidence.thresholds, given, None)
@@ -221,7 +222,7 @@ def _read(subject: Any, path: str) -> Any:
 
 
 def _usual(case: _Case, among: str) -> Any:
-    """Return the value that most of the subject's peers have; the first value in a tie."""
+    """Return the value that most of the subject's peers have; in a tie, the first value."""
     values = [
         _read(peer, case.row.fact)
         for peer in case.peers
@@ -239,7 +240,7 @@ def _refs(row: LimitCheck, facts: MachineFacts) -> tuple[EvidenceRef, ...]:
 
 
 def _filled(text: str, case: _Case, value: Any, bound: Any) -> str:
-    """Return `text` with the words in braces replaced by the values of this case."""
+    """Return `text` with the names in braces replaced by the values of this case."""
 
     def words(match: re.Match[str]) -> str:
         path, unit = match[1], match[2] or ""
@@ -289,7 +290,7 @@ def _knows_any(row: LimitCheck, subject: Subject) -> bool:
 
 
 def _ports(judge: Judge, evidence: Evidence) -> Generator[Finding, None, bool]:
-    """Return whether training ports are up. If none is, yield one SKIP or UNKNOWN."""
+    """Return whether training ports are up. If none is up, yield one SKIP or UNKNOWN."""
     nics = yield from nics_of(judge, evidence)
     is_any_up = bool(nics and training_rails(evidence.facts).active)
     if nics and not is_any_up:
@@ -306,7 +307,10 @@ def _roce_ports(judge: Judge, evidence: Evidence) -> Generator[Finding, None, tu
 
 
 def _filesystems(judge: Judge, evidence: Evidence) -> Generator[Finding, None, tuple[Filesystem, ...]]:
-    """Return the filesystems that a job may write to. Images are full by design."""
+    """Return the filesystems to which a job may write.
+
+    Read-only images are left out, as they are full by design.
+    """
     storage, images = evidence.facts.storage, evidence.thresholds.read_only_filesystems
     if isinstance(storage, Unknown):
         yield judge.undetermined(HOST, storage, what="the mounted filesystems")

@@ -1,6 +1,6 @@
-"""Look for events in logs by the data rows in `probes/data/log_checks.toml`.
+"""Search logs for the events that the data rows in `probes/data/log_checks.toml` describe.
 
-Source: each row names its own.
+Source: each row names its source.
 """
 
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from probes.reading.pci.paths import is_for_training, name_at, names_of
 
 
 def check(evidence: Evidence, data: dict[str, Any]) -> Iterator[Finding]:
-    """Yield the findings of the row `data`: one for each event that a rule fits, or one PASS."""
+    """Yield the findings of the row `data`: one for each event that matches a rule, or one PASS."""
     row = msgspec.convert(data, LogCheck)
     judge = Judge(check_id=row.id, why=row.why)
     events = yield from events_of(judge, evidence, row.log)

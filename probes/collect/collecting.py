@@ -15,7 +15,7 @@ from probes.sources.base import Source, start_thread
 Result = tuple[ProbeRow, dict[str, object] | Unknown]
 
 _GROW_AFTER_S = 0.02
-"""Time without an answer after which another thread starts, if collectors wait."""
+"""Seconds without an answer after which another thread starts, if collectors are waiting for one."""
 
 JOINED = frozenset({"contradictions", "unread"})
 """Fields to which every collector may add."""
@@ -24,9 +24,10 @@ DEADLINE_S = 60.0
 """Deadline per collector, long enough for several commands or NVML calls to time out one after another."""
 
 DRIVER_DEADLINE_S = 35.0
-"""Deadline of collectors that wait for the GPU driver, if their caller gives a shorter one.
+"""Minimum deadline of collectors that wait for the GPU driver, if the caller's deadline is shorter.
 
-A choice: 30 s in which NVML may be late (`probes/sources/nvml.py`), and the rest for its answers.
+This value is a choice: 30 s of possible delay of NVML (`probes/sources/nvml.py`), and the rest for its
+answers.
 """
 
 
@@ -57,8 +58,8 @@ def gather(
     Collectors run on daemon threads, so that a collector that hangs in the kernel delays neither the others
     nor the end of the program. The answer of such a collector is Unknown (timeout). If a collector crashes,
     its answer is Unknown (error) with the last line of the traceback. Collectors of the tier `deep` run only
-    if `options` request them. Collectors that ask the GPU driver may take longer than `deadline_s`: a driver
-    that has to wake its GPUs is slow, and not faulty.
+    if `options` request them. Collectors that query the GPU driver may take longer than `deadline_s`, because
+    a driver that must initialise its GPUs is slow but not faulty.
     """
     crew = _Crew(AskedOnce(source), options)
     waiting = [row for row in rows if options.deep or row.tier == "quick"]
@@ -131,7 +132,7 @@ class _Crew:
             self._start()
 
     def next(self, timeout_s: float) -> Result | None:
-        """Return the next answer; None if none arrives in time."""
+        """Return the next answer; None if no answer arrives in time."""
         try:
             return self._results.get(timeout=timeout_s)
         except queue.Empty:
@@ -147,7 +148,7 @@ class _Crew:
                 self._results.put((row, _checked(row, collect(self._source, self._options))))
             except Exception as error:  # noqa: BLE001 - likewise
                 self._results.put((row, _crashed(row, error)))
-        self._ready.put(None)  # for the other threads
+        self._ready.put(None)  # the other threads also need the end marker
 
 
 def _crashed(row: ProbeRow, error: Exception) -> Unknown:
@@ -163,7 +164,7 @@ def _checked(row: ProbeRow, fields: dict[str, object]) -> dict[str, object]:
 
 
 def _unknown_field(name: str, unknown: Unknown) -> object:
-    """Return `unknown`; if the field is a record, return it with `unknown` in each of its unknown fields."""
+    """Return `unknown`; for a field that is a record, return a record with `unknown` in its fields."""
     default = getattr(MachineFacts(), name)
     if not isinstance(default, Record):
         return unknown

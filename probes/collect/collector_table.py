@@ -11,7 +11,7 @@ def _probe(
     tier: Tier = "quick",
     asks_driver: bool = False,
 ) -> ProbeRow:
-    """Return the row of `collect` in the module that is named like the collector, or of a shared module."""
+    """Return the row of the collector `collect` in the module of the same name, or in a shared module."""
     return ProbeRow(
         id=probe_id,
         title=title,

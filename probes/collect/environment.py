@@ -2,7 +2,7 @@
 
 NCCL uses the environment first, then `$NCCL_CONF_FILE` or else `~/.nccl.conf`, then `/etc/nccl.conf`; a file
 never replaces a variable that is already set (NVIDIA/nccl, src/misc/param.cc, read 2026-06). Only listed
-names are read, and no variable with a secret.
+names are read, and none of these contains a secret.
 """
 
 from collections.abc import Iterator
@@ -50,7 +50,7 @@ def asked_names() -> tuple[str, ...]:
 
 
 def _own(source: Source) -> tuple[list[EnvironmentVariable], Unknown | None]:
-    """Return the variables that are set, and the reason if nothing is known."""
+    """Return the variables that are set, and a reason if the environment is unknown."""
     variables: list[EnvironmentVariable] = []
     unknown: Unknown | None = None
     for name in asked_names():
@@ -84,7 +84,7 @@ def _logged(source: Source, names: set[str]) -> Iterator[EnvironmentVariable]:
 def _files(source: Source, named: str) -> Iterator[tuple[str, bool]]:
     """Yield the files that NCCL reads in order of rank, and whether the user named the file."""
     if named:
-        # NCCL does not expand the name: `~` would be a folder with this name.
+        # NCCL does not expand the path: `~` would be a folder with this name.
         yield named, True
     else:
         home = source.env("HOME")

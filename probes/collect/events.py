@@ -1,4 +1,4 @@
-"""Collect events of logs: the kernel's ring buffer on a live machine, and every log that a person gave."""
+"""Collect events of logs: the kernel's ring buffer on a live machine, and every log file of the input."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,7 @@ from probes.reading.texts import Output, outputs
 from probes.sources.base import Source
 
 _DMESG = ("dmesg",)
-"""Prints the ring buffer, which begins with the boot: in a few milliseconds, and alike in every version."""
+"""Command that prints the ring buffer since boot: it is fast, and its output is equal in every version."""
 _JOURNAL = ("journalctl", "-k", "-b", "-o", "short-iso", "--no-pager", "-q")
 _TIMEOUT_S = 5.0
 _JOURNAL_TIMEOUT_S = 20.0
@@ -38,7 +38,10 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
 
 
 def _kernel_logs(source: Source, options: CollectOptions) -> tuple[Output, ...] | Unknown:
-    """Return every kernel log of the source; a live machine's journal only if the ring buffer is closed."""
+    """Return every kernel log of the source.
+
+    A live machine's journal only if the ring buffer cannot be read.
+    """
     texts = outputs(source, "kernel-log", _DMESG, timeout_s=_TIMEOUT_S)
     if (
         isinstance(texts, Unknown)
@@ -55,7 +58,7 @@ def _kernel_logs(source: Source, options: CollectOptions) -> tuple[Output, ...] 
 
 def _read(kind: str, output: Output, unread: list[Unread]) -> Iterator[LogEvent]:
     """Yield the events of a text with their lines as evidence, and add the lines that cannot be read."""
-    # A module is loaded only if there is such a log.
+    # A parser's module is loaded only if a log of its kind exists.
     match kind:
         case "kernel-log":
             from probes.parsers.kernel.kernel_log import parse_kernel_log  # noqa: PLC0415
@@ -78,7 +81,10 @@ def _read(kind: str, output: Output, unread: list[Unread]) -> Iterator[LogEvent]
 
 
 def _once(events: list[LogEvent]) -> tuple[LogEvent, ...]:
-    """Return each event once: of two logs with the same event, the report with the larger count."""
+    """Return each event once.
+
+    If two logs contain the same event, the report with the larger count is used.
+    """
     best: dict[tuple[object, ...], LogEvent] = {}
     for event in events:
         key = (event.kind, event.code, event.sub_code, event.device, event.message)

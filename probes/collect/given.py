@@ -1,7 +1,7 @@
-"""Collect what only given files contain: the InfiniBand fabric, results of other tools, unrecognised files.
+"""Collect what only input files contain: the InfiniBand fabric, results of other tools, unknown files.
 
-The tools of the fabric ask all of its switches, and the others measure for minutes: rigtune starts neither on
-a live machine.
+Tools for the fabric query all of its switches, and the other tools measure for minutes, so rigtune starts
+none of them on a live machine.
 """
 
 from typing import Any
@@ -34,7 +34,7 @@ def collect_fabric(source: Source, options: CollectOptions) -> dict[str, object]
     for given in source.given("guid-list"):
         hosts |= hosts_by_guid(given.text)
     ports = read_all(source, FABRIC_PORTS)
-    # The first source that reports a port decides.
+    # If several sources report a port, the first source is used.
     first_reports: dict[tuple[str, int], FabricPort] = {}
     for port in records_of(ports):
         first_reports.setdefault((port.guid if isinstance(port.guid, str) else port.node, port.port), port)
@@ -48,7 +48,7 @@ def collect_fabric(source: Source, options: CollectOptions) -> dict[str, object]
 
 
 def _with_host(port: FabricPort, hosts: dict[str, str]) -> FabricPort:
-    """Return the port with the host's name beside the node's description, if a list contains the host."""
+    """Return the port with the host's name added to the node's description, if a list contains the host."""
     host = hosts.get(port.guid) if isinstance(port.guid, str) else None
     if host is None or host in port.node:
         return port
@@ -78,10 +78,13 @@ def collect_strangers(source: Source, options: CollectOptions) -> dict[str, obje
 
 
 def _stranger(given: Given) -> Unread:
-    """Return the entry; the text of a part is the number of its line and its title."""
+    """Return the entry; for a part of a file, it contains the line number and the title of the part."""
     line, _, title = given.text.partition(" ")
     if not line.isdecimal():
-        return Unread(source=given.name, why="nothing that rigtune knows")
+        return Unread(source=given.name, why="rigtune does not know this kind of file")
     return Unread(
-        source=given.name, line=int(line[:9]), text=title[:120], why="rigtune reads no such section"
+        source=given.name,
+        line=int(line[:9]),
+        text=title[:120],
+        why="rigtune does not know this kind of section",
     )

@@ -1,4 +1,4 @@
-"""Collect GPUs: from NVML, else from nvidia-smi; from a stored source also from all its texts."""
+"""Collect GPUs from NVML or else nvidia-smi; for a stored source, also from all its texts."""
 
 import time
 
@@ -30,13 +30,13 @@ class _Texts(Record, kw_only=True):
 
 
 def collect(source: Source, options: CollectOptions) -> dict[str, object]:
-    """Return `gpus` (empty only without any hint of a GPU), `pci_gpus`, and the driver's count and delay."""
+    """Return `gpus` (empty only if nothing indicates a GPU), `pci_gpus`, and the driver's count and delay."""
     on_bus = nvidia_gpu_addresses(source)
     by_nvml, answer_s = _by_nvml(source)
     own = items_of(by_nvml)
     if own and source.is_live:
         return {"gpus": own, "pci_gpus": on_bus, "attached_gpus": len(own), "driver_answer_s": answer_s}
-    # nvidia-smi asks the same library, and would hang where the library does.
+    # nvidia-smi uses the same library, and would hang if the library hangs.
     is_hung = source.is_live and isinstance(by_nvml, Unknown) and by_nvml.reason is Reason.TIMEOUT
     texts = _Texts() if is_hung else _read(source)
     if isinstance(on_bus, Unknown) and on_bus.reason is Reason.NOT_RECORDED and texts.on_bus:
@@ -44,7 +44,7 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
     of_driver = (own, *texts.of_driver) if own else texts.of_driver
     gpus, contradictions = _merged(of_driver, texts)
     silence = _why_silent(by_nvml, texts.silence)
-    # NVML answers only if the driver is loaded; a list without a GPU is then an answer.
+    # NVML answers only if the driver is loaded, so an empty list means that there is no GPU.
     none_counted = by_nvml == () and isinstance(texts.attached, Unknown)
     return {
         "gpus": tuple(_placed(source, gpu) for gpu in gpus) or driver_silence(on_bus, silence) or (),
@@ -57,7 +57,7 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
 
 
 def _why_silent(by_nvml: tuple[Gpu, ...] | Unknown, by_texts: Unknown) -> Unknown:
-    """Return NVML's reason rather than a missing nvidia-smi, unless NVML was not recorded or is missing."""
+    """Return NVML's reason, or that of nvidia-smi if NVML was not recorded or is missing."""
     if isinstance(by_nvml, tuple) or by_nvml.reason is Reason.NOT_RECORDED:
         return by_texts
     is_informative = by_texts.reason not in (Reason.TOOL_MISSING, Reason.NOT_RECORDED)
@@ -89,7 +89,7 @@ def _by_nvml(source: Source) -> tuple[tuple[Gpu, ...] | Unknown, float | Unknown
 
 
 def _read(source: Source) -> _Texts:
-    """Ask every reader; on a live machine only the live readers, and none after the first has failed."""
+    """Run every reader; on a live machine, only live readers, and none after the first has failed."""
     of_driver: list[tuple[Gpu, ...]] = []
     of_others: list[tuple[Gpu, ...]] = []
     on_bus: set[str] = set()
@@ -123,7 +123,7 @@ def _read(source: Source) -> _Texts:
 
 
 def _merged(of_driver: tuple[tuple[Gpu, ...], ...], texts: _Texts) -> Merged[Gpu]:
-    """Return the GPUs that the driver reports, or those of other texts if the driver reports no error."""
+    """Return the driver's GPUs, or else those of other texts, unless the driver reports an error."""
     if not of_driver and (not texts.of_others or texts.silence.reason is Reason.ERROR):
         return (), ()
     from probes.reading.merge_gpus import merge_gpus  # noqa: PLC0415 - unless NVML answers

@@ -32,13 +32,14 @@ def collect_hostname(source: Source, options: CollectOptions) -> dict[str, objec
 def _naming(source: Source, hostname: str, *, deep: bool) -> Naming:
     """Return the addresses of the name.
 
-    Resolvers usually read /etc/hosts first. A name server may take seconds, so only deep checks ask one.
+    Resolvers usually read /etc/hosts first. A name server may take seconds, so only deep checks query a name
+    server.
     """
     listed = parse_hosts(value_or(read_text(source, _HOSTS), ""), hostname)
     if listed:
         return Naming(addresses=listed, evidence=(file_ref(_HOSTS),))
     if not deep:
-        reason = "not in /etc/hosts; name servers are asked with --tier deep only"
+        reason = "not in /etc/hosts; name servers are queried only with --tier deep"
         return Naming(addresses=Unknown(Reason.NOT_RECORDED, reason))
     argv = ("getent", "ahosts", hostname)
     answer = source.run(argv).text()
@@ -48,7 +49,7 @@ def _naming(source: Source, hostname: str, *, deep: bool) -> Naming:
 
 
 def collect_dmi(source: Source, options: CollectOptions) -> dict[str, object]:
-    """Return the field `dmi`: maker, model and firmware, as the firmware states them."""
+    """Return the field `dmi`: maker, model and firmware, as the firmware reports them."""
     values = {
         "system_vendor": _firmware_value(source, "sys_vendor"),
         "product_name": _firmware_value(source, "product_name"),

@@ -47,7 +47,7 @@ COUNTERS = (
     "hw_counters/roce_slow_restart",
     "hw_counters/rx_icrc_encapsulated",
 )
-"""Counters that checks use; each read asks the card's firmware."""
+"""Counters that checks use; only these are read, because each read queries the card's firmware."""
 _ZEROS_AT_END = 8
 """Consecutive empty entries that end a table.
 
@@ -64,7 +64,7 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
         return {"nics": devices if isinstance(devices, Unknown) else quick}
     texts = read_all(source, (reader for reader in NICS if reader.is_live or not source.is_live))
     nics, contradictions = merge_nics([*kernel_ports, *records_of(texts)])
-    # An empty result is only valid if the kernel could be asked.
+    # An empty result is valid only if the folder of RDMA devices could be read.
     answer = devices if isinstance(devices, Unknown) and not nics else nics
     return {"nics": answer, "contradictions": contradictions, "unread": unread_of(texts)}
 
@@ -132,7 +132,7 @@ def _port(source: Source, common: Nic, device: RdmaDevice, number: int) -> Nic:
 
 
 def _device_type(source: Source, folder: str) -> str | Unknown:
-    """Return the vendor's part name; the driver's name for devices without a part name (EFA)."""
+    """Return the vendor's part name; for devices without a part name (EFA), the driver's name."""
     part = read_text(source, f"{folder}/hca_type")
     if not isinstance(part, Unknown):
         return part
@@ -152,7 +152,8 @@ def _has_verbs_device(source: Source, device: RdmaDevice) -> bool | Unknown:
 def _netdev(source: Source, device: RdmaDevice, port: int) -> str | Unknown | None:
     """Return the network interface of a port.
 
-    The first GID names it (also for bonds); otherwise it is the device's interface of that port.
+    The entry of the first GID names the interface (also for bonds); otherwise the device's interface for this
+    port is used.
     """
     by_gid = read_text(source, f"{device.folder}/ports/{port}/gid_attrs/ndevs/0")
     if not isinstance(by_gid, Unknown) and by_gid:

@@ -36,13 +36,13 @@ _FIB_TRIE = "/proc/net/fib_trie"
 _IP_ADDR = ("ip", "-j", "addr")
 _KIND = "interfaces"
 _TOPOLOGY = "nccl-topology"
-"""Kind of text that names the interfaces that NCCL would use for TCP."""
+"""Kind of text that lists the interfaces that NCCL would use for TCP."""
 
 
 class _Addresses(Record, kw_only=True):
     by_interface: dict[str, tuple[str, ...]]
     when_absent: tuple[str, ...] | Unknown
-    """Addresses of an interface that is not listed: none, or unknown."""
+    """Addresses of interfaces that are not listed: an empty tuple, or Unknown."""
     evidence: EvidenceRef
 
 
@@ -98,7 +98,7 @@ def _places(source: Source) -> tuple[_Place, ...] | Unknown:
     names = source.names(_CLASS)
     if isinstance(names, Unknown):
         return _below_pci(source) or names
-    real = [name for name in names if name != "bonding_masters"]  # a control file among the interfaces
+    real = [name for name in names if name != "bonding_masters"]  # a control file in the folder of interfaces
     places = {name: _Place(name=name, folder=f"{_CLASS}/{name}") for name in real}
     bonded = ((bond, member) for bond in real for member in _members(source, f"{_CLASS}/{bond}") or ())
     for bond, member in bonded:
@@ -167,7 +167,7 @@ def _link_seen_by_bond(source: Source, place: _Place) -> bool | Unknown | None:
 def _speed_gbps(source: Source, folder: str) -> float | Unknown:
     """Return the speed in Gb/s.
 
-    sysfs states Mb/s; -1, an error or all bits set mean that there is no link or the speed is unknown.
+    The unit in sysfs is Mb/s; -1, an error, or a value with all bits set means no link or an unknown speed.
     """
     speed = read_int(source, f"{folder}/speed")
     no_speed = Unknown(Reason.NOT_SUPPORTED, f"{folder}/speed says {speed}")
@@ -175,7 +175,10 @@ def _speed_gbps(source: Source, folder: str) -> float | Unknown:
 
 
 def _addresses(source: Source, routes: str | Unknown) -> _Addresses:
-    """Return addresses from `ip`; in images without it, IPv4 addresses from the routes that lead to them."""
+    """Return the addresses that `ip` reports.
+
+    Without `ip`, the IPv4 addresses in the kernel's routing table.
+    """
     by_command = map_known(source.run(_IP_ADDR).text(), parse_ip_addresses)
     if not isinstance(by_command, Unknown):
         return _Addresses(by_interface=by_command, when_absent=(), evidence=command_ref(_IP_ADDR))

@@ -1,4 +1,4 @@
-"""Collect the interpreter that training runs in."""
+"""Collect the Python interpreter that runs the training."""
 
 import posixpath
 from collections.abc import Iterator, Sequence
@@ -25,7 +25,7 @@ _ACTIVE = ("VIRTUAL_ENV", "CONDA_PREFIX")
 
 
 def collect(source: Source, options: CollectOptions) -> dict[str, object]:
-    """Return `training`: the interpreter that the user named, else the first candidate that has torch."""
+    """Return `training`: the interpreter that the user named, or else the first candidate that has torch."""
     if options.python is not None:
         return {"training": _named(source, options, options.python)}
     silence: Unknown | None = None
@@ -70,7 +70,7 @@ def _read(
 
 
 def _refusal(source: Source, path: str, found_by: str) -> str:
-    """Return why an interpreter that the user did not name must not be started; empty if it may be.
+    """Return why an interpreter that the user did not name must not be started; empty if it may be started.
 
     An environment that the user has activated may be started. Root must not start anything that another user
     could have written: an active environment must also be on the PATH, as after activation, and the current
@@ -185,7 +185,7 @@ def _on_path(source: Source, name: str) -> str | Unknown | None:
 
 
 def _absolute(source: Source, options: CollectOptions, name: str) -> str | Unknown:
-    """Return the path that the user's shell would resolve `name` to."""
+    """Return the path to which the user's shell would resolve `name`."""
     if "/" not in name:
         return _on_path(source, name) or Unknown(Reason.TOOL_MISSING, f"no {name} on $PATH")
     if name.startswith("~/"):

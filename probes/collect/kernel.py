@@ -1,4 +1,4 @@
-"""Collect how the kernel was started, its settings, its counters, and who keeps its clock."""
+"""Collect the kernel's command line, settings and counters, and the daemon that synchronises the clock."""
 
 import math
 import re
@@ -68,15 +68,15 @@ _RELEVANT_NAMES = (
     "nccl",
     "dcgm",
 )
-"""Beginnings of the names of the driver's threads and of training processes.
+"""Prefixes of names of the driver's threads and of training processes.
 
 Sources: leptonai/gpud, zombie and D-state checks; PyTorch names its threads pt_*; read 2026-08.
 """
 _MOST_PROCESSES = 20_000
 _LOGIND_FOLDERS = ("/etc/systemd", "/run/systemd", "/usr/lib/systemd")
-"""Folders of logind.conf by rank.
+"""Folders of logind.conf by priority.
 
-The first main file counts, and a drop-in hides files of the same name in later folders.
+Only the first main file is used, and a drop-in file hides files of the same name in later folders.
 """
 _SESSIONS = "/run/systemd/sessions"
 _SLICES = (
@@ -100,7 +100,7 @@ _UNITS = (
 )
 _PID_FILES = ("/run/chrony/chronyd.pid", "/run/chronyd.pid", "/run/ntpd.pid", "/run/openntpd.pid")
 _DAEMONS = ("chronyd", "ntpd", "systemd-timesyn", "phc2sys", "ptp4l")
-"""Process names of the kernel, cut off after 15 characters."""
+"""Names of processes as the kernel reports them, cut after 15 characters."""
 _INTEGER = re.compile(r"-?[0-9]{1,18}")
 _SWAPPED = str.maketrans("./", "/.")
 _SYNCHRONIZED = "/run/systemd/timesync/synchronized"
@@ -175,7 +175,7 @@ def _evidence(kernel: Kernel) -> tuple[EvidenceRef, ...]:
 
 
 def _sysctls(source: Source, wanted: tuple[str, ...]) -> tuple[Sysctl, ...] | Unknown:
-    """Return the settings that rows of checks or the caller name; Unknown if none of them could be read."""
+    """Return every setting that a check's data row or the caller names; Unknown if none could be read."""
     names = dict.fromkeys((*sysctl_names(), *wanted))
     rows = tuple(
         Sysctl(name=name, value=map_known(read_text(source, _sysctl_path(name)), _setting)) for name in names
@@ -183,7 +183,7 @@ def _sysctls(source: Source, wanted: tuple[str, ...]) -> tuple[Sysctl, ...] | Un
     if only_known(row.value for row in rows):
         return rows
     unknown = first_unknown(*(row.value for row in rows))
-    return unknown or Unknown(Reason.NOT_RECORDED, "no check is about one")
+    return unknown or Unknown(Reason.NOT_RECORDED, "no check uses a kernel setting")
 
 
 def _setting(text: str) -> int | str:
@@ -198,7 +198,7 @@ def _sysctl_path(name: str) -> str:
 
 
 def _iommu(source: Source, command_line: str | Unknown) -> str | Unknown:
-    """Return the IOMMU mode from the domains of devices, else from the command line if that decides."""
+    """Return the IOMMU mode from the domains of devices, or else from the command line if possible."""
     units = source.names(_IOMMU)
     if units == ():
         return "off"
@@ -243,7 +243,7 @@ def _memory_errors(source: Source, counter: str) -> int | Unknown:
 
 
 def _processes(source: Source, options: CollectOptions) -> tuple[Process, ...] | Unknown:
-    """Return all processes; processes that end meanwhile are left out. Each takes 20 µs."""
+    """Return all processes, except those that end meanwhile. Reading a process takes 20 µs."""
     if not options.deep:
         return DEEP_ONLY
     names = source.names("/proc")
@@ -268,7 +268,7 @@ def _blocked(processes: tuple[Process, ...]) -> tuple[str, ...]:
 def _remove_ipc(source: Source) -> bool | Unknown:
     """Return whether systemd-logind removes shared memory of users who log out (logind.conf(5), RemoveIPC).
 
-    If no file sets the value, the main file shows the default as a comment.
+    If no file sets the value, a comment in the main file contains the default.
     """
     mains = (when_missing(read_text(source, f"{folder}/logind.conf"), None) for folder in _LOGIND_FOLDERS)
     main = next((text for text in mains if text is not None), None)
@@ -293,7 +293,7 @@ def _remove_ipc(source: Source) -> bool | Unknown:
 
 
 def collect_clock(source: Source, options: CollectOptions) -> dict[str, object]:
-    """Return the field `clock`: the daemon that keeps the time, and whether the clock is synchronised."""
+    """Return the field `clock`: the daemon that synchronises the clock, and whether it is synchronised."""
     daemon, daemon_refs = _daemon(source, options)
     synchronized, refs = _synchronized(source, options)
     return {"clock": Clock(daemon=daemon, synchronized=synchronized, evidence=(*daemon_refs, *refs))}
@@ -323,7 +323,7 @@ def _daemon(source: Source, options: CollectOptions) -> tuple[str | Unknown | No
 def _synchronized(source: Source, options: CollectOptions) -> tuple[bool | Unknown, tuple[EvidenceRef, ...]]:
     """Return whether the clock is synchronised.
 
-    systemd-timesyncd leaves a file; otherwise only a command reports the kernel's state.
+    systemd-timesyncd creates a file; for other daemons, only a command reports the kernel's state.
     """
     if not isinstance(source.link(_SYNCHRONIZED), Unknown):
         return True, (file_ref(_SYNCHRONIZED),)

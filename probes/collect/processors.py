@@ -1,6 +1,6 @@
-"""Collect the processors, the part of them that this process may use, and the NUMA nodes.
+"""Collect the processors, the number that this process may use, and the NUMA nodes.
 
-NUMA nodes without CPUs are memory of other devices.
+NUMA nodes without CPUs consist of memory of other devices.
 """
 
 import msgspec
@@ -35,7 +35,7 @@ _CPUS = "/sys/devices/system/cpu"
 _NODES = "/sys/devices/system/node"
 _GPUS = "/proc/driver/nvidia/gpus"
 _VOLATILE = frozenset({"allowed_cpus", "governor", "flags", "model", "max_mhz", "virtualization_flag"})
-"""Fields that change, depend on the process, or that tools report in different words."""
+"""Fields whose values change, depend on the process, or are worded differently by tools."""
 _NO_GOVERNOR = Unknown(Reason.NOT_SUPPORTED, "the kernel does not control CPU frequencies here")
 _NO_PACKAGES = Unknown(Reason.NOT_SUPPORTED, "the platform does not state CPU packages")
 
@@ -48,7 +48,7 @@ def collect_cpu(source: Source, options: CollectOptions) -> dict[str, object]:
     given_cpus = () if source.is_live else records_of(read_all(source, CPUS))
     if not given_cpus:
         return {"cpu": own}
-    # The kernel's own files come first, unless they were not recorded: then they are no evidence either.
+    # The kernel's own files come first. If they were not recorded, they are also no evidence.
     by_trust = given_cpus if isinstance(own.logical_cpus, Unknown) else (own, *given_cpus)
     merged, contradictions = merge("CPU", by_trust, volatile=_VOLATILE)
     return {"cpu": merged, "contradictions": contradictions}
@@ -85,9 +85,9 @@ def _cpu(source: Source, quota: Limit, evidence: tuple[EvidenceRef, ...]) -> Cpu
 
 
 def _allowed(source: Source, quota: Limit) -> int | Unknown:
-    """Return the number of CPUs in the affinity mask, or fewer if the control group grants less time.
+    """Return the number of CPUs in the affinity mask, or fewer if the control group limits CPU time.
 
-    A quota is rounded down: threads beyond it would be stopped in every period.
+    A quota is rounded down, because the kernel would stop additional threads in every period.
     """
     status = map_known(read_text(source, _STATUS), parse_status)
     cpus = map_known(status, lambda status: parse_cpu_list(status.get("Cpus_allowed_list", "")))
@@ -101,7 +101,7 @@ def _allowed(source: Source, quota: Limit) -> int | Unknown:
 
 
 def _topology(source: Source, cpus: tuple[int, ...] | Unknown) -> tuple[int | Unknown, int | Unknown]:
-    """Return sockets and cores from sysfs, for architectures whose /proc/cpuinfo does not state them."""
+    """Return sockets and cores from sysfs, for architectures whose /proc/cpuinfo does not list them."""
     if isinstance(cpus, Unknown):
         return cpus, cpus
     cores: set[tuple[int, int]] = set()
@@ -132,7 +132,7 @@ def _governor(source: Source) -> str | Unknown:
 
 
 def _online(source: Source) -> tuple[int, ...] | Unknown:
-    """Return the CPUs that are online; CPUs with a folder if a copy of sysfs lacks the list."""
+    """Return the CPUs that are online; if a copy of sysfs lacks this list, the CPUs with a folder."""
     text = read_text(source, f"{_CPUS}/online")
     if not isinstance(text, Unknown):
         return parse_cpu_list(text)
@@ -238,7 +238,7 @@ def _gpu_nodes(source: Source) -> frozenset[int] | Unknown:
 
 
 def _contradictions(texts: tuple[ReadText[NumaNode], ...]) -> tuple[Contradiction, ...]:
-    """Return the nodes to which texts give different CPUs."""
+    """Return the nodes for which texts report different CPUs."""
     readings: dict[int, dict[str, Reading]] = {}
     for read in texts:
         for node in read.records:

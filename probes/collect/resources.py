@@ -1,4 +1,4 @@
-"""Collect what the host offers a job: memory, resource limits, filesystems and electrical power."""
+"""Collect the host's resources for a job: memory, resource limits, filesystems and electrical power."""
 
 from probes.base.record import (
     NOT_RECORDED,
@@ -29,7 +29,7 @@ _KERNEL_KINDS = frozenset({
     "proc", "pstore", "ramfs", "rpc_pipefs", "securityfs", "selinuxfs", "squashfs", "sysfs", "tmpfs",
     "tracefs",
 })  # fmt: skip
-"""Filesystems of the kernel and of the desktop, which store no data.
+"""Filesystems of the kernel and the desktop that store no data.
 
 Source: Linux 6.12, Documentation/filesystems.
 """
@@ -42,14 +42,14 @@ _POWER_READING = ("ipmitool", "dcmi", "power", "reading")
 _SENSORS = ("ipmitool", "sdr", "elist")
 _SUPPLIES = ("dmidecode", "-t", "39")
 _IPMI_TIMEOUT_S = 20.0
-"""Deadline of ipmitool; a management controller answers for a few sensors per second."""
+"""Deadline of ipmitool; a management controller reads only a few sensors per second."""
 
 
 def collect_memory(source: Source, options: CollectOptions) -> dict[str, object]:
     """Return the field `memory`."""
     text = read_text(source, _MEMINFO)
     sizes = {} if isinstance(text, Unknown) else parse_meminfo(text)
-    # Every kernel reports MemFree. A file without that line is only a part of the original.
+    # Every kernel reports MemFree. A file without this line is only a part of the original.
     if "MemFree" in sizes:
         absent = Reason.NOT_SUPPORTED
     else:
@@ -155,8 +155,8 @@ def _space(mount: Mount, spaces: dict[str, Space]) -> Space | Unknown:
 def read_spaces(source: Source) -> dict[str, Space] | Unknown:
     """Return the size and the free space of each filesystem, by mount point.
 
-    df blocks at a network filesystem whose server is gone; then only local filesystems are read. The exit
-    code of df is ignored, because df reports an error if a single filesystem is not readable.
+    df blocks at a network filesystem whose server does not answer; then only local filesystems are read. The
+    exit code of df is ignored, because df reports an error even if only one filesystem cannot be read.
     """
     failure = Unknown(Reason.UNPARSABLE, "no filesystem in the output of df")
     for argv in (_DF, _DF_LOCAL):
@@ -188,7 +188,7 @@ def collect_power(source: Source, options: CollectOptions) -> dict[str, object]:
 def _first_watts(
     source: Source, kind: str, argv: tuple[str, ...], evidence: list[EvidenceRef]
 ) -> float | Unknown:
-    """Return the value in W from the first text of the kind that contains the value."""
+    """Return the value in W from the first text of this kind that contains a value."""
     texts = outputs(source, kind, argv, timeout_s=_IPMI_TIMEOUT_S)
     if isinstance(texts, Unknown):
         return texts

@@ -52,7 +52,7 @@ _FABRIC_UNITS = (
     "/etc/systemd/system/nvidia-fabricmanager.service",
 )
 _PEERMEM_MODULES = ("nvidia_peermem", "nv_peer_mem")
-"""Today's module of the driver, and Mellanox's own module before 2021."""
+"""The driver's present module, and Mellanox's module before 2021."""
 _MODULES = "/sys/module"
 _NVCC = ("nvcc", "--version")
 _MPIRUN = ("mpirun", "--version")
@@ -62,7 +62,7 @@ _IS_ACTIVE = ("systemctl", "is-active", "nvidia-fabricmanager")
 
 
 _MENTIONING = ("nvidia-smi-text", "nvidia-smi-table", "nvidia-smi-error", "kernel-log")
-"""Kinds of text that mention versions besides their subject."""
+"""Kinds of text that also mention versions of software."""
 
 
 def collect(source: Source, options: CollectOptions) -> dict[str, object]:
@@ -135,7 +135,7 @@ def _operating_system(source: Source, evidence: list[EvidenceRef]) -> str | Unkn
 
 
 def _driver_module(source: Source) -> tuple[DriverModule | Unknown, EvidenceRef]:
-    """Return the loaded kernel module, else the module in a given text, and the origin."""
+    """Return the loaded kernel module, or else the module in a text of the input, and the origin."""
     text = read_text(source, _DRIVER)
     if isinstance(text, Unknown):
         for output in items_of(outputs(source, "driver-version")):
@@ -146,7 +146,7 @@ def _driver_module(source: Source) -> tuple[DriverModule | Unknown, EvidenceRef]
 def _driver_version(
     source: Source, module: DriverModule | Unknown, module_ref: EvidenceRef, evidence: list[EvidenceRef]
 ) -> str | Unknown | None:
-    """Return the version of the kernel module, else NVML's (WSL has no /proc/driver), else nvidia-smi's."""
+    """Return the version from the kernel module, else NVML (WSL has no /proc/driver), else nvidia-smi."""
     if not isinstance(module, Unknown):
         return _cited(module.version, module_ref, evidence)
     by_nvml = source.nvml("nvmlSystemGetDriverVersion")
@@ -169,7 +169,7 @@ def _cuda_driver_version(source: Source, evidence: list[EvidenceRef]) -> str | U
 
 
 def _smi_versions(source: Source, by_nvml: NvmlValue | Unknown) -> tuple[str | Unknown, str | Unknown]:
-    """Return driver and CUDA version of `nvidia-smi -q -x`, which would hang where NVML does."""
+    """Return driver and CUDA version from `nvidia-smi -q -x`, unless NVML hangs, as it would hang too."""
     if source.is_live and isinstance(by_nvml, Unknown) and by_nvml.reason is Reason.TIMEOUT:
         return by_nvml, by_nvml
     text = source.run(SMI_QUERY, timeout_s=SMI_TIMEOUT_S).text()
@@ -185,7 +185,7 @@ def _smi_versions(source: Source, by_nvml: NvmlValue | Unknown) -> tuple[str | U
 def _cuda_toolkit_version(
     source: Source, evidence: list[EvidenceRef], *, may_start: bool
 ) -> str | Unknown | None:
-    """Return the version in $CUDA_HOME, in /usr/local/cuda, or of the nvcc on the path."""
+    """Return the version in $CUDA_HOME, in /usr/local/cuda, or of the nvcc on the PATH."""
     home = source.env("CUDA_HOME")
     folders = [home] if isinstance(home, str) and home.startswith("/") else []
     for folder in (*folders, "/usr/local/cuda"):
@@ -218,7 +218,7 @@ def _by_command(
 def _slurm_version(source: Source, evidence: list[EvidenceRef]) -> str | Unknown | None:
     """Return the version of the node's daemon, or of the client if a configuration file exists here.
 
-    Without such a file the client asks the network.
+    If no configuration file exists, the client would search for the controller over the network.
     """
     version = _by_command(source, _SLURMD, slurm_version, evidence)
     if version is not None:
@@ -244,7 +244,7 @@ def _fabric_manager(source: Source, evidence: list[EvidenceRef]) -> str | Unknow
     state = result.stdout.decode("utf-8", "replace").strip()
     if not state.isalpha():
         message = result.stderr.decode("utf-8", "replace").strip()[:120]
-        return Unknown(Reason.ERROR, message or "systemctl says nothing")
+        return Unknown(Reason.ERROR, message or "systemctl printed nothing")
     return _cited(state, command_ref(_IS_ACTIVE), evidence)
 
 

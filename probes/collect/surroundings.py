@@ -1,4 +1,4 @@
-"""Detect what this process runs in: a container, a virtual machine, a cloud, a batch job."""
+"""Detect the surroundings of this process: a container, a virtual machine, a cloud, a batch job."""
 
 from probes.base.record import (
     DEEP_ONLY,
@@ -28,8 +28,8 @@ _ENVIRONMENT = (
 )
 """Variables that identify a runtime.
 
-Kubernetes sets the first in every pod, for its own API. Public programs detect Apptainer and Singularity by
-the others (read 2026-11).
+Kubernetes sets the first variable in every pod, for its own API. Public programs detect Apptainer and
+Singularity by the other variables (read 2026-11).
 """
 _MARKER_FILES = (("/run/.containerenv", "podman"), ("/.dockerenv", "docker"))
 _CGROUP_WORDS = (("kubepods", "kubernetes"), ("docker", "docker"), ("libpod", "podman"), ("lxc", "lxc"))
@@ -61,7 +61,7 @@ identify; `Virtual Machine` is the product in kernel logs of Hyper-V guests. Rea
 """
 _TCP = ("/proc/net/tcp", "/proc/net/tcp6")
 _PROXY_PORTS = (("istio", (15001, 15006)), ("linkerd", (4140, 4143)))
-"""Ports on which a sidecar takes a pod's outgoing and incoming connections.
+"""Ports on which a sidecar intercepts a pod's outgoing and incoming connections.
 
 Sources: Istio, "Ports used by Istio"; Linkerd, proxy configuration; read 2026-11.
 """
@@ -72,7 +72,7 @@ class _CloudMark(Record, kw_only=True):
 
     field: str
     text: str
-    """Beginning of the value."""
+    """Prefix of the value."""
     provider: str
     names_machine_type: bool = False
     """True if `product_name` is the machine type."""
@@ -96,7 +96,7 @@ _CLOUD_MARKS = (
 agents. Read 2026-11.
 """
 _NO_MACHINE_TYPE = Unknown(
-    Reason.NOT_SUPPORTED, "only the provider's metadata service names the machine type"
+    Reason.NOT_SUPPORTED, "only the provider's metadata service reports the machine type"
 )
 
 
@@ -105,7 +105,7 @@ class _BatchSystem(Record, kw_only=True):
     job_id: str
     """Variable with the id of the job."""
     node_counts: tuple[str, ...] = ()
-    """Variables that may contain the number of nodes, best first."""
+    """Variables that may contain the number of nodes, the most reliable first."""
 
 
 _BATCH_SYSTEMS = (
@@ -158,13 +158,13 @@ def collect_container(source: Source, options: CollectOptions) -> dict[str, obje
 
 
 def _devices(source: Source, folder: str, prefix: str = "") -> tuple[str, ...] | Unknown:
-    """Return the names of device files; none if the folder does not exist."""
+    """Return the names of device files; empty if the folder does not exist."""
     names = when_missing(source.names(folder), ())
     return map_known(names, lambda names: tuple(name for name in names if name.startswith(prefix)))
 
 
 def _proxies(source: Source) -> tuple[State, ...] | Unknown:
-    """Return the sidecars whose ports are listening; sidecars share the network of the pod."""
+    """Return the sidecars on whose ports a program listens, because sidecars share the pod's network."""
     texts = [read_text(source, path) for path in _TCP]
     if isinstance(texts[0], Unknown):
         return texts[0]
@@ -200,7 +200,7 @@ def _runtime_of_cgroup(groups: str) -> str | None:
 
 
 def _virtualization(source: Source) -> tuple[str | Unknown | None, EvidenceRef]:
-    """Return the hypervisor. On x86 the hypervisor bit of the CPU decides; elsewhere only DMI names help."""
+    """Return the hypervisor, from the hypervisor bit of an x86 CPU, or on other CPUs from DMI names."""
     bit = map_known(map_known(read_text(source, _CPUINFO), parse_cpuinfo), lambda info: info.hypervisor)
     if bit is False:
         return None, file_ref(_CPUINFO)
@@ -219,7 +219,10 @@ def _virtualization(source: Source) -> tuple[str | Unknown | None, EvidenceRef]:
 
 
 def collect_cloud(source: Source, options: CollectOptions) -> dict[str, object]:
-    """Return the field `cloud` from the DMI table; rigtune uses no network and asks no metadata service."""
+    """Return the field `cloud` from the DMI table.
+
+    Rigtune does not query metadata services over the network.
+    """
     values = {mark.field: read_text(source, f"{_DMI}/{mark.field}") for mark in _CLOUD_MARKS}
     texts = {name: value for name, value in values.items() if not isinstance(value, Unknown)}
     evidence = tuple(file_ref(f"{_DMI}/{name}") for name in texts)
@@ -227,7 +230,7 @@ def collect_cloud(source: Source, options: CollectOptions) -> dict[str, object]:
         if texts.get(mark.field, "").startswith(mark.text):
             machine_type = read_text(source, _PRODUCT_NAME) if mark.names_machine_type else _NO_MACHINE_TYPE
             return {"cloud": Cloud(provider=mark.provider, machine_type=machine_type, evidence=evidence)}
-    # A known vendor rules out every provider; with an unknown vendor the provider is unknown too.
+    # If the vendor is known but no provider's, there is no provider; if it is unknown, so is the provider.
     provider = map_known(values["sys_vendor"], lambda _: None)
     return {"cloud": Cloud(provider=provider, machine_type=provider, evidence=evidence)}
 
@@ -284,7 +287,7 @@ def _node_count(source: Source, row: _BatchSystem) -> tuple[int | Unknown, tuple
 
 
 def _slurm(source: Source) -> _Slurm:
-    """Return the settings of the first slurm.conf that exists; without any, `gpus` is None."""
+    """Return the settings of the first slurm.conf that exists; if there is none, `gpus` is None."""
     path = source.env("SLURM_CONF")
     named = (path.rpartition("/")[0],) if isinstance(path, str) and path.startswith("/") else ()
     unknown: Unknown | None = None

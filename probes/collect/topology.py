@@ -1,6 +1,6 @@
 """Collect PCI devices, and how GPUs and NICs are connected.
 
-NVML and sysfs are asked first; texts add what these do not report.
+NVML and sysfs are read first; texts add the facts that these do not report.
 """
 
 from collections.abc import Iterable
@@ -45,16 +45,16 @@ Level 0 (two GPUs of one board) is a single bridge, which nvidia-smi prints as P
 _CAPABILITIES = {0: "read"}
 """Capability by nvmlGpuP2PCapsIndex_t.
 
-NCCL requires reading; the driver grants writing along with it.
+NCCL requires read access; with it, the driver also grants write access.
 """
 _STATUS = {0: "OK", 1: "CNS", 2: "GNS", 3: "TNS", 4: "DR", 5: "NS", 6: "U"}
-"""Status by nvmlGpuP2PStatus_t, in the words of `nvidia-smi topo -p2p`."""
+"""Status by nvmlGpuP2PStatus_t, with the abbreviations of `nvidia-smi topo -p2p`."""
 _VOLATILE = frozenset({
     "kind", "name", "class_code", "driver", "parent", "downgraded", "slot", "aer_correctable",
     "aer_nonfatal", "aer_fatal", "is_virtual_function", "link_lost", "pcie.generation", "pcie.generation_max",
     "pcie.width_max",
 })  # fmt: skip
-"""Fields that change, that tools report in different words, or that NCCL reports for the whole path."""
+"""Fields whose values change, that tools word differently, or that NCCL reports for the whole path."""
 
 
 def collect_pci(source: Source, options: CollectOptions) -> dict[str, object]:
@@ -76,7 +76,7 @@ def _merged(records: Iterable[PciDevice]) -> tuple[tuple[PciDevice, ...], tuple[
     """Return one relevant device for each address, and the contradictions between its records."""
     by_address: dict[str, list[PciDevice]] = {}
     for number, device in enumerate(records):
-        # A link line without an address stays a device of its own.
+        # A link line without an address is kept as a separate device.
         by_address.setdefault(device.bus_id or f"line {number}", []).append(device)
     merged, contradictions = merge_groups(by_address.items(), volatile=_VOLATILE)
     devices = {
@@ -91,7 +91,7 @@ def _merged(records: Iterable[PciDevice]) -> tuple[tuple[PciDevice, ...], tuple[
 def _accelerators(
     source: Source, devices: tuple[PciDevice, ...] | Unknown
 ) -> tuple[Accelerator, ...] | Unknown:
-    """Return the accelerators of other makers on the PCI bus, and those that only device files show."""
+    """Return the accelerators of other makers on the PCI bus, and those that only have device files."""
     on_bus = [
         (family, device)
         for device in items_of(devices)
@@ -122,7 +122,7 @@ def _accelerator(family: str, device: PciDevice, catalogue: Catalogue | None) ->
 
 
 def _relevant(devices: dict[str, PciDevice]) -> tuple[PciDevice, ...]:
-    """Return the devices; of bridges and other devices only those on the path of a GPU, NVSwitch or NIC."""
+    """Return the devices; bridges and others only if they are on the path of a GPU, NVSwitch or NIC."""
     above: set[str] = set()
     for device in devices.values():
         parent = device.parent if device.kind in ("gpu", "nvswitch", "rdma") else None
@@ -147,7 +147,7 @@ class _Place(Record, kw_only=True):
 
     name: str
     origin: str
-    """File that states the place."""
+    """File that contains the place."""
     address: str | Unknown
     path: str | Unknown
     numa_node: int | Unknown | None
@@ -275,7 +275,7 @@ def _nvml_peer_access(source: Source) -> tuple[PeerAccess, ...] | Unknown:
                 if status.reason is not Reason.TIMEOUT:
                     return status
                 silence = status
-                break  # a GPU that hangs hides its own pairs only
+                break  # if a GPU hangs, only its own pairs are unknown
             word = _STATUS.get(status, "U") if isinstance(status, int) else "U"
             evidence = (nvml_ref(f"nvmlDeviceGetP2PStatus({a}, {b}, {number})"),)
             access.append(

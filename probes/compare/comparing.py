@@ -29,7 +29,7 @@ Worse = Literal["low", "high"]
 
 
 def worse(measured: Measurement) -> Worse | None:
-    """Return whether low or high values are bad; None if neither is, for example for a noise scale."""
+    """Return whether low or high values are bad; None if neither are, for example for a noise scale."""
     if measured.unit in ("s", "byte"):
         return "high"
     return "low" if measured.unit.endswith("/s") else None
@@ -44,7 +44,7 @@ def share_of(measured: float, compared: float, side: Worse) -> float:
 
 
 def is_sound(measured: Measurement) -> bool:
-    """Return whether a measurement can be compared: a positive number that a clock or counter can give."""
+    """Return whether a measurement can be compared: its median is positive and physically possible."""
     return bool(measured.samples) and _CREDIBLE[0] < measured.median < _CREDIBLE[1]
 
 
@@ -54,7 +54,7 @@ def is_uncertain(measured: Measurement, limits: Thresholds) -> bool:
 
 
 class Beside(Record, kw_only=True):
-    """A measurement with the published value that it is compared to."""
+    """A measurement with the published value with which it is compared."""
 
     measured: Measurement
     reference: Reference
@@ -90,7 +90,7 @@ def _beside(evidence: Evidence, measured: Measurement, reference: Reference) -> 
     limits = evidence.thresholds
     value = measured.median
     if is_uncertain(measured, limits):
-        # Only a part whose fast samples are too slow as well is certain to be slow.
+        # A device is certain to be slow only if even its fastest samples are too slow.
         value, slowest = measured.quantile(0.95), reference.fallback or reference
         if status_of(value / slowest.value, limits) is Status.PASS:
             return Beside(measured=measured, reference=reference, status=Status.UNKNOWN)

@@ -33,7 +33,7 @@ class Difference(Record, kw_only=True):
 
 
 class FindingChange(Record, kw_only=True):
-    """A problem that exists on one side only, or that became better or worse."""
+    """A problem that exists on only one side, or that became better or worse."""
 
     check_id: str
     subject: str
@@ -268,7 +268,7 @@ def _one_sided(before: dict[Key, Leaf], after: dict[Key, Leaf], key: Key) -> Cha
 def _texts(was: Leaf | None, now: Leaf | None, change: Change) -> tuple[str, str, bool]:
     """Return both values as text, and whether they are sets.
 
-    Of sets only the elements that differ are listed.
+    For sets, only the elements that differ are listed.
     """
     if change in ("gone", "appeared"):
         return "", "", False
@@ -310,9 +310,9 @@ def _sentence(shared: _SharedDifference, subjects: list[str]) -> str:
             return f"{names} {'are' if several else 'is'} new"
         case "lost":
             label = label or shared.field
-            return f"{start}{label} was {shared.before}, and is not known any more ({shared.after})"
+            return f"{start}{label} was {shared.before}, and is now unknown ({shared.after})"
         case "learnt":
-            return f"{start}{label or shared.field} is {shared.after}, and was not known ({shared.before})"
+            return f"{start}{label or shared.field} is {shared.after}, and was unknown ({shared.before})"
     if shared.is_set:
         parts = (("no more ", shared.before), ("now also ", shared.after))
         return f"{start}{label}: " + "; ".join(word + values for word, values in parts if values != "none")

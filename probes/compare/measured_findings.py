@@ -193,7 +193,7 @@ def falls_short(aspect: Aspect, evidence: Evidence, part: str, short: Sequence[B
     reference = worst.compared
     return aspect.judge.problem(
         part,
-        f"{aspect.slow}, {percent(round(worst.share, 2))} of what such hardware reaches{why}",
+        f"{aspect.slow}, {percent(round(worst.share, 2))} of the rate that equal hardware reaches{why}",
         fails=is_failure,
         expected=f"about {quantity(reference.value, worst.measured.unit)} ({reference.words})",
         observed=observed([beside.measured for beside in short]),
@@ -207,7 +207,7 @@ def falls_short(aspect: Aspect, evidence: Evidence, part: str, short: Sequence[B
 
 
 def limit_ref(evidence: Evidence, *, fails: bool) -> EvidenceRef:
-    """Return the limit that decided."""
+    """Return the limit that decided the status as evidence."""
     limits = evidence.thresholds
     return (limits.measured_fail_fraction if fails else limits.measured_warn_fraction).ref
 

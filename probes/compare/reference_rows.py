@@ -62,7 +62,7 @@ class CollectiveReference(GpuReference, kw_only=True):
 
     ranks: int
     bytes: int
-    """Smallest message that the row applies to."""
+    """Size of the smallest message to which the row applies."""
     algorithm: Algorithm = ""
     """Algorithm of NCCL; empty if the source does not state it."""
     nccl_first: str = ""
@@ -78,7 +78,7 @@ class AcrossNodesReference(Cited, kw_only=True):
     fraction: float
     """Share of the line rate of all training ports of a machine."""
     bytes: int
-    """Smallest message that the row applies to."""
+    """Size of the smallest message to which the row applies."""
 
 
 class NicOnlyReference(Cited, kw_only=True):
@@ -87,7 +87,7 @@ class NicOnlyReference(Cited, kw_only=True):
     fraction: float
     """Share of the line rate of a port."""
     bytes: int
-    """Smallest message that the row applies to."""
+    """Size of the smallest message to which the row applies."""
 
 
 class BenchReferences(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

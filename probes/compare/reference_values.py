@@ -47,7 +47,7 @@ def status_of(share: float, limits: Thresholds) -> Status:
 
 
 def model_of(gpu: Gpu | None, catalogue: Catalogue) -> GpuModel | None:
-    """Return the catalogue row of the GPU by the driver's name, else by the PCI id.
+    """Return the catalogue row of the GPU by the driver's name, or else by the PCI id.
 
     None if the row is not verified.
     """
@@ -331,7 +331,7 @@ def _across_nodes(evidence: Evidence, measured: Measurement) -> Reference | None
         return None
     return Reference(
         value=sum(rates) * 1e9 / 8 * row.fraction,
-        words=f"{row.fraction:.0%} of {len(rates)} ports with {sum(rates):g} Gb/s in all",
+        words=f"{row.fraction:.0%} of {len(rates)} ports with {sum(rates):g} Gb/s in total",
         ref=row.ref,
     )
 

@@ -79,7 +79,7 @@ def _compute_causes(evidence: Evidence, gpu: Gpu) -> Iterator[Cause]:
     )
     if shared:
         yield Cause(
-            words=f"{str(shared).rpartition(': ')[2]} used it meanwhile",
+            words=f"{str(shared).rpartition(': ')[2]} used it at the same time",
             remedy=Remedy(text="Wait for it or end it, and measure again.", command=f"nvidia-smi -i {name}"),
         )
     if known(gpu.processes) and gpu.processes:
@@ -189,7 +189,7 @@ def _of_slow_pairs(evidence: Evidence) -> Cause | None:
         return None
     least = min(copy.share for copy in slow.values())
     return Cause(
-        words=f"copies of {', '.join(slow)} reach {percent(round(least, 2))} of what their links give",
+        words=f"copies of {', '.join(slow)} reach {percent(round(least, 2))} of the rate of their links",
         remedy=Remedy(
             text="Look at the NVLinks' state, speed and errors of these GPUs.", command="nvidia-smi nvlink -s"
         ),
@@ -218,7 +218,7 @@ def _of_nvlinks(gpus: Iterable[Gpu]) -> Cause | None:
             return Cause(
                 words=f"{len(down)} of {len(links)} NVLinks of GPU{gpu.index} are down",
                 remedy=Remedy(
-                    text="Reset the GPU; if the links stay down, have the board looked at.",
+                    text="Reset the GPU; if the links stay down, have the board checked.",
                     command=f"nvidia-smi nvlink -s -i {smi_name(gpu)}",
                 ),
             )

@@ -55,14 +55,14 @@ def slow_layer(
     alone = tuple(layer for layer in LAYERS if layer != "all" and shares.get(layer, 1.0) < limit)
     if alone:
         sentence = " and ".join(
-            f"{layer} alone reaches {shares[layer]:.0%} of what it should" for layer in alone
+            f"{layer} alone reaches {shares[layer]:.0%} of its reference" for layer in alone
         )
         return LayerVerdict(slow=alone, shares=shares, because=sentence)
     if shares.get("all", 1.0) < limit:
         fine = ", ".join(layer for layer in shares if layer != "all")
-        sentence = f"all layers together reach {shares['all']:.0%} of what they should"
+        sentence = f"all layers together reach {shares['all']:.0%} of their reference"
         why = (
-            f", though {fine} alone is fine: NCCL's choice of algorithm or a setting is the suspect"
+            f", although {fine} alone is fast: NCCL's choice of algorithm or a setting may be the cause"
             if fine
             else ""
         )

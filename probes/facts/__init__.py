@@ -1,4 +1,4 @@
-"""The facts of a machine. Every leaf is a value or an `Unknown`; an empty tuple means "there are none".
+"""The facts of a machine. Every field is a value or an `Unknown`; an empty tuple means "there are none".
 
 Field names are the JSON contract of `rigtune probe --format json`.
 """
@@ -107,7 +107,7 @@ SCHEMA_VERSION = 1
 
 
 class MachineFacts(Record, kw_only=True):
-    """Everything that the collectors read about one machine."""
+    """All facts that the collectors read about one machine."""
 
     schema_version: int = SCHEMA_VERSION
     hostname: str | Unknown = NOT_RECORDED
@@ -120,7 +120,7 @@ class MachineFacts(Record, kw_only=True):
     """Bus ids of the NVIDIA GPUs on the PCI bus, with or without a working driver."""
     attached_gpus: int | Unknown = NOT_RECORDED
     driver_answer_s: float | Unknown = NOT_RECORDED
-    """Seconds until the driver had given its first answer about every GPU."""
+    """Seconds until the driver had answered a first query about every GPU."""
     """Number of GPUs that the driver reports as attached.
 
     The number exceeds the length of `gpus` if an output was cut off or a GPU is lost.
@@ -155,12 +155,12 @@ class MachineFacts(Record, kw_only=True):
     diagnoses: tuple[Diagnosis, ...] | Unknown = NOT_RECORDED
     tool_results: tuple[ToolResult, ...] | Unknown = NOT_RECORDED
     profile: Profile = Profile()
-    """Always not recorded, because no text that rigtune reads contains a hardware profile.
+    """The value is always Unknown, because no text that rigtune reads contains a hardware profile.
 
     The field remains for readers of the JSON.
     """
     cluster: Cluster = Cluster()
-    """Always not recorded, like `profile`."""
+    """The value is always Unknown (not recorded), like `profile`."""
     contradictions: tuple[Contradiction, ...] = ()
     unread: tuple[Unread, ...] = ()
 

@@ -16,7 +16,7 @@ class ExpectedDevice(Record, kw_only=True):
     """Path of the device: `/dev/nvidia0`, `/sys/class/net/ib0`."""
     slot: str = ""
     generations: tuple[int, ...] = ()
-    """PCIe generations that the device's link may have; empty if the profile states none."""
+    """PCIe generations that the device's link may have; empty if the profile names none."""
     width: int | None = None
     is_critical: bool = False
     """True if the profile marks the device as critical for the topology."""
@@ -50,7 +50,7 @@ class Cluster(Record, kw_only=True):
     nodes: int | Unknown = NOT_RECORDED
     switches: int | Unknown = NOT_RECORDED
     tiers: int | Unknown = NOT_RECORDED
-    """Levels of switches, from the top to the switches that nodes connect to."""
+    """Levels of switches, from the top level to the switches to which nodes connect."""
     nvlink_domains: int | Unknown = NOT_RECORDED
     nodes_per_domain: tuple[int, ...] | Unknown = NOT_RECORDED
     """Nodes of each NVLink domain, in the order of the text."""

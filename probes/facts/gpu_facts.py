@@ -1,4 +1,4 @@
-"""Facts of a GPU. Every leaf is a value or an `Unknown`; an empty tuple means "there are none"."""
+"""Facts of a GPU. Every field is a value or an `Unknown`; an empty tuple means "there are none"."""
 
 from probes.base.record import NOT_RECORDED, EvidenceRef, Record, Unknown, value_or
 from probes.facts.named import Count
@@ -8,7 +8,7 @@ UNNUMBERED = -1
 
 
 class PcieLink(Record, kw_only=True):
-    """The trained PCIe link of a device, and the link that is possible."""
+    """The present PCIe link of a device, and the fastest link that is possible."""
 
     generation: int | Unknown = NOT_RECORDED
     """Current generation. Checks judge the generation only under load, because an idle GPU lowers it."""
@@ -132,7 +132,8 @@ class GpuLimits(Record, kw_only=True):
     fan_percent: int | Unknown = NOT_RECORDED
     """Fan speed.
 
-    Unknown (error) if the sensor fails, unknown (not supported) on boards cooled by the server.
+    The value is Unknown (error) if the sensor fails, and Unknown (not supported) on boards that the server
+    cools.
     """
     violations_us: tuple[Count, ...] | Unknown = NOT_RECORDED
     """Time during which clocks were reduced since the driver was loaded, by NVML's reason in lower case."""
@@ -153,7 +154,7 @@ class Gpu(Record, kw_only=True):
     """Vendor and device in lower case hex: `10de:2330`."""
     driver_version: str | Unknown = NOT_RECORDED
     hung_call: str | None = None
-    """The call of the driver that did not return for this GPU, in words; None if every call returned."""
+    """Description of the driver call that did not return for this GPU; None if every call returned."""
     vbios_version: str | Unknown = NOT_RECORDED
     gsp_firmware_version: str | Unknown = NOT_RECORDED
     inforom_version: str | Unknown = NOT_RECORDED
@@ -162,7 +163,7 @@ class Gpu(Record, kw_only=True):
     pcie: PcieLink = PcieLink()
     pcie_replays: int | Unknown = NOT_RECORDED
     numa_node: int | Unknown | None = NOT_RECORDED
-    """NUMA node; None if the platform states no node (-1 in sysfs)."""
+    """NUMA node; None if the platform reports no node (-1 in sysfs)."""
     cpu_affinity: str | Unknown = NOT_RECORDED
     """CPU list in the kernel's notation: `0-51,104-155`."""
     nvlinks: tuple[NvLink, ...] | Unknown = NOT_RECORDED

@@ -78,7 +78,7 @@ Limit = int | Literal["unlimited"] | Unknown
 
 
 class Limits(Record, kw_only=True):
-    """Soft limits of the process that rigtune runs in, those of a job, and the shared memory."""
+    """Soft limits of the process in which rigtune runs, limits of a job, and the shared memory."""
 
     memlock_bytes: Limit = NOT_RECORDED
     nofile: Limit = NOT_RECORDED
@@ -92,7 +92,7 @@ class Limits(Record, kw_only=True):
     job_nofile: Limit = NOT_RECORDED
     """Limit of open files of a job; unknown if only the limit of this process is known."""
     job_limits_owner: str | Unknown = NOT_RECORDED
-    """Whose limits the limits of a job are: `of slurmd, process 812`."""
+    """The process from which a job inherits its limits: `of slurmd, process 812`."""
     evidence: tuple[EvidenceRef, ...] = ()
 
     @property
@@ -107,12 +107,12 @@ class Limits(Record, kw_only=True):
 
     @property
     def memlock_owner(self) -> str:
-        """Return whose limit of locked memory `memlock_for_training` is."""
+        """Return the process whose limit of locked memory `memlock_for_training` is."""
         return value_or(self.job_limits_owner, CALLER) if known(self.job_memlock_bytes) else CALLER
 
     @property
     def nofile_owner(self) -> str:
-        """Return whose limit of open files `nofile_for_training` is."""
+        """Return the process whose limit of open files `nofile_for_training` is."""
         return value_or(self.job_limits_owner, CALLER) if known(self.job_nofile) else CALLER
 
 
@@ -204,10 +204,10 @@ class Kernel(Record, kw_only=True):
 
 
 class Clock(Record, kw_only=True):
-    """The daemon that keeps the time of day."""
+    """The daemon that synchronises the clock."""
 
     daemon: str | Unknown | None = NOT_RECORDED
-    """Name: `chronyd`, `ntpd`, `systemd-timesyncd` ...; None if none runs."""
+    """Name: `chronyd`, `ntpd`, `systemd-timesyncd` ...; None if no such daemon runs."""
     synchronized: bool | Unknown = NOT_RECORDED
     evidence: tuple[EvidenceRef, ...] = ()
 
@@ -216,7 +216,10 @@ class Naming(Record, kw_only=True):
     """The addresses that belong to the host's own name."""
 
     addresses: tuple[str, ...] | Unknown = NOT_RECORDED
-    """Addresses to which this machine resolves the name. With a loopback address, rendezvous fails."""
+    """Addresses to which this machine resolves the name.
+
+    If one is a loopback address, the rendezvous of ranks fails.
+    """
     evidence: tuple[EvidenceRef, ...] = ()
 
 

@@ -83,7 +83,7 @@ class BenchFailure(Record, kw_only=True):
 
 
 class MeasuredMachine(Record, kw_only=True):
-    """The machine of a measurement run, by what decides its speed."""
+    """The machine of a measurement run, described by the parts that determine its speed."""
 
     hostname: str = ""
     """Name of the host; empty if unknown."""
@@ -106,7 +106,7 @@ class MeasurementSet(Record, kw_only=True):
     """UTC time, ISO 8601."""
     interpreter: str = ""
     hindrance: str = ""
-    """Reason why this machine cannot train with the interpreter: no torch, or GPUs that torch cannot use."""
+    """Why training with the interpreter is impossible here: no torch, or GPUs that torch cannot use."""
     machine: str = ""
     """Identity of the machine, which is the key of stored baselines."""
     taken_on: MeasuredMachine | None = None

@@ -13,7 +13,7 @@ class Gid(Record, kw_only=True):
     kind: str | Unknown = NOT_RECORDED
     """Type of the GID: `IB`, `RoCE v1` or `RoCE v2`."""
     address: str | None = None
-    """The IPv4 address that the GID maps, if any."""
+    """The IPv4 address that the GID contains, if any."""
     netdev: str | Unknown | None = NOT_RECORDED
 
 
@@ -84,7 +84,7 @@ class Interface(Record, kw_only=True):
     is_virtual: bool | Unknown = NOT_RECORDED
     is_default_route: bool | Unknown = NOT_RECORDED
     bond: str | Unknown | None = NOT_RECORDED
-    """The bond that the interface belongs to; None outside of a bond."""
+    """The bond of which the interface is a member; None outside of a bond."""
     bond_members: tuple[str, ...] | Unknown | None = NOT_RECORDED
     """Members of the bond; None if the interface is not a bond."""
     carrier_changes: int | Unknown = NOT_RECORDED
@@ -93,7 +93,7 @@ class Interface(Record, kw_only=True):
     link_seen_by_bond: bool | Unknown | None = NOT_RECORDED
     """State of a member's link according to the bonding driver (MII status); None outside of a bond."""
     mtu_configured: int | Unknown | None = NOT_RECORDED
-    """MTU in the host's network configuration; None if the configuration states none."""
+    """MTU in the host's network configuration; None if the configuration sets no MTU."""
     bond_configured: str | Unknown | None = NOT_RECORDED
     configured_name: str | Unknown = NOT_RECORDED
     """The name that the network configuration gives to this hardware address."""

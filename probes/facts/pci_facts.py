@@ -10,7 +10,7 @@ PciKind = Literal["gpu", "accelerator", "nvswitch", "rdma", "ethernet", "nvme", 
 
 
 class PciDevice(Record, kw_only=True):
-    """A device that matters for training, or a bridge above such a device."""
+    """A device that is relevant for training, or a bridge above such a device."""
 
     bus_id: str
     """Address in lower case with a four-digit domain: `0000:1b:00.0`; empty if a pasted part lacks it."""
@@ -41,8 +41,7 @@ class PciDevice(Record, kw_only=True):
     aer_nonfatal: int | Unknown = NOT_RECORDED
     aer_fatal: int | Unknown = NOT_RECORDED
     responds: bool | Unknown = NOT_RECORDED
-    """False if the configuration reads as all ones (lspci: `rev ff`): the device does not answer on the bus
-    any more.
+    """False if the configuration reads as all ones (lspci: `rev ff`): the device no longer answers.
     """
     link_lost: str = ""
     """Words that show a lost link: `Width x0` of a device with lanes, or `SDES+` (surprise down)."""
@@ -87,7 +86,7 @@ class Link(Record, kw_only=True):
 
 
 class PeerAccess(Record, kw_only=True):
-    """The driver's statement whether a GPU may access the memory of another GPU."""
+    """Whether a GPU may access the memory of another GPU, as the driver reports."""
 
     a: str
     b: str

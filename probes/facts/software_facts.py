@@ -44,7 +44,7 @@ class Software(Record, kw_only=True):
     modules: tuple[str, ...] | Unknown = NOT_RECORDED
     """Loaded kernel modules of NVIDIA, RDMA, EFA and their helpers, with underscores."""
     services: tuple[State, ...] | Unknown = NOT_RECORDED
-    """State of each unit that matters: `active`, `inactive`, `failed`; absent units are left out."""
+    """State of each relevant systemd unit: `active`, `inactive`, `failed`; absent units are left out."""
     imex: str | Unknown | None = NOT_RECORDED
     """State of the IMEX domain: `UP`, `DOWN`, `DEGRADED`; None if IMEX is not installed."""
     imex_channels: int | Unknown = NOT_RECORDED

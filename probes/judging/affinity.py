@@ -1,8 +1,8 @@
 """Derive the NICs and CPUs that belong to each GPU from the facts.
 
-A rank sends through the training port at the shortest PCIe distance. Among equally near ports, the ports of
-its NUMA node come first, and GPUs that have the same choice share the ports evenly. A value that the facts
-do not show stays unknown. Source: NCCL user guide, NCCL_CROSS_NIC and NCCL_NET_GDR_LEVEL;
+A rank sends through the training port at the shortest PCIe distance. Among equally near ports, those of the
+rank's NUMA node come first, and GPUs with the same choice share the ports evenly. A value that the facts do
+not contain remains unknown. Source: NCCL user guide, NCCL_CROSS_NIC and NCCL_NET_GDR_LEVEL;
 linux-rdma/perftest#241.
 """
 
@@ -21,9 +21,9 @@ NEAREST_FIRST: tuple[LinkKind, ...] = ("PIX", "PXB", "PHB", "NODE", "SYS")
 _NO_PATH = Unknown(Reason.NOT_RECORDED, "no distance between this GPU and the training ports")
 _ALL_FAR = Unknown(
     Reason.NOT_RECORDED,
-    "all training ports are equally far (SYS), and the NUMA nodes of GPU and ports are not known",
+    "all training ports are equally far (SYS), and the NUMA nodes of GPU and ports are unknown",
 )
-_NO_NODE = Unknown(Reason.NOT_SUPPORTED, "the platform states no NUMA node for this GPU")
+_NO_NODE = Unknown(Reason.NOT_SUPPORTED, "the platform reports no NUMA node for this GPU")
 _NO_CPU = Unknown(Reason.PERMISSION, "this process may use no CPU near this GPU")
 
 
@@ -33,16 +33,16 @@ class Affinity(Record, kw_only=True):
     gpu: str
     """`GPU0`."""
     nics: tuple[str, ...] | Unknown
-    """RDMA devices to send through; GPUs that share devices get a part each.
+    """RDMA devices through which the GPU should send; GPUs that share devices get a part each.
 
     Empty if no device of the machine is up.
     """
     kind: LinkKind | Unknown | None = None
-    """Distance to `nics`; None if there are none."""
+    """Distance to `nics`; None if `nics` is empty."""
     cpus: str | Unknown
-    """CPUs to bind its rank to, as the kernel writes them."""
+    """CPUs to which the rank should be bound, in the kernel's notation."""
     numa_node: int | Unknown
-    """NUMA node to take memory from."""
+    """NUMA node from which the rank should take memory."""
     why: str = ""
 
 
@@ -52,7 +52,7 @@ class ProbeReport(MachineFacts, kw_only=True):
     affinity: tuple[Affinity, ...] | Unknown
     """One entry for each GPU, in the order of the GPUs."""
     nic_roles: tuple[State, ...] | Unknown
-    """Role of each port (`mlx5_0`, `mlx4_0:2`), in the words of `probes.judging.rails.roles_of`."""
+    """Role of each port (`mlx5_0`, `mlx4_0:2`), as `probes.judging.rails.roles_of` names it."""
 
 
 def report_of(facts: MachineFacts) -> ProbeReport:
@@ -82,7 +82,7 @@ def affinity_of(facts: MachineFacts) -> tuple[Affinity, ...] | Unknown:
 
 
 class _Ports(NamedTuple):
-    """The RDMA devices that a GPU may be given, and the devices that are down."""
+    """The RDMA devices that may be assigned to a GPU, and the devices that are down."""
 
     up: tuple[str, ...]
     down: tuple[str, ...]
@@ -99,10 +99,10 @@ class _Share(NamedTuple):
 
 
 def _ports(facts: MachineFacts) -> _Ports | Unknown:
-    """Return the devices that GPUs can be given.
+    """Return the devices that can be assigned to GPUs.
 
-    Only training ports count if the facts show which ports train. Otherwise all ports count, or only ports
-    below a GPU's switch if there are any.
+    If the facts show which ports are for training, only these count. Otherwise, only ports below a GPU's PCIe
+    switch count, or all ports if no port is below such a switch.
     """
     distances: dict[tuple[str, str], LinkKind] = {}
     others: dict[str, None] = {}
@@ -150,7 +150,7 @@ def _natural(names: Sequence[str] | Mapping[str, None]) -> tuple[str, ...]:
 def _shares(gpus: Sequence[Gpu], ports: _Ports) -> dict[int, _Share]:
     """Share the ports out among the GPUs.
 
-    GPUs with the nearest ports choose first, so that a GPU without an own port takes the least used port.
+    GPUs with the nearest ports choose first, so that a GPU without a port close by gets the least used port.
     """
     shares: dict[int, _Share] = {}
     groups: dict[tuple[int, tuple[str, ...]], list[Gpu]] = {}
@@ -178,8 +178,8 @@ def _dealt(
 ) -> list[tuple[str, ...]]:
     """Return the ports of each of `number` GPUs.
 
-    Each GPU gets its part of the free ports in order. If there are fewer free ports than GPUs, each GPU gets
-    one port; if none is free, it gets a port that the fewest GPUs use.
+    The GPUs get equal parts of the free ports, in order. If there are fewer free ports than GPUs, each GPU
+    gets one port; if no port is free, the GPU gets a port that the fewest GPUs use.
     """
     if len(free) >= number:
         # Even parts in order; the first GPUs get one port more if the division leaves a remainder.
@@ -196,7 +196,7 @@ def _shared(gpus: Sequence[Gpu], nics: Sequence[str]) -> str:
     if len(gpus) == 1:
         return ""
     return (
-        f", shared out among {fold_names([subject_name(gpu) for gpu in gpus])}"
+        f", shared among {fold_names([subject_name(gpu) for gpu in gpus])}"
         if len(nics) > 1
         else ", the same for all"
     )
@@ -223,7 +223,7 @@ def _choice(gpu: Gpu, ports: _Ports) -> _Share:
         if nic in ports.nodes and ports.nodes[nic] == gpu.numa_node
     ]
     if kind is None:
-        why = "a training port of the same NUMA node; the PCIe distances are not known"
+        why = "a training port of the same NUMA node; the PCIe distances are unknown"
         return (
             _Share(tuple(same_node), _NO_PATH, why)
             if same_node
@@ -261,8 +261,8 @@ def _with_cpus(gpu: Gpu, share: _Share, facts: MachineFacts) -> Affinity:
 def _node(gpu: Gpu, facts: MachineFacts) -> int | Unknown:
     """Return the NUMA node of a GPU.
 
-    The platform's statement comes first. Without one, the only node with CPUs counts, or the node that
-    holds all CPUs near the GPU.
+    The node that the platform reports is used first. Otherwise, the only node with CPUs is used, or the node
+    that contains all CPUs near the GPU.
     """
     if isinstance(gpu.numa_node, int):
         return gpu.numa_node
@@ -279,7 +279,7 @@ def _node(gpu: Gpu, facts: MachineFacts) -> int | Unknown:
 
 
 def _cpus(gpu: Gpu, node: int | Unknown, facts: MachineFacts) -> str | Unknown:
-    """Return the CPUs near a GPU as the driver or the kernel lists them, else those of its NUMA node."""
+    """Return the CPUs near a GPU as the driver or the kernel lists them, or else those of its NUMA node."""
     if isinstance(gpu.cpu_affinity, str):
         return gpu.cpu_affinity or _NO_CPU
     cpus: list[str] = [

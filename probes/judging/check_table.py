@@ -74,7 +74,7 @@ _gpu_pcie = functools.partial(_check, group="pcie", needs=("gpus",))
 _input = functools.partial(_check, group="input")
 
 CHECKS: tuple[CheckRow, ...] = (
-    _input("input-readable", "What was given could be read", "inputs"),
+    _input("input-readable", "All inputs could be read", "inputs"),
     _input("input-agreement", "The sources agree", "inputs"),
     _check(
         "gpu-driver",
@@ -83,7 +83,7 @@ CHECKS: tuple[CheckRow, ...] = (
         group="driver",
         required=True,
     ),
-    _driver("driver-library", "Driver module and library are one version", "gpu.driver_software"),
+    _driver("driver-library", "Driver module and library have the same version", "gpu.driver_software"),
     _limit("gpu-recovery-action"),
     _check(
         "accelerators",
@@ -94,17 +94,17 @@ CHECKS: tuple[CheckRow, ...] = (
     ),
     _check("gpu-count", "Every GPU on the PCI bus is available", "gpu.gpu_presence", group="driver"),
     _driver("gpu-lost", "Every GPU answers all queries", "gpu.gpu_presence"),
-    _driver("device-nodes", "The GPU device files are here", "gpu.driver_software"),
+    _driver("device-nodes", "The GPU device files exist", "gpu.driver_software"),
     _driver("driver-flavour", "The driver's kernel module suits the GPUs", "gpu.driver_software"),
     _driver("driver-cuda", "The driver is new enough for these GPUs", "gpu.driver_software"),
     _limit("persistence-mode"),
     _log("xid-hardware", "No Xid points at hardware", "gpu.xid"),
     _log("xid-reset", "No Xid asks for a reset", "gpu.xid"),
     _log("xid-application", "No program crashed on a GPU", "gpu.xid"),
-    _log("gsp-timeout", "The GPU's system processor answers", "gpu.xid"),
-    _log("driver-messages", "The driver complains of nothing else", "gpu.xid"),
+    _log("gsp-timeout", "The GPUs' system processors (GSP) answer", "gpu.xid"),
+    _log("driver-messages", "The driver reports no other problem", "gpu.xid"),
     _limit("gpu-model"),
-    _gpu("gpu-memory-size", "Every GPU shows its full memory", "gpu.gpu_memory"),
+    _gpu("gpu-memory-size", "Every GPU reports its full memory", "gpu.gpu_memory"),
     _limit("vbios"),
     _limit("gpu-firmware"),
     _limit("inforom"),
@@ -125,7 +125,7 @@ CHECKS: tuple[CheckRow, ...] = (
     _limit("application-clocks"),
     _gpu("gpu-busy", "No other program uses the GPUs", "gpu.gpu_use", is_state=True),
     _gpu("gpu-memory-leftover", "No memory is in use without a process", "gpu.gpu_use", is_state=True),
-    _gpu("gpu-idle", "An idle GPU shows no load", "gpu.gpu_use"),
+    _gpu("gpu-idle", "An idle GPU reports no load", "gpu.gpu_use"),
     _gpu("gpu-spinning", "No program waits in a collective for ever", "gpu.gpu_use"),
     _limit("mig-mode"),
     _limit("compute-mode"),
@@ -135,7 +135,7 @@ CHECKS: tuple[CheckRow, ...] = (
     _limit("nvlink-fabric"),
     _fabric("fabric-health", "The NVLink fabric is healthy", "fabric.nvswitch"),
     _fabric("fabric-clique", "The GPUs are in one NVLink clique", "fabric.nvswitch"),
-    _fabric("nvswitch-count", "All NVSwitches are there", "fabric.nvswitch"),
+    _fabric("nvswitch-count", "All NVSwitches are present", "fabric.nvswitch"),
     _check(
         "nvswitch-faults",
         "The NVSwitches report no fault",
@@ -149,7 +149,7 @@ CHECKS: tuple[CheckRow, ...] = (
     _fabric("nvlink-errors", "NVLinks count no errors", "fabric.nvlinks"),
     _fabric("nvlink-mesh", "All pairs of GPUs have the same NVLinks", "fabric.gpu_pairs"),
     _fabric("peer-access", "GPUs reach each other's memory", "fabric.gpu_pairs"),
-    _fabric("peer-access-geforce", "The driver refuses peer access where it is broken", "fabric.gpu_pairs"),
+    _fabric("peer-access-geforce", "The driver refuses peer access that does not work", "fabric.gpu_pairs"),
     _pcie("pcie-link", "PCIe links have their full width", "pcie.pcie_links"),
     _pcie("pcie-speed", "PCIe links have their full speed", "pcie.pcie_links"),
     _events("pcie-bandwidth"),
@@ -169,13 +169,13 @@ CHECKS: tuple[CheckRow, ...] = (
     _gpu_pcie("numa-hidden", "Both sockets' NUMA nodes are visible", "host.numa_nodes"),
     _nic("nic-state", "The RDMA ports are up", "network.nic_link", required=True),
     _nic("nic-subnet-manager", "The subnet manager serves every port", "network.nic_fabric"),
-    _network("nic-count", "The machine's training ports are all there", "network.nic_identity"),
-    _nic("nic-rate", "Training ports run at one rate", "network.nic_link"),
+    _network("nic-count", "The machine's training ports are all present", "network.nic_identity"),
+    _nic("nic-rate", "Training ports run at the same rate", "network.nic_link"),
     _nic("nic-speed", "Training ports run at the rate of their card", "network.nic_link"),
     _nic("nic-width", "Links have all their lanes", "network.nic_link"),
     _limit("nic-bit-errors"),
-    _nic("nic-advice", "The cards' firmware finds no fault with the links", "network.nic_link"),
-    _nic("nic-firmware", "Cards of one kind have one firmware", "network.nic_identity"),
+    _nic("nic-advice", "The cards' firmware reports no issue with the links", "network.nic_link"),
+    _nic("nic-firmware", "Cards of one kind have the same firmware", "network.nic_identity"),
     _nic("nic-naming", "The names of RDMA devices match their PCI addresses", "network.nic_identity"),
     _nic("nic-virtual", "No virtual function is among physical RDMA devices", "network.nic_identity"),
     _limit("nic-link-downed"),
@@ -187,25 +187,29 @@ CHECKS: tuple[CheckRow, ...] = (
     _network("link-flapping", "No link goes up and down", "network.link_flapping"),
     _events("cable"),
     _nic("nic-pkey", "Ports are in one partition", "network.nic_fabric"),
-    _nic("nic-mtu", "RDMA MTUs are large and alike", "network.nic_link", tier="deep"),
+    _nic("nic-mtu", "RDMA MTUs are large and equal", "network.nic_link", tier="deep"),
     _nic("nic-gid", "RoCE ports have a routable GID", "network.nic_address"),
-    _nic("nic-gid-index", "The forced GID index is right", "network.nic_address"),
+    _nic("nic-gid-index", "The forced GID index is correct", "network.nic_address"),
     _nic("nic-mixture", "Training ports are of one kind", "network.nic_fabric"),
     _nic("nic-netdev", "The training ports' interfaces are up", "network.nic_address"),
     _nic("roce-address", "RoCE ports have an address", "network.nic_address"),
     _nic("roce-traffic-class", "Training ports use one RoCE traffic class", "network.nic_fabric"),
-    _nic("verbs-devices", "RDMA device files are here", "network.rdma_software"),
+    _nic("verbs-devices", "RDMA device files exist", "network.rdma_software"),
     _nic("rdma-modules", "The RDMA kernel modules are loaded", "network.rdma_software"),
     _nic("peermem", "NICs reach GPU memory directly", "network.rdma_software"),
     _network("interface-state", "Bonds have all their members", "network.interface_consistency"),
-    _network("interface-speed", "Members of a bond have one speed", "network.interface_consistency"),
-    _network("interface-mtu", "Interfaces of one kind have one MTU", "network.interface_consistency"),
+    _network("interface-speed", "Members of a bond have the same speed", "network.interface_consistency"),
+    _network(
+        "interface-mtu",
+        "Interfaces have the MTU of their bond and configuration",
+        "network.interface_consistency",
+    ),
     _network("interface-cabling", "Interfaces are cabled as configured", "network.interface_consistency"),
-    _network("interface-choice", "It is clear which interface to use", "network.interface_choice"),
+    _network("interface-choice", "The interface for training is unambiguous", "network.interface_choice"),
     _network("interface-subnets", "No two interfaces are in one subnet", "network.interface_choice"),
     _discovery("fabric-links", "Every cabled port has its partner", "network.fabric_discovery"),
     _discovery("fabric-speed", "No link of the fabric is slow", "network.fabric_discovery"),
-    _discovery("fabric-isolation", "The host sees a fabric", "network.fabric_discovery"),
+    _discovery("fabric-isolation", "The host sees other nodes of the fabric", "network.fabric_discovery"),
     _check(
         "switch-health",
         "The switch's fans and supplies work",
@@ -250,7 +254,7 @@ CHECKS: tuple[CheckRow, ...] = (
     _limit("power-supplies"),
     _check(
         "power-headroom",
-        "The power supplies carry all GPUs",
+        "The power supplies are sufficient for all GPUs",
         "host.host_health",
         group="host",
         needs=("gpus",),
@@ -264,18 +268,20 @@ CHECKS: tuple[CheckRow, ...] = (
     ),
     _container("container-locking", "The container may lock memory", "software.job_surroundings"),
     _container("container-numa", "The container may place memory", "software.job_surroundings"),
-    _software("proxy", "No proxy stands between the ranks", "software.job_surroundings"),
+    _software("proxy", "No proxy is between the ranks", "software.job_surroundings"),
     _software(
         "scheduler-limits", "The batch system passes resource limits on to jobs", "software.job_surroundings"
     ),
-    _software(
-        "scheduler-binding", "The batch system leaves GPUs visible to each other", "software.job_surroundings"
+    _software("scheduler-binding", "Tasks of a job see each other's GPUs", "software.job_surroundings"),
+    _gpu_software(
+        "scheduler-gpus", "The batch system's configuration contains all GPUs", "software.job_surroundings"
     ),
-    _gpu_software("scheduler-gpus", "The batch system knows all GPUs", "software.job_surroundings"),
     _gpu_software("torch-cuda", "Torch runs on this driver", "software.training_software"),
     _gpu_software("torch-architecture", "Torch has code for these GPUs", "software.training_software"),
     _gpu_software("nccl-version", "NCCL is new enough for these GPUs", "software.training_software"),
-    _gpu_software("nccl-duplicates", "There is one NCCL", "software.training_software"),
+    _gpu_software(
+        "nccl-duplicates", "All NCCL libraries have the same version", "software.training_software"
+    ),
     _check(
         "nccl-plugin",
         "NCCL finds the network plugin of this platform",
@@ -289,9 +295,7 @@ CHECKS: tuple[CheckRow, ...] = (
     _software("nccl-interfaces", "NCCL_SOCKET_IFNAME names one interface", "software.nccl_names"),
     _software("nccl-hcas", "NCCL_IB_HCA names the training ports", "software.nccl_names"),
     _software("gloo-interface", "GLOO_SOCKET_IFNAME names an interface", "software.nccl_names"),
-    _software(
-        "nccl-configuration", "NCCL's configuration files are readable to NCCL", "software.nccl_environment"
-    ),
+    _software("nccl-configuration", "NCCL's configuration files are correct", "software.nccl_environment"),
     _gpu_software(
         "cuda-connections", "CUDA_DEVICE_MAX_CONNECTIONS suits the GPUs", "software.cuda_environment"
     ),
@@ -310,22 +314,22 @@ CHECKS: tuple[CheckRow, ...] = (
     _tool("collective-results", "Collectives gave right results", "measured.tool_results"),
     _tool("collective-bandwidth", "Collectives are as fast as the links", "measured.tool_results"),
     _tool("network-bandwidth", "RDMA transfers are as fast as the port", "measured.tool_transfers"),
-    _tool("tool-complaints", "The tools complain of nothing", "measured.tool_results"),
-    _measured("measured-gemm", "Matrix products are as fast as on such GPUs", "measured.measured_device"),
-    _measured("measured-attention", "Attention is as fast as on such GPUs", "measured.measured_device"),
-    _measured("measured-memory", "Memory is as fast as on such GPUs", "measured.measured_device"),
+    _tool("tool-complaints", "The tools report no problem", "measured.tool_results"),
+    _measured("measured-gemm", "Matrix products are as fast as on equal GPUs", "measured.measured_device"),
+    _measured("measured-attention", "Attention is as fast as on equal GPUs", "measured.measured_device"),
+    _measured("measured-memory", "Memory is as fast as on equal GPUs", "measured.measured_device"),
     _measured("measured-host-device", "Host copies are as fast as the link", "measured.measured_device"),
     _measured(
         "measured-peer-copy", "Copies between GPUs are as fast as their links", "measured.measured_device"
     ),
-    _measured("measured-sustained", "The rate holds under load", "measured.measured_device"),
+    _measured("measured-sustained", "The rate stays constant under load", "measured.measured_device"),
     _measured("measured-results", "All results are right", "measured.measured_device"),
     _measured("measured-collectives", "Collectives are as fast as usual", "measured.measured_collectives"),
     _measured("measured-isolation", "No layer between ranks is slow", "measured.measured_collectives"),
     _measured("measured-pairs", "No pair of ranks is slower than others", "measured.measured_collectives"),
     _measured("measured-network", "No host or link between hosts is slow", "measured.measured_network"),
     _measured("measured-across-nodes", "Collectives use the ports' rate", "measured.measured_network"),
-    _measured("equal-devices", "No device is slower than its equals", "measured.measured_equals"),
+    _measured("equal-devices", "No device is slower than equal devices", "measured.measured_equals"),
     _measured("equal-ranks", "No rank is later than the others", "measured.measured_equals"),
     _measured("measured-storage", "Storage keeps up with training", "measured.measured_training"),
     _measured("measured-data-loader", "Data loaders keep up with training", "measured.measured_training"),
@@ -337,7 +341,9 @@ CHECKS: tuple[CheckRow, ...] = (
         group="measured",
         needs=("measurements", "baselines"),
     ),
-    _measured("measured-conditions", "Measured on a quiet machine", "measured.measured_history"),
+    _measured(
+        "measured-conditions", "The machine was quiet while it was measured", "measured.measured_history"
+    ),
     _policy("policy-gpus", "The GPUs are those that the policy expects", "policy.expected_devices"),
     _policy("policy-nics", "The NICs are those that the policy expects", "policy.expected_devices"),
     _policy("policy-versions", "Versions are those that the policy expects", "policy.expected_host"),
@@ -346,7 +352,7 @@ CHECKS: tuple[CheckRow, ...] = (
     _policy("policy-sections", "The policy's sections for this host are known", "policy.policy_file"),
     _policy("policy-waivers", "No waiver has expired", "policy.policy_file", required=False),
 )
-"""The checks; a check for a cause comes before the checks that fail because of it.
+"""The checks; a check for a cause comes before checks that fail because of this cause.
 
 Findings of one status are listed in this order.
 

@@ -1,4 +1,4 @@
-"""Counters of a machine at one moment, so that a later run judges what was added since then."""
+"""Counters of a machine at one moment. A later run judges only what was added since then."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +11,7 @@ from probes.facts import Gpu, MachineFacts, Nic
 _LINK_COUNTERS = ("replay_errors", "recovery_errors", "crc_errors")
 _ROW_COUNTERS = ("remapped_rows_corrected", "remapped_rows_uncorrected")
 _SAME_BOOT_S = 300.0
-"""Most seconds by which two computed moments of the same boot differ: clocks are set while a machine runs."""
+"""Maximum difference in seconds of two computed boot times of one boot, as clocks are set in between."""
 
 Change = Callable[[str, int], int]
 """Function of a counter's name and value that returns the value to use."""
@@ -23,7 +23,7 @@ class Snapshot(Record, kw_only=True):
     taken_s: float
     """Seconds since 1970."""
     booted_s: float
-    """The moment of the boot, since which the counters count."""
+    """The time of the boot, at which the counters started."""
     counts: dict[str, int]
 
 
@@ -43,9 +43,9 @@ def is_before(earlier: Snapshot, later: Snapshot) -> bool:
 
 
 def since(facts: MachineFacts, earlier: Snapshot) -> MachineFacts:
-    """Return the facts with what the counters counted after `earlier`.
+    """Return the facts, with only what the counters counted after `earlier`.
 
-    A counter that is lower than before was reset, and counts from there.
+    A counter that is lower than before was reset, so its whole value counts.
     """
 
     def added(name: str, value: int) -> int:

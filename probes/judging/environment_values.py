@@ -23,12 +23,12 @@ def variables_of(judge: Judge, evidence: Evidence) -> Generator[Finding, None, V
 
 
 def on_variables(judge: Judge) -> Callable[[Callable[[Variables, Evidence], Findings]], Check]:
-    """Give a check the effective environment variables by name."""
+    """Decorate a check so that it receives the effective environment variables by name."""
     return given(judge, variables_of)
 
 
 def nccl_version(facts: MachineFacts) -> str | Unknown | None:
-    """Return the NCCL that torch brings, else that of the system; None if there is none."""
+    """Return the version of torch's NCCL, or else that of the system; None if there is none."""
     brought = facts.training.nccl_version
     if known(brought) and brought is not None:
         return brought
@@ -36,13 +36,15 @@ def nccl_version(facts: MachineFacts) -> str | Unknown | None:
     return brought if system is None else system
 
 
-USERS_SOFTWARE = "users bring their own software; --python, or the policy, asks to judge an interpreter"
+USERS_SOFTWARE = (
+    "users bring their own software; to judge an interpreter, name it with --python or in the policy"
+)
 
 
 def asks_for_training(evidence: Evidence, check_id: str) -> bool:
-    """Return whether the user or the policy asks to judge the training software.
+    """Return whether the user or the policy requests that the training software is judged.
 
-    Whatever interpreter comes first on the PATH is no property of the node.
+    Otherwise it is not judged, because the first interpreter on the PATH is no property of the node.
     """
     policy = evidence.policy
     is_expected = policy.software.torch is not None or policy.software.nccl is not None
@@ -50,7 +52,7 @@ def asks_for_training(evidence: Evidence, check_id: str) -> bool:
 
 
 def judged_nccl_version(evidence: Evidence, check_id: str) -> str | Unknown | None:
-    """Return the NCCL to judge: that of the training software if it is judged, else that of the system."""
+    """Return the NCCL version to judge: of the training software if this is judged, else of the system."""
     facts = evidence.facts
     return nccl_version(facts) if asks_for_training(evidence, check_id) else facts.software.nccl_version
 
@@ -58,7 +60,8 @@ def judged_nccl_version(evidence: Evidence, check_id: str) -> str | Unknown | No
 class NameList(Record, kw_only=True):
     """A list of names in NCCL's form.
 
-    A leading `^` excludes the names. A leading `=` makes them exact; otherwise they are prefixes.
+    A leading `^` excludes the names. A leading `=` means that the names are exact; otherwise they are
+    prefixes.
     """
 
     excludes: bool

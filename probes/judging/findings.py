@@ -32,7 +32,7 @@ WORST_FIRST = (Status.FAIL, Status.UNKNOWN, Status.WARN, Status.PASS, Status.SKI
 
 
 class Remedy(Record, kw_only=True):
-    """A first action for a careful operator. It is shown and never executed."""
+    """A first action for a careful operator; rigtune shows it but never executes it."""
 
     text: str
     command: str = ""
@@ -55,7 +55,7 @@ class Finding(Record, kw_only=True):
     remedy: Remedy | None = None
     evidence: tuple[EvidenceRef, ...] = ()
     unknown: Reason | None = None
-    """Why the check could not be made; None unless the status is UNKNOWN."""
+    """Why the check could not be carried out; None unless the status is UNKNOWN."""
     waived: Waiver | None = None
     """The policy waiver because of which this finding does not count; it does not change the status."""
 
@@ -73,13 +73,13 @@ class Evidence(Record, kw_only=True):
     bench_failures: tuple[BenchFailure, ...] = ()
     """Benchmarks of the same run that gave no result."""
     baselines: tuple[Baseline, ...] = ()
-    """Earlier runs that the measurements compare to."""
+    """Earlier runs with which the measurements are compared."""
     thresholds: Thresholds = msgspec.field(default_factory=load_thresholds)
     policy: Policy = Policy()
     site_outcomes: tuple[SiteOutcome, ...] = ()
     """Results of the policy's commands; none of a stored machine."""
     stated_by: dict[str, str] = {}
-    """Option of the command line that states an expectation, by the field of the policy: `gpu.count`."""
+    """Command-line option that states an expectation, by the field of the policy (`gpu.count`)."""
     mode: Mode = "accept"
     earlier: Snapshot | None = None
     """Counters of an earlier run, with which monitoring compares."""
@@ -90,7 +90,7 @@ class Evidence(Record, kw_only=True):
 
 
 class Judge(Record, kw_only=True):
-    """Writes the findings of one check, so that each check names its id and its reason once."""
+    """Creates the findings of one check, so that each check names its id and its reason only once."""
 
     check_id: str
     why: str

@@ -1,8 +1,8 @@
-"""Judge a machine that is in use: skip states that are no faults, let old events and old counts expire.
+"""Judge a machine that is in use: skip states that are no faults, and ignore old events and counts.
 
-An event that leaves nothing to repair (a program's Xid, a process that was killed for memory) counts for a
-while, and so does what a counter added before an earlier run. A fault stays until something settles it,
-however old it is: a boot, a reset, a recovery.
+An event that leaves nothing to repair (a program's Xid, a process that was killed for memory) counts only for
+a while, and counts from before an earlier run do not count. A fault remains, however old it is, until a boot,
+a reset or a recovery settles it.
 """
 
 import datetime
@@ -23,7 +23,7 @@ _ISO = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:[.,]\d{1,9})?(Z|[+-]
 
 
 def recent(evidence: Evidence) -> Evidence:
-    """Return the evidence without old events, and with what the counters added since an earlier run."""
+    """Return the evidence without old events, and with the counters' increases since an earlier run."""
     if evidence.mode == "accept":
         return evidence
     facts, events = evidence.facts, evidence.facts.events
@@ -37,7 +37,7 @@ def recent(evidence: Evidence) -> Evidence:
 
 
 def since_words(evidence: Evidence) -> tuple[str, ...]:
-    """Return a note on the run that the counters are compared with, if there is one."""
+    """Return a note about the run with which the counters are compared, if there is such a run."""
     if evidence.mode == "accept" or evidence.earlier is None:
         return ()
     moment = datetime.datetime.fromtimestamp(evidence.earlier.taken_s, datetime.timezone.utc)
@@ -45,7 +45,7 @@ def since_words(evidence: Evidence) -> tuple[str, ...]:
 
 
 def standing(now: list[Finding], ever: list[Finding]) -> list[Finding]:
-    """Return the findings on what is recent, with the faults that older events and totals show."""
+    """Return the findings about recent events, and the faults that older events and totals show."""
     faults = [finding for finding in ever if finding.status is Status.FAIL]
     named = {(finding.subject, finding.summary) for finding in faults}
     others = [
@@ -60,7 +60,7 @@ def _age_s(event: LogEvent, evidence: Evidence) -> float | None:
     """Return the seconds since the last line of an event; None if its time or the present is unknown."""
     if _UPTIME.fullmatch(event.last_time):
         uptime_s, at_s = evidence.facts.kernel.uptime_s, float(event.last_time)
-        # A later time than now is that of another boot.
+        # A time in the future belongs to another boot.
         return uptime_s - at_s if known(uptime_s) and at_s <= uptime_s else None
     stamp = _ISO.fullmatch(event.last_time)
     if stamp is None or evidence.now is None:

@@ -8,7 +8,7 @@ from probes.catalogue.nic_models import load_nic_models
 from probes.facts import Interface, Link, MachineFacts, Nic
 
 NEAR = frozenset({"PIX", "PXB"})
-"""Distances of a NIC below the same PCIe switch as a GPU: somebody put the NIC there for this GPU."""
+"""Distances of a NIC below the same PCIe switch as a GPU: the NIC was placed there for this GPU."""
 BRIDGES_AND_TUNNELS = (
     "docker",
     "virbr",
@@ -26,21 +26,21 @@ BRIDGES_AND_TUNNELS = (
     "tailscale",
 )
 NOT_A_NETWORK = ("lo", *BRIDGES_AND_TUNNELS)
-"""Name prefixes of interfaces that lead to containers, guests or nowhere.
+"""Name prefixes of interfaces that lead to containers or guests, or to no network.
 
 NCCL itself leaves out lo and docker.
 """
 
 
 class Rails(Record, kw_only=True):
-    """The ports of a machine by what they are for."""
+    """The ports of a machine, grouped by their purpose."""
 
     active: tuple[Nic, ...] = ()
     """Training ports that are up at the usual rate."""
     slower: tuple[Nic, ...] = ()
-    """Ports of the same kind that are up, but slower than the others."""
+    """Ports of the same kind as `active` that are up but slower."""
     down: tuple[Nic, ...] = ()
-    """Ports of the same kind that are not up, or whose state is unknown (see `is_down`)."""
+    """Ports of the same kind as `active` that are not up, or whose state is unknown (see `is_down`)."""
     others: tuple[Nic, ...] = ()
     """Ports for storage or management, and unused ports."""
 
@@ -48,7 +48,7 @@ class Rails(Record, kw_only=True):
 def is_up(nic: Nic) -> bool:
     """Return whether the port carries traffic.
 
-    The state of its network interface counts if its own is unknown.
+    If the state of the port is unknown, the state of its network interface counts.
     """
     return nic.state == "ACTIVE" or (isinstance(nic.state, Unknown) and nic.netdev_up is True)
 
@@ -65,8 +65,8 @@ def _has_known_state(nic: Nic) -> bool:
 def training_ports(facts: MachineFacts) -> tuple[Nic, ...] | Unknown:
     """Return the ports that carry training traffic: the active rails.
 
-    Unknown if several answers are possible: no text states which ports are up, a port of the rails' kind
-    has an unknown state, or ports of known and unknown rates compete.
+    The result is Unknown if several answers are possible: no source reports which ports are up, a port of the
+    rails' kind has an unknown state, or ports of known and unknown rates compete.
     """
     unread = _unread_states(facts)
     if unread is not None:
@@ -93,14 +93,14 @@ def _unread_states(facts: MachineFacts) -> Unknown | None:
 
 
 def training_rails(facts: MachineFacts) -> Rails:
-    """Sort the ports by three facts in turn.
+    """Sort the ports by their state, their place and their kind.
 
     Among the ports that are up, the group of one link layer and rate with the most bandwidth is the fabric.
-    If the PCIe distances are known, only ports below a GPU's switch compete. Bonds and DPUs give way to plain
-    ports of the same rate, unless they are the majority (some machines train over them). A port outside this
-    group belongs to it if it has the same link layer and device type (and, if distances are known, is below a
-    GPU's switch too). The unused second port of a card does not belong to it, unless other cards use both
-    ports. If no port is up, all ports are `down`.
+    If the PCIe distances are known, only ports below a GPU's switch compete. Bonds and DPUs are set aside if
+    there are plain ports of the same rate, unless they are the majority (some machines train over them). A
+    port outside this group belongs to it if it has the same link layer and device type (and, if distances are
+    known, is below a GPU's switch too). The unused second port of a card does not belong to it, unless other
+    cards use both ports. If no port is up, all ports are `down`.
     """
     nics, competing = items_of(facts.nics), _competing(facts)
     if not competing:
@@ -129,14 +129,14 @@ def training_rails(facts: MachineFacts) -> Rails:
 
 
 def _competing(facts: MachineFacts) -> list[Nic]:
-    """Return the ports that are up: only ports below a GPU's switch if there are any, else all."""
+    """Return the ports that are up; if some are below a GPU's PCIe switch, return only these."""
     up = [nic for nic in items_of(facts.nics) if is_up(nic)]
     near = _names_near_gpus(facts.links)
     return [nic for nic in up if nic.name in near] or up
 
 
 def roles_of(facts: MachineFacts) -> dict[tuple[str, int], str] | Unknown:
-    """Return what every port is for, by name and port.
+    """Return the role of every port, by name and port number.
 
     The training ports are `rail`, `slow rail` and `rail, down`; the others are `bond`, `DPU`, `side`
     (storage, management) and `unused` (not up). Unknown if no text states which ports are up.
@@ -192,7 +192,7 @@ def _is_dpu(nic: Nic) -> bool:
 
 
 def card_of(nic: Nic) -> str:
-    """Return the PCI slot without the function, to count the ports of a card; the device if it is unknown."""
+    """Return the PCI slot without the function, which all ports of a card share; the device if unknown."""
     return nic.pci_bus_id.partition(".")[0] if known(nic.pci_bus_id) else nic.name
 
 
@@ -211,7 +211,7 @@ def _names_near_gpus(links: tuple[Link, ...] | Unknown) -> set[str]:
 
 
 def candidate_interfaces(facts: MachineFacts) -> tuple[Interface, ...] | Unknown:
-    """Return the interfaces over which the ranks might meet.
+    """Return the interfaces over which the ranks might connect.
 
     Such an interface is up, is no member of a bond, leads to a network and has, as far as is known, an
     address beyond its link.
@@ -240,7 +240,7 @@ def default_interface(facts: MachineFacts) -> Interface | None:
 def meeting_interface(facts: MachineFacts) -> Interface | None:
     """Return the interface over which ranks without RDMA communicate.
 
-    This is the only candidate, else that of the default route.
+    This is the only candidate, or else the candidate with the default route.
     """
     candidates = items_of(candidate_interfaces(facts))
     return candidates[0] if len(candidates) == 1 else default_interface(facts)

@@ -1,4 +1,4 @@
-"""Select the subjects of a check, and make one finding per problem and one for all good subjects."""
+"""Select the subjects of a check, and create one finding per problem and one for all good subjects."""
 
 import re
 import shlex
@@ -17,7 +17,7 @@ Judged = Finding | Unknown | str
 
 
 class HasEvidence(Protocol):
-    """A record with references to the texts that it was read from."""
+    """A record with references to the texts from which it was read."""
 
     @property
     def evidence(self) -> tuple[EvidenceRef, ...]: ...
@@ -32,7 +32,7 @@ SMI_LINK = (
     "pcie.link.width.current,pcie.link.width.max"
     " --format=csv"
 )
-"""Generation and width of the GPUs' PCIe links; `nvidia-smi -q -d` has no section of its own for them."""
+"""Query of generation and width of the GPUs' PCIe links; `nvidia-smi -q -d` has no section for them."""
 READ_LOG = Remedy(text="Read the kernel log as root.", command="dmesg", needs_root=True)
 
 
@@ -50,17 +50,18 @@ def subject_name(subject: Gpu | Nic | Interface | Filesystem) -> str:
 
 
 def smi_name(gpu: Gpu) -> str:
-    """Return the GPU for `nvidia-smi -i`, named by its PCI address.
+    """Return the PCI address of the GPU, for `nvidia-smi -i`.
 
-    Indices differ between host and container, and after a GPU is lost or a text was cut.
+    An index is not reliable: it differs between host and container, and after a GPU is lost or a text was
+    cut.
     """
     return shlex.quote(gpu.pci_bus_id) if isinstance(gpu.pci_bus_id, str) else str(gpu.index)
 
 
 def has_no_gpu(facts: MachineFacts) -> bool:
-    """Return whether nothing hints at a GPU.
+    """Return whether nothing indicates a GPU.
 
-    A driver that hangs or refuses is a hint, even if the PCI bus shows no GPU.
+    A driver that hangs or refuses access indicates a GPU, even if the PCI bus shows none.
     """
     if isinstance(facts.gpus, Unknown):
         is_silent = facts.gpus.reason in (Reason.TIMEOUT, Reason.PERMISSION)
@@ -82,7 +83,7 @@ def is_behind_switch(gpu: Gpu) -> bool:
 
 
 def gpus_of(judge: Judge, evidence: Evidence) -> Generator[Finding, None, tuple[Gpu, ...]]:
-    """Return the GPUs to look at, without those that hang: `gpu-lost` reports these.
+    """Return the GPUs to judge, without GPUs that hang, which `gpu-lost` reports.
 
     If there are none, yield one SKIP; if they could not be read, yield one UNKNOWN.
     """
@@ -112,7 +113,7 @@ def listed_gpus_of(judge: Judge, evidence: Evidence) -> Generator[Finding, None,
 
 
 def nics_of(judge: Judge, evidence: Evidence) -> Generator[Finding, None, tuple[Nic, ...]]:
-    """Return the RDMA ports to look at, or yield one finding as `gpus_of` does."""
+    """Return the RDMA ports to judge, or yield one finding as `gpus_of` does."""
     nics = evidence.facts.nics
     if isinstance(nics, Unknown):
         yield judge.undetermined(HOST, nics, what="the RDMA ports")
@@ -125,7 +126,7 @@ def nics_of(judge: Judge, evidence: Evidence) -> Generator[Finding, None, tuple[
 def events_of(
     judge: Judge, evidence: Evidence, log: str = "kernel-log"
 ) -> Generator[Finding, None, tuple[LogEvent, ...] | None]:
-    """Return the events to look at.
+    """Return the events to judge.
 
     If no log of the kind was read, yield one SKIP or UNKNOWN and return None.
     """
@@ -150,7 +151,9 @@ def given(
     judge: Judge,
     input_of: Callable[[Judge, Evidence], Generator[Finding, None, Input | None]],
 ) -> Callable[[Callable[[Input, Evidence], Findings]], Check]:
-    """Pass the result of `input_of` to a check. If it is None, only the findings that it yields count."""
+    """Decorate a check so that it receives the result of `input_of`.
+
+    If the result is None, the check does not run, and only the findings that `input_of` yields count."""
 
     def decorate(function: Callable[[Input, Evidence], Findings]) -> Check:
         def check(evidence: Evidence) -> Iterator[Finding]:
@@ -168,19 +171,19 @@ def on_gpus(
     judge: Judge,
     select: Callable[[Judge, Evidence], Generator[Finding, None, tuple[Gpu, ...]]] = gpus_of,
 ) -> Callable[[Callable[[tuple[Gpu, ...], Evidence], Findings]], Check]:
-    """Give a check the GPUs, at least one."""
+    """Decorate a check so that it receives the GPUs, at least one."""
     return given(judge, lambda judge, evidence: _some(select(judge, evidence)))
 
 
 def each_gpu(judge: Judge, *, what: str, good: str) -> Callable[[Callable[[Gpu, Evidence], Judged]], Check]:
-    """Make a check of a function that judges one GPU, as `judge_each` does it."""
+    """Decorate a function that judges one GPU, so that it becomes a check of all GPUs (see `judge_each`)."""
     return _each(judge, gpus_of, what=what, good=good)
 
 
 def each_port(
     judge: Judge, ports_of: Callable[[Evidence], Sequence[Nic]], *, absent: str, what: str, good: str
 ) -> Callable[[Callable[[Nic, Evidence], Judged]], Check]:
-    """Make a check of a function that judges one RDMA port of `ports_of`.
+    """Decorate a function that judges one RDMA port, so that it becomes a check of the ports of `ports_of`.
 
     If the machine has RDMA ports and `ports_of` selects none, the check is skipped as `absent`.
     """
@@ -215,19 +218,21 @@ def _each(
 
 
 def on_nics(judge: Judge) -> Callable[[Callable[[tuple[Nic, ...], Evidence], Findings]], Check]:
-    """Give a check the RDMA ports, at least one."""
+    """Decorate a check so that it receives the RDMA ports, at least one."""
     return given(judge, lambda judge, evidence: _some(nics_of(judge, evidence)))
 
 
 def on_events(judge: Judge) -> Callable[[Callable[[tuple[LogEvent, ...], Evidence], Findings]], Check]:
-    """Give a check the events of the kernel log."""
+    """Decorate a check so that it receives the events of the kernel log."""
     return given(judge, events_of)
 
 
 def on_fact(
     judge: Judge, what: str, fact_of: Callable[[MachineFacts], Input | Unknown], part: str = ""
 ) -> Callable[[Callable[[Input, Evidence], Findings]], Check]:
-    """Give a check one fact. If it is unknown, the check is UNKNOWN and cites the `part` of the facts."""
+    """Decorate a check so that it receives one fact.
+
+    If the fact is unknown, the check is UNKNOWN and cites the `part` of the facts."""
 
     def read(judge: Judge, evidence: Evidence) -> Generator[Finding, None, Input | None]:
         fact = fact_of(evidence.facts)
@@ -241,7 +246,7 @@ def on_fact(
 
 
 def on_results(judge: Judge) -> Callable[[Callable[[tuple[ToolResult, ...], Evidence], Findings]], Check]:
-    """Give a check the measurements of other tools."""
+    """Decorate a check so that it receives the measurements of other tools."""
     return on_fact(judge, "the measurements", lambda facts: facts.tool_results)
 
 
@@ -252,7 +257,7 @@ def _some(
 
 
 def unknown_among(*values: object) -> Unknown:
-    """Return the first unknown value of some values that are not all known."""
+    """Return the first unknown value; at least one value must be unknown."""
     return first_unknown(*values) or NOT_RECORDED
 
 
@@ -276,7 +281,7 @@ def judge_each(
 ) -> Iterator[Finding]:
     """Judge every subject with `verdict_of`.
 
-    A problem is a finding of its own. Subjects that could not be judged for the same reason share one
+    Each problem is a separate finding. Subjects that could not be judged for the same reason share one
     finding (SKIP if the device reports that it has no such value), and so do all good subjects. `what`
     completes "... could not be read" and `good` the summary after the names: "GPU0-7: no uncorrected
     errors".
@@ -327,7 +332,7 @@ _RUN = re.compile(r"(.*?)([0-9]{1,4})-([0-9]{1,4})")
 
 
 def unfolded(names: str) -> list[str]:
-    """Return the single names in what `fold_names` wrote: `GPU0-2, GPU5` has four."""
+    """Return the single names in a text by `fold_names`: four for `GPU0-2, GPU5`."""
     singles: list[str] = []
     for name in names.split(", "):
         run = _RUN.fullmatch(name)

@@ -1,6 +1,6 @@
-"""Derive one verdict and one exit code from all findings, without those that a waiver of the policy covers.
+"""Derive one verdict and one exit code from all findings, except findings that a waiver of the policy covers.
 
-The profile of whoever started the check decides the meaning of the exit code. It never depends on the output
+The profile names the program for which the exit code is meant. The exit code never depends on the output
 format.
 
 | profile | 0 | 1 | 2 | 3 |
@@ -10,9 +10,9 @@ format.
 | npd | OK | problem | unknown, also when rigtune itself failed | |
 | slurm, nhc | fit | not fit, or a required check is UNKNOWN | wrong usage or input | |
 
-Under slurm and nhc a required check that is UNKNOWN only because time ran out gives 0: no job is refused and
-no node is drained because a driver is slow.
-A fault of rigtune itself ends with 70, except under nagios and npd.
+Under slurm and nhc, the exit code is 0 if a required check is UNKNOWN only because time ran out: a slow
+driver must not cause a refused job or a drained node. A fault of rigtune itself ends with 70, except under
+nagios and npd.
 
 Sources: Nagios plugin guidelines, plugin return codes; kubernetes/node-problem-detector, custom plugin
 monitor; Slurm, prolog and epilog guide; LBNL Node Health Check, custom checks (2026-11).
@@ -47,19 +47,19 @@ class Verdict(Record, kw_only=True):
     schema_version: int = SCHEMA_VERSION
     hostname: str | Unknown = NOT_RECORDED
     source: str = ""
-    """Title of the source that the facts came from."""
+    """Title of the source of the facts."""
     verdict: Status
     """PASS, WARN, FAIL or UNKNOWN."""
     findings: tuple[Finding, ...]
     """Worst first, then in the order of the table of checks."""
     required_unknown: tuple[str, ...] = ()
-    """The required checks that could not be made."""
+    """The required checks that could not be carried out."""
     counts: dict[Status, int]
-    """Findings that are not waived, by status; every status is there."""
+    """Number of findings that are not waived, for every status."""
     waived: int = 0
     """Findings that do not count because a waiver of the policy covers them."""
     notes: tuple[str, ...] = ()
-    """Notes for the operator about waivers that no longer cover anything."""
+    """Notes for the operator about waivers that no longer cover any finding."""
     mode: Mode = "accept"
     tier: Tier = "deep"
     deep_only: tuple[str, ...] = ()
@@ -67,7 +67,7 @@ class Verdict(Record, kw_only=True):
     deselected: tuple[str, ...] = ()
     """Checks that `--only` or `--skip` left out."""
     started: datetime.datetime | None = None
-    """When the facts were read, in UTC."""
+    """Time at which the facts were read, in UTC."""
     duration_s: float | None = None
 
 
@@ -112,7 +112,7 @@ def judge(
 def exit_code(verdict: Verdict, fail_on: FailOn = "fail") -> ExitCode:
     """Return the exit code of the process, for every output format.
 
-    1 for findings at or above `fail_on`, else 3 if a required check is UNKNOWN, else 0.
+    The code is 1 for findings at or above `fail_on`, else 3 if a required check is UNKNOWN, else 0.
     """
     warned = fail_on == "warn" and verdict.counts[Status.WARN] > 0
     if verdict.verdict is Status.FAIL or warned:
@@ -123,7 +123,7 @@ def exit_code(verdict: Verdict, fail_on: FailOn = "fail") -> ExitCode:
 def decisive(verdict: Verdict, fail_on: FailOn = "fail") -> tuple[Finding, ...]:
     """Return the findings that decided the exit code, worst first.
 
-    Empty if the code is 0 or if nothing at all is known.
+    The result is empty if the code is 0 or if nothing at all is known.
     """
     required = set(verdict.required_unknown)
     return tuple(
@@ -151,7 +151,7 @@ def _sorted(findings: Iterable[Finding], rows: Sequence[CheckRow]) -> tuple[Find
 def exit_status(verdict: Verdict, profile: Profile = "gate", fail_on: FailOn = "fail") -> int:
     """Return the exit code of a verdict.
 
-    Nagios has a code of its own for warnings, so `fail_on` does not affect it.
+    Nagios has a separate code for warnings, so `fail_on` does not affect its code.
     """
     code = exit_code(verdict, fail_on)
     match profile:
@@ -166,13 +166,13 @@ def exit_status(verdict: Verdict, profile: Profile = "gate", fail_on: FailOn = "
 
 
 def _is_only_late(verdict: Verdict, fail_on: FailOn) -> bool:
-    """Return whether nothing but missing time decided the exit code."""
+    """Return whether only checks that ran out of time decided the exit code."""
     reasons = {finding.unknown for finding in decisive(verdict, fail_on)}
     return reasons == {Reason.TIMEOUT}
 
 
 def failure_status(code: int, profile: Profile = "gate") -> int:
-    """Return the exit code if rigtune gave no verdict; `code` is rigtune's own."""
+    """Return the exit code for a run without a verdict; `code` is rigtune's own exit code."""
     return {"nagios": 3, "npd": 2}.get(profile, code)
 
 
@@ -194,7 +194,7 @@ def unused(
     made = set(ran)
     problems = [finding for finding in findings if finding.status in _WAIVABLE]
     return tuple(
-        f"the waiver of {waiver.check} on {waiver.subject} covers nothing; remove it"
+        f"the waiver of {waiver.check} on {waiver.subject} covers no finding; remove it"
         for waiver in waivers
         if waiver.holds_on(today)
         and waiver.check in made

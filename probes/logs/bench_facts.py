@@ -26,7 +26,7 @@ class BenchFacts:
 
     def __init__(self) -> None:
         self._gpus: dict[tuple[object, ...], str] = {}
-        """Model of each GPU, by host, bus id and number."""
+        """Model of each GPU, with host, bus id and GPU number as the key."""
         self._bandwidth: dict[str, dict[str, object]] = {}
         self._ranks = 0
         self._nodes = 0

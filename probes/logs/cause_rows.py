@@ -23,7 +23,7 @@ class EventPattern(StrictRecord, kw_only=True):
     match; `>`, `>=`, `<` or `<=` with a number; `*` for any value; `-` if the line does not name the field.
     """
     at_least: int = 1
-    """Smallest number of such events, counted over all their lines."""
+    """Minimum number of matching events; repeated lines count separately."""
 
 
 class Pattern(EventPattern, kw_only=True):
@@ -38,9 +38,12 @@ class Pattern(EventPattern, kw_only=True):
     fault: bool | None = None
     """Replaces the cause's own value if it is set."""
     root: bool = False
-    """Whether the pattern causes all symptoms in the logs, so that no symptom causes the pattern."""
+    """Whether this pattern causes all symptoms in the logs; no symptom then counts as its cause."""
     doubt: bool = False
-    """Whether the run may have failed: it is not healthy, though the pattern alone is no fault."""
+    """Whether the run may have failed.
+
+    It is then not called healthy, although the pattern alone is no fault.
+    """
     summary: str = ""
     """Replaces the cause's own value if it is set."""
     remedy: str = ""
@@ -61,16 +64,19 @@ class Cause(StrictRecord, kw_only=True):
     title: str
     fault: bool = True
     symptom: bool = False
-    """Whether the cause is reported as an effect if there is any other fault."""
+    """Whether the cause is reported as an effect if the logs reveal any other fault."""
     summary: str
-    """Sentence with fields of the first event as `{field}`; a part in [brackets] needs a known field."""
+    """Sentence with fields of the first event as `{field}`.
+
+    A part in [brackets] is omitted if its field is unknown.
+    """
     remedy: str
     command: str | None = None
     source: str
     versions: str = ""
-    """Versions of NCCL, PyTorch or the driver that show or fix the fault."""
+    """Versions of NCCL, PyTorch or the driver that have the fault or fix it."""
     effects: tuple[str, ...] = ()
-    """Ids of causes that follow from this cause: they are secondary if both occur."""
+    """Ids of causes that are effects of this cause: if both occur, they are reported as secondary."""
     pattern: tuple[Pattern, ...] = ()
 
 
@@ -78,9 +84,9 @@ class Collect(StrictRecord, kw_only=True):
     """A request for data if the cause is unknown."""
 
     text: str
-    """Words of the request, filled with the fields of the first event of `when`."""
+    """Text of the request, filled with the fields of the first event of `when`."""
     when: tuple[str, ...] = ()
-    """Kinds of events of which at least one is needed; empty for always."""
+    """Kinds of events of which at least one must occur; empty if the request always applies."""
     unless: tuple[str, ...] = ()
     """Kinds of events that make the request unnecessary."""
 
@@ -94,7 +100,7 @@ class CauseRows(StrictRecord, kw_only=True):
     complaints: frozenset[str]
     """Kinds of failures that runs may survive: alone, they do not prove that the run failed."""
     of_peers: frozenset[str]
-    """Kinds that a rank or launcher reports after another rank ended for any reason."""
+    """Kinds of events that a rank or launcher reports because another rank has ended, for whatever reason."""
     collect: tuple[Collect, ...]
     cause: tuple[Cause, ...]
 
@@ -110,7 +116,7 @@ def load_causes() -> CauseRows:
 
 
 def sound_rows(table: dict[str, Any]) -> tuple[CauseRows, dict[str, str]]:
-    """Return the readable rows, and the fault of each broken pattern by the id of its cause."""
+    """Return the readable rows, and the fault of each broken pattern, with the cause's id as the key."""
     broken: dict[str, str] = {}
     causes = []
     for row in table["cause"]:

@@ -21,7 +21,10 @@ DEDUCTIONS: tuple[Deduction, ...] = (
     *bandwidth.DEDUCTIONS,
     *course.DEDUCTIONS,
 )
-"""All deductions; those about the course of the run come last, since they ask for failures."""
+"""All deductions.
+
+Those about the course of the run come last, because they look for failures that others report.
+"""
 
 
 def deduce(logged: LoggedEvents) -> list[Event]:

@@ -37,12 +37,15 @@ class Diagnosis(Record, kw_only=True):
     is_fault: bool = True
     """False for `healthy` and for informative causes."""
     secondary: tuple[str, ...] = ()
-    """Effects of this cause in the same logs, in words."""
+    """Descriptions of the effects of this cause in the same logs."""
     evidence: tuple[EvidenceLine, ...] = ()
     source: str = ""
     """Source of the diagnosis: documentation, code, issue."""
     versions: str = ""
-    """Versions of NCCL, PyTorch or the driver that show or fix the fault; empty if all do."""
+    """Versions of NCCL, PyTorch or the driver that have the fault or fix it.
+
+    The text is empty if all versions have the fault.
+    """
 
 
 class Explanation(Record, kw_only=True):
@@ -55,7 +58,7 @@ class Explanation(Record, kw_only=True):
     facts: dict[str, Any] = {}
     """Facts of the run: version, interfaces, transports, ranks, timings, environment (`facts.py`)."""
     expected: tuple[str, ...] = ()
-    """Performance of a healthy run of this shape, in words."""
+    """Sentences about the performance that a healthy run with these machines and ranks would reach."""
     collect_next: tuple[str, ...] = ()
     """Data to collect if the cause is unknown."""
     lines_read: int = 0

@@ -1,6 +1,6 @@
-"""Prefixes of launchers, containers, journals and time stamps: removed, and kept as host, rank and time.
+"""Envelopes of lines: prefixes of launchers, containers, journals and clocks, read as host, rank and time.
 
-NCCL's `host:pid:tid [gpu]` is part of its grammar and stays. Only text that is surely an envelope is
+NCCL's `host:pid:tid [gpu]` is part of NCCL's own line and stays. Only text that is certainly an envelope is
 removed.
 """
 
@@ -22,7 +22,7 @@ _BEGINS = (
     rf"\d{{4}}-\d\d-\d\d[T ]\d\d:|\d{{1,6}}: |"
     rf"\[\s{{0,8}}\d{{1,10}}\.\d{{6}}\] |\[[A-Z][a-z]{{2}} [A-Z][a-z]{{2}} |kern\s{{0,4}}: )"
 )
-"""Beginnings of lines: a doubtful prefix before such a beginning is an envelope."""
+"""Starts of messages: a doubtful prefix counts as an envelope if such a start follows it."""
 _NCCL_START = pattern(_NCCL)
 _GLUED = pattern(rf"{_NCCL}(?:[\w./-]{{1,80}}:\d{{1,6}} (?:\(\w{{1,80}}\) )?)?NCCL (?:INFO|WARN|CALL|TRACE) ")
 
@@ -38,7 +38,7 @@ _PREFIX_AT_END = pattern(
     r"(?:(?:(?<=\s)|(?<=[^\W\d]))\d{1,6}: |\[\w{0,20}\d{1,6}\]: ?|\[\d{1,2},\d{1,6}\]<std(?:out|"
     r"err)>: ?){1,3}\Z"
 )
-"""Prefix of a launcher between the end of one line and the beginning of another."""
+"""Prefix of a launcher between the end of one line and the start of the next, if a newline is missing."""
 
 
 class _Opened(NamedTuple):
@@ -77,7 +77,7 @@ class Unwrapper:
     def may_be_host(self, name: str) -> bool:
         """Return whether a name may be a host: the name has a number or a domain, or NCCL used it as a host.
 
-        Names of streams, steps and versions of Python have numbers too and are excluded.
+        Names of streams and steps, and versions of Python, also contain numbers; they are excluded.
         """
         is_likely = name in self._hosts or "." in name or any(map(str.isdecimal, name))
         return is_likely and not name.isdecimal() and _NO_HOST_NAME.fullmatch(name) is None
@@ -139,7 +139,7 @@ class Unwrapper:
         return [text[start:end] for start, end in zip(starts, [*starts[1:], None], strict=True)]
 
     def _start(self, text: str, start: int) -> int:
-        """Return the start of a line: a launcher's prefix, or the host's name, which may touch other text."""
+        """Return where a line starts: at a launcher's prefix or the host's name, even within other text."""
         name = text[start : text.find(":", start)]
         start = max(
             (start + len(name) - len(host) for host in self._hosts if name.endswith(host)), default=start
@@ -178,7 +178,10 @@ def _syslog(match: re.Match[str], line: _Opened, of: Unwrapper) -> _Opened:
 
 
 def _strip(match: re.Match[str], line: _Opened, _of: Unwrapper) -> _Opened:
-    """Remove the prefix and keep its groups; an inner prefix overrides an outer one."""
+    """Remove the prefix and keep the matched groups.
+
+    Values of an inner prefix override those of an outer prefix.
+    """
     groups = match.groupdict()
     numbers: dict[str, Any] = {
         name: int(groups[name]) for name in ("rank", "local_rank", "pid") if groups.get(name)
@@ -207,7 +210,7 @@ def _uptime(match: re.Match[str], line: _Opened, _of: Unwrapper) -> _Opened:
 
 
 def _kernel(match: re.Match[str], line: _Opened, _of: Unwrapper) -> _Opened:
-    """Remove the prefix that only a kernel's messages have: a host, or a record's clock in microseconds."""
+    """Remove a prefix that only kernel messages have: a host, or the time of a record in microseconds."""
     groups = match.groupdict()
     clock_us = groups.get("clock_us")
     time_s = int(clock_us) / 1e6 if clock_us and line.time_s is None else line.time_s
@@ -216,7 +219,10 @@ def _kernel(match: re.Match[str], line: _Opened, _of: Unwrapper) -> _Opened:
 
 
 _MARKS_OF_LOGS = frozenset({"stream", "severity", "level", "levelname", "record"})
-"""Keys of log records: without any of these keys, `text` is the text of a sample."""
+"""Keys of log records.
+
+If a JSON object has none of these keys, its `text` is training data, not a log message.
+"""
 
 
 def _json(line: _Opened, of: Unwrapper) -> _Opened | None:
@@ -261,7 +267,7 @@ def _json_time(record: dict[str, Any], of: Unwrapper) -> float | None:
 
 _BARE_ISO = pattern(stamps.ISO)
 _ENVELOPES: tuple[tuple[str, re.Pattern[str], _Opener], ...] = (
-    # Syslog and journal, then stamps alone.
+    # Syslog and journal, then lines that begin with a time stamp only.
     (
         " <a",
         pattern(
@@ -302,7 +308,7 @@ _ENVELOPES: tuple[tuple[str, re.Pattern[str], _Opener], ...] = (
     (" a", pattern(rf"\s{{0,8}}{stamps.WEEKDAY}(?=\[|<std| ) {{0,4}}"), _stamp),
     (" [1", pattern(rf"\s{{0,8}}\[?{stamps.US}\]? {{0,4}}"), _stamp),
     ("a", pattern(rf"{stamps.SYSLOG} {{1,4}}"), _stamp),
-    # The kernel's own clock, and its name if somebody cut off time and host.
+    # The kernel's own clock; also `kernel:` alone, if somebody cut off time and host.
     (
         " <[",
         pattern(
@@ -319,7 +325,7 @@ _ENVELOPES: tuple[tuple[str, re.Pattern[str], _Opener], ...] = (
     ("1a", pattern(r"(?:(?P<host>[\w.-]{1,80}) )?kernel: (?=\S)"), _kernel),
     # grep, mail.
     ("1a/>", pattern(rf"{GREP_OR_QUOTE}(?={KERNEL_BEGINS})"), _strip),
-    # mpirun of Open MPI and PRRTE, SageMaker's, Horovod's: `[1,2]<stdout>:`.
+    # mpirun of Open MPI and PRRTE, and the prefixes of SageMaker and Horovod: `[1,2]<stdout>:`.
     (
         "<[",
         pattern(
@@ -329,14 +335,14 @@ _ENVELOPES: tuple[tuple[str, re.Pattern[str], _Opener], ...] = (
         ),
         _strip,
     ),
-    # Remains of colours without their escape character.
+    # Colour codes that have lost their escape character.
     ("[", pattern(r"\[\d{1,2}(?:;\d{1,3}){0,3}m ?"), _strip),
-    # torchrun: the global rank of torch itself, the local rank behind the role of the agent.
+    # torchrun: the global rank from torch itself, and the local rank after the agent's role name.
     ("[", pattern(r"\[rank ?(?P<rank>\d{1,7})\](?:\[\w{1,40}\])?: ?"), _strip),
     ("[", pattern(r"\[(?:[A-Za-z][A-Za-z_-]{0,40})?(?P<local_rank>\d{1,4})\]: ?"), _strip),
     # Accelerate.
     ("[", pattern(r"\[RANK (?P<rank>\d{1,7})\] "), _strip),
-    # Ray: `(RayTrainWorker pid=1234, ip=10.0.0.1) `, with a count if Ray folds repetitions.
+    # Ray: `(RayTrainWorker pid=1234, ip=10.0.0.1) `, with a count if Ray merges equal lines.
     (
         "(",
         pattern(
@@ -345,7 +351,7 @@ _ENVELOPES: tuple[tuple[str, re.Pattern[str], _Opener], ...] = (
         ),
         _strip,
     ),
-    # Quotes of mails and issues, and a column of stamps of a cloud's console: `| 2024-05-01T10:00:00.1Z | `.
+    # Quote marks of mails and issues, and the time column of a cloud console: `| 2024-05-01T10:00:00.1Z | `.
     (">", pattern(r"(?:> ?){1,3}(?=\S)"), _strip),
     (" |", pattern(rf"\s{{0,8}}\| {{0,2}}{stamps.ISO} {{0,2}}\| ?"), _stamp),
     # kubectl logs --prefix, docker compose.
@@ -357,5 +363,5 @@ _ENVELOPES: tuple[tuple[str, re.Pattern[str], _Opener], ...] = (
     ("1a", pattern(rf"(?P<name>[A-Za-z\d][\w.,\[\]-]{{0,80}}): (?={_BEGINS})"), _named),
     ("a", pattern(rf"[A-Za-z]\w{{0,40}}/(?P<task>\d{{1,6}}) (?={_BEGINS})"), _strip),
 )
-"""Envelopes: possible first characters (`1` a digit, `a` a letter), shape, and the function that opens it."""
+"""Envelopes: first characters (`1` any digit, `a` any letter), pattern, and the function that removes it."""
 _BY_START = {start: tuple(row[1:] for row in _ENVELOPES if start in row[0]) for start in " <[(1a/>|"}

@@ -1,4 +1,4 @@
-"""An event: the content of a line of a log, with its place, time and process."""
+"""Events: the content of a log line, with its file, line number, time and process."""
 
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeGuard
 
@@ -16,11 +16,11 @@ else:
 Other = TypeVar("Other", bound=LogRecord)
 
 _CLOCKS_DIFFER_S = 30.0
-"""Most seconds by which the stamp of a cause may follow that of its effect, since clocks differ."""
+"""Maximum seconds by which a cause's time stamp may be later than its effect's, because clocks differ."""
 
 
 class LogLine(NamedTuple):
-    """A line without prefixes, and its origin; None for parts of the origin that are unknown."""
+    """A line without prefixes, and its origin; unknown parts of the origin are None."""
 
     source: str
     """Name of the file, `-` for a pipe."""
@@ -34,15 +34,18 @@ class LogLine(NamedTuple):
     local_rank: int | None = None
     pid: int | None = None
     time_s: float | None = None
-    """Seconds since 1970 in UTC if the stamp has a date; without a zone, only differences have a meaning."""
+    """Seconds since 1970 in UTC if the time stamp has a date.
+
+    Without a time zone, only differences are meaningful.
+    """
     raw: str = ""
     """The original line of the file, as shown to people."""
     is_kernel: bool = False
-    """Whether the removed prefix belongs to a kernel or a service that stores kernel messages."""
+    """Whether the removed prefix is that of a kernel, or of a service that stores kernel messages."""
 
 
 class Event(Record, Generic[What_co], kw_only=True):
-    """A record with its line: the log, the place in it, and the process that wrote it."""
+    """A record with its line: the log, the position in the log, and the process that wrote the line."""
 
     what: What_co
     """The record of what the line reports."""
@@ -58,7 +61,7 @@ class Event(Record, Generic[What_co], kw_only=True):
     pid: int | None = None
     time_s: float | None = None
     count: int = 1
-    """Number of equal events, of which this is the first."""
+    """Number of equal events; this event is the first of them."""
 
     @property
     def kind(self) -> str:
@@ -103,12 +106,12 @@ def reporting(event: Event, what: Other) -> Event[Other]:
 
 
 def carries(event: Event, *records: type[Other]) -> TypeGuard[Event[Other]]:
-    """Return whether the event's record is of one of some types."""
+    """Return whether the type of the event's record is one of `records`."""
     return isinstance(event.what, records)
 
 
 def is_clearly_later(event: Event, than: Event) -> bool:
-    """Return whether an event is too late to be the cause of another event; False without times."""
+    """Return whether an event is too late to be the cause of another event; False if a time is unknown."""
     if event.time_s is None or than.time_s is None:
         return False
     return event.time_s > than.time_s + _CLOCKS_DIFFER_S

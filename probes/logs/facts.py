@@ -1,36 +1,35 @@
-"""Facts of a run from its logs: a dict of plain values, in memory that does not grow with ranks and lines.
+"""Facts of a run from its logs, as a dict of plain values.
 
-A fact that no line reports is absent. Names and values:
+The memory needed does not grow with ranks and lines. A fact that no line reports is absent. The facts are:
 
-- nccl: versions, with the CUDA that they were built for; library: `RCCL` if it is not NCCL; hip, rocm;
+- nccl: versions, with the CUDA version that each was built for; library: `RCCL` if it is not NCCL; hip, rocm;
   cuda_driver: `12.8`.
-- hosts: number of hosts that wrote lines; ranks, nodes, ranks_per_node: of the largest communicator;
-  communicators.
+- hosts (number with lines); ranks, nodes, ranks_per_node (of the largest communicator); communicators.
 - bootstrap_interfaces, networks, socket_interfaces, hcas: a name, or a list of names with their hosts
   if hosts differ; hca_links: `IB`, `RoCE`; hca_speed_gbps: gigabits per second.
 - ofi_plugin, libfabric, ofi_provider, ofi_protocol, efa_nics, platform; plugins: kind and name;
   plugins_missing: kinds.
-- within_node, between_nodes: ways with their numbers of channels (`P2P/CUMEM` 128, `NET/IB/GDRDMA` 64), a
-  lower bound where lines of one shape are many; pairs: by way, the first ranks that it connects (`0>1`).
+- within_node, between_nodes: transports with their numbers of channels (`P2P/CUMEM` 128), which are lower
+  bounds if very many lines differ only in numbers; pairs: for each transport, the first pairs (`0>1`) of
+  ranks.
 - gpudirect_rdma: true, false or `mixed`, by receiving channels; p2p_refused: GPUs without peer-to-peer
-  (`0-1`); dma_buf: whether the kernel can lend GPU memory to adapters; gpu_to_nic: number of ways from
-  GPUs to the nearest adapter, by way.
-- channels, nvls_channels, p2p_channels, rings, trees: the most of any rank; nvls, mnnvl, sharp: whether
-  used; clique_size; fabric_health: NVML's mask as NCCL prints it.
+  (`0-1`); dma_buf: whether the kernel can share GPU memory with adapters; gpu_to_nic: for each kind of path
+  (`PIX`), the number of GPUs that reach their nearest adapter by it.
+- channels, nvls_channels, p2p_channels, rings, trees: the largest number on any rank; nvls, mnnvl, sharp:
+  whether used; clique_size; fabric_health: NVML's mask as NCCL prints it.
 - nvlink_gigabytes_per_s, pcie_gigabytes_per_s: of one GPU, in NCCL's model; tuned: by collective,
   `RING/SIMPLE`; algorithms_forced; topology_file.
 - environment: variables in force, a list of values if processes differ; environment_by_plugin.
 - init_started, init_completed: number of ranks of the largest communicator; init_incomplete: ranks that
-  began and did not complete, init_incomplete_hosts: their hosts; init_unseen: ranks that never began by
-  these logs (which may be those of some hosts only); store_joined: processes at the rendezvous (`6 of
-  8`); init_seconds, init_slowest_rank, init_slowest_step.
+  began and did not complete, init_incomplete_hosts: their hosts; init_unseen: ranks that never began
+  according to these logs (logs of other hosts may be missing); store_joined: processes at the rendezvous
+  (`6 of 8`); init_seconds, init_slowest_rank, init_slowest_step.
 - gpus: models in a measurement with their number; bandwidth: by collective, in GB/s: busbw_of_largest,
-  busbw_best, busbw_average, with largest_bytes and ranks; wrong_values: of results; measured: by test of
-  other tools, with its unit.
-- training: step (the last), steps (all), step_seconds and tflops_per_gpu (medians), loss (the last),
-  finished.
-- first_failure: kind, host, rank, source, line, after_s: seconds from the first line with a time;
-  failed_ranks: in that order.
+  busbw_best, busbw_average, with largest_bytes and ranks; wrong_values: number of wrong values in results;
+  measured: results of other tools by test, with their unit.
+- training: step and loss (the last), steps (all), step_seconds, tflops_per_gpu (medians), finished.
+- first_failure: kind, host, rank, source, line, after_s (seconds since the first line with a time);
+  failed_ranks: ranks in the order in which they failed.
 - The facts of machines and diagnostics: `probes/logs/machine_facts.py`.
 """
 
@@ -96,9 +95,9 @@ _MOST_NAMES = 512
 _MOST_VALUES = 8
 _MOST_PAIRS = 64
 _RUN_KINDS = ("nccl", "torch", "ofi", "rccl")
-"""Beginnings of the kinds of events whose hosts take part in the run."""
+"""Prefixes of event kinds; a host with such an event takes part in the run."""
 _IGNORED = (NcclTestsResult, NcclRankOfCommunicator, NcclConnected, NcclError)
-"""Frequent records without a fact for this module."""
+"""Frequent records from which this module reads no fact."""
 _FIRST: dict[type[LogRecord], tuple[str, str]] = {
     OfiVersion: ("ofi_plugin", "version"),
     OfiLibfabric: ("libfabric", "version"),
@@ -107,21 +106,21 @@ _FIRST: dict[type[LogRecord], tuple[str, str]] = {
     NcclTopologyLoaded: ("topology_file", "path"),
     NcclRas: ("ras", "address"),
 }
-"""Facts that the first record of a kind reports, and the record's field."""
+"""The fact that the first record of each kind sets, and the field with the value."""
 _TRUE: dict[type[LogRecord], str] = {
     NcclDmaBuf: "dma_buf",
     NcclSharp: "sharp",
     NcclNvlsBuffers: "nvls",
     NcclMatrixForced: "algorithms_forced",
 }
-"""Facts that are true as soon as a record of a kind comes."""
+"""Facts that are true if at least one record of the kind exists."""
 _LARGEST: dict[type[LogRecord], dict[str, str]] = {
     NcclChannels: {"channels": "coll", "nvls_channels": "nvls", "p2p_channels": "p2p"},
     NcclRings: {"rings": "channels"},
     NcclTrees: {"trees": "channels"},
     OfiProvider: {"efa_nics": "nics"},
 }
-"""Facts that are the largest number in a field of a kind of records."""
+"""Facts that are the largest number in a field over all records of the kind."""
 
 
 class Facts:
@@ -139,7 +138,10 @@ class Facts:
         self._between: Counter[int] = Counter()
         self._decided: Counter[int] = Counter()
         self._by_channel: dict[str, None] = {}
-        """Networks in lines of channels, since some versions do not report their network otherwise."""
+        """Networks that lines about channels name.
+
+        Some versions of NCCL report their network nowhere else.
+        """
         self._links: dict[str, None] = {}
         self._plugins: dict[str, None] = {}
         self._missing: dict[str, None] = {}
@@ -248,7 +250,7 @@ class Facts:
                 _remember(self._missing, kind)
 
     def _add_way(self, event: Event) -> None:
-        """Note how ranks reach each other."""
+        """Note the transports and links between ranks."""
         match event.what:
             case NcclChannel() as channel:
                 self._add_channel(channel, event.count)
@@ -363,7 +365,7 @@ class Facts:
             self._plain["fabric_health"] = mnnvl.health
 
     def _gpudirect(self) -> object:
-        """Return whether the network writes into GPU memory, from channels or else NCCL's decision."""
+        """Return whether the network writes into GPU memory, by the channels or else by NCCL's decision."""
         counts = self._between or self._decided
         if not counts:
             return None

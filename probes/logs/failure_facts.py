@@ -9,17 +9,17 @@ from probes.logs.logged_events import meets
 from probes.logs.ordering import RankBook
 
 _ALSO = ("kernel.xid",)
-"""Further kinds of failures, whose cause depends on a number in the event."""
+"""Kinds of events that are also failures, but whose cause depends on a number in the event."""
 _FAILS_ALONE = 0.6
-"""Least confidence of a fault's pattern for which its event alone is a failure."""
+"""Minimum confidence of a fault's pattern at which a single matching event counts as a failure."""
 _MOST_RANKS = 4096
 _MOST_RANKS_LISTED = 32
 
 
 class FailureFacts:
-    """First failures, counted event by event.
+    """First failures, collected event by event.
 
-    Events with times are ordered by time, others by the order of reading.
+    Events with a time are ordered by time, others in the order in which they were read.
     """
 
     def __init__(self) -> None:
@@ -70,14 +70,14 @@ class FailureFacts:
         }
 
     def _after_s(self, event: Event) -> float | None:
-        """Return seconds from the first line with a time; None if there is only one such line."""
+        """Return the seconds since the first line with a time; None if no other line has a time."""
         if event.time_s is None or self._earliest_s is None or event.time_s <= self._earliest_s:
             return None
         return round(event.time_s - self._earliest_s, 3)
 
 
 def with_failures(facts: dict[str, object], events: Iterable[Event]) -> dict[str, object]:
-    """Return the facts with the failures of the given events only."""
+    """Return the facts, with failures that are counted from the given events only."""
     failures = FailureFacts()
     for event in events:
         failures.add(event)
@@ -94,7 +94,7 @@ def is_failure(event: Event) -> bool:
 
 @functools.lru_cache(maxsize=1)
 def _failures() -> tuple[frozenset[str], dict[str, list[EventPattern]]]:
-    """Return the kinds that are always failures, and the patterns of other kinds that are failures."""
+    """Return the kinds that are always failures, and the patterns with which other kinds are failures."""
     table = load_causes()
     patterns: dict[str, list[EventPattern]] = {}
     for row in table.cause:

@@ -24,7 +24,7 @@ class Writer(NamedTuple):
 
 
 def writer_of(name: str) -> Writer:
-    """Return the writer from the name of the file, else from the name of its folder."""
+    """Return the writer that the name of the file contains, or else the name of its folder."""
     path = PurePath(name)
     torchrun = _TORCHRUN.search(path.as_posix())
     if torchrun is not None:

@@ -1,4 +1,4 @@
-"""Place of an exception: the innermost line of the program's own code in a Python traceback.
+"""Place where an exception was raised: the innermost line of the program's own code in a Python traceback.
 
 The reader of process ends uses this module.
 """
@@ -20,7 +20,7 @@ _OF_LIBRARIES = pattern(r"site-packages|dist-packages|[/\\]lib(?:64)?[/\\]python
 _LAST = pattern(r"^(?P<name>[A-Za-z_][\w.]{2,120}): (?P<message>\S.{0,300})$")
 _MOST_PROCESSES = 4096
 _MOST_LINES = 200
-"""Most lines between a frame and its exception, since outputs of several ranks may be mixed."""
+"""Maximum number of lines between a frame and its exception; the outputs of several ranks may be mixed."""
 
 Process = tuple[str | None, int | None]
 
@@ -38,7 +38,7 @@ class Frames:
         self._frames: dict[Process, _Frame] = {}
 
     def take(self, process: Process, line: LogLine) -> bool:
-        """Return whether a line belongs to a traceback, before its last line."""
+        """Return whether a line is part of a traceback but not its last line."""
         if "Traceback (most recent" in line.text:
             self._frames.pop(process, None)
             return True
@@ -56,7 +56,7 @@ class Frames:
         return True
 
     def ended(self, process: Process, line: LogLine, events: tuple[Event, ...]) -> tuple[Event, ...]:
-        """Return the events of a traceback's last line with its frame and `place`; other events unchanged."""
+        """Return the events; those of a traceback's last line get its frame and `place`."""
         frame = self._frames.get(process)
         if frame is None or line.number - frame.line.number > _MOST_LINES:
             return events

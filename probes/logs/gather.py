@@ -15,7 +15,7 @@ from probes.logs.stream import LONGEST_LINE, LogStream, RawLine
 MOST_OF_A_KIND = 20_000
 MOST_EVENTS = 40_000
 LONGEST_TEXT = 1000
-"""Characters of a line that are kept for showing."""
+"""Maximum number of characters of a line that are kept for display."""
 HEAD_BYTES = 65536
 """Bytes at the start of a document that are searched for its signs."""
 LARGEST_DOCUMENT_BYTES = 32 << 20
@@ -23,14 +23,17 @@ _TAIL_BYTES = 32768
 _LAST_LINES = 60
 """Lines at the end of a log that are always read."""
 _LAST_PARTS = 4
-"""Last versions of a redrawn line (with carriage returns) that are read."""
+"""Number of versions that are read, counted from the last, of a line that carriage returns redraw."""
 _FILLING = (b" NCCL INFO ", b" NCCL CALL ", b" NCCL TRACE ", b"srun: ", b"slurmstepd: ")
-"""Marks of lines that the program itself did not write; such a line may request a call, not complete it."""
+"""Marks of lines that the program itself did not write.
+
+Such a line may announce a call that never completes.
+"""
 _NO_PROGRAM = re.compile(
     rb"^\W*$|^\s*#|^\s*\(.{0,400}\)\s*$|Warning\b|^.{0,80}(?:\[W\d{0,4}[ \]]|\b[WEI]\d{4} \d\d:)|"
     rb"(?i:\bhangs?\b|\bstuck\b|\bno (?:further|more) output|\bnothing (?:happens|more|else)\b)"
 )
-"""Lines that do not prove that a program goes on: heads of tables, comments, warnings, notes of people."""
+"""Lines that do not prove that a program continues: heads of tables, comments, warnings, people's notes."""
 
 Sink = Callable[[Event], None]
 
@@ -52,7 +55,7 @@ class SourceReader:
         self._unwrapper = Unwrapper(name, year)
         self._rows = rows
         self._document: list[bytes] | None = []
-        """Bytes so far, as long as the source may be a document."""
+        """The bytes read so far, while the source may still be a document."""
         self._size = 0
         self._tail = b""
         self._last_word = 0
@@ -105,7 +108,7 @@ class SourceReader:
         self._document = None
 
     def _read_tail(self) -> None:
-        """Read the last lines again, for readers that want the last lines of any content."""
+        """Read the last lines again, for readers that need the last lines whatever they contain."""
         places = tuple(place for place, reader in enumerate(self._readers) if reader.lines_after)
         lines = self._tail.split(b"\n")
         first = self.lines_read - len(lines) + 1 + (not lines[-1])
@@ -145,13 +148,16 @@ class EventBook:
     """Events in bounded memory; equal events are stored once with their number."""
 
     def __init__(self, longest_text: int = LONGEST_TEXT) -> None:
-        """Start without events; `longest_text` is the most characters that are kept of a line."""
+        """Start without events.
+
+        `longest_text` is the maximum number of characters that are kept of a line.
+        """
         self._longest_text = longest_text
         self._events: dict[tuple[object, ...], Event] = {}
         self._counts: dict[tuple[object, ...], int] = {}
         self._of_kind: dict[str, int] = {}
         self.total = 0
-        """Events that were added."""
+        """Number of events that were added, repetitions included."""
 
     def add(self, event: Event) -> None:
         """Add an event."""

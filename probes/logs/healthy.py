@@ -1,4 +1,4 @@
-"""Summary of a run without a fault, and the bandwidth to expect of its shape."""
+"""Summary of a run without a fault, and the bandwidth to expect for its hardware and number of ranks."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -29,10 +29,13 @@ from probes.logs.wording import begun
 
 _MESSAGE_BYTES = 8 << 30
 _PAIR = 2
-"""Number of machines for which a tree sends each byte once and a ring twice, which bus bandwidth ignores."""
+"""Number of machines for which a tree sends each byte once and a ring twice.
+
+The bus bandwidth formula ignores this.
+"""
 _MOST_TESTS = 4
 _UNITS = {"gigabytes_per_s": "GB/s", "gigabits_per_s": "Gbit/s", "us": "us"}
-"""Units of facts, by the name of the fact."""
+"""Units of facts, with the ending of the fact's name as the key."""
 
 
 class Expectation(NamedTuple):
@@ -44,7 +47,7 @@ class Expectation(NamedTuple):
 
 
 def healthy_summary(logged: LoggedEvents) -> tuple[str, tuple[str, ...]]:
-    """Return a summary of a healthy run: transport, GPUDirect, NVLS and channels, and the expectation.
+    """Return a summary of a healthy run (transport, GPUDirect, NVLS, channels), and the expected performance.
 
     Without lines of NCCL, the summary describes diagnostics and other measurements; it is empty if the logs
     contain neither.
@@ -75,7 +78,7 @@ def ends_midway(logged: LoggedEvents) -> bool:
 
 
 def _course(logged: LoggedEvents) -> str:
-    """Return how far the training came, in words; empty if no line reports a step."""
+    """Return a sentence about how far the training came; empty if no line reports a step."""
     courses = [event.what for event in logged.of(TrainingCourse)]
     if not courses:
         return ""
@@ -87,7 +90,7 @@ def _course(logged: LoggedEvents) -> str:
 
 
 def expectation(logged: LoggedEvents) -> Expectation | None:
-    """Return the expected bandwidth of large messages for the measured collective, else for all-reduce.
+    """Return the expected bandwidth of large messages for the measured collective, or else for all-reduce.
 
     None if the hardware or the number of ranks is unknown, or if no reference applies.
     """
@@ -143,7 +146,7 @@ def _network(logged: LoggedEvents) -> list[str]:
 
 
 def _within(logged: LoggedEvents) -> list[str]:
-    """Return how the GPUs of a node reach each other, in words."""
+    """Return phrases about how the GPUs of a node reach each other."""
     ways = {event.what.transport for event in logged.of(NcclChannel)}
     words = []
     if logged.has(NcclNvls):
@@ -175,7 +178,7 @@ def _shape(logged: LoggedEvents) -> str:
 
 
 def _measured(logged: LoggedEvents) -> float | None:
-    """Return the best bus bandwidth of all sizes, in GB/s."""
+    """Return the highest bus bandwidth over all sizes, in GB/s."""
     return max((event.what.busbw_gbps for event in logged.of(NcclTestsResult)), default=None)
 
 
@@ -210,7 +213,7 @@ def _rounded(rate: float) -> str:
 
 
 def machine_words(events: list[Event]) -> str:
-    """Return a sentence about the machine's state, then its speed; empty if no line reports either."""
+    """Return a sentence about the machine's state and its speed; empty if no line reports either of them."""
     machine, measured = MachineFacts(), BenchFacts()
     for event in events:
         machine.add(event)

@@ -1,4 +1,4 @@
-"""Facts of the initialisation: ranks that began, completed or never came, and its duration."""
+"""Facts of the initialisation: the ranks that began, completed or never appeared, and the duration."""
 
 from collections import Counter
 
@@ -20,7 +20,7 @@ _STEPS = ("kernels", "alloc", "bootstrap", "allgathers", "topo", "graphs", "conn
 
 
 class _Communicator:
-    """Ranks of a communicator as bits: 10,000 ranks need 1.3 KB."""
+    """Ranks of a communicator, one bit per rank: 10,000 ranks need 1.3 KB."""
 
     __slots__ = ("done", "hosts", "ranks", "started")
 
@@ -38,7 +38,10 @@ class InitFacts:
     def __init__(self) -> None:
         self._communicators: dict[tuple[str, int], _Communicator] = {}
         self._waiting: dict[tuple[str, int, int], str | None] = {}
-        """Hosts of ranks that began and did not complete, by communicator, its size, and the rank."""
+        """Hosts of ranks that began and did not complete.
+
+        The key is the communicator, its size, and the rank.
+        """
         self._is_folded = False
         """Whether one line represents the lines of several ranks."""
         self._lines = Counter[type[NcclRankOfCommunicator]]()
@@ -94,7 +97,7 @@ class InitFacts:
             "init_started": known.bit_count(),
             "init_completed": largest.done.bit_count(),
         }
-        # Lines beyond MOST_ALIKE are not read, so that missing ranks prove nothing.
+        # Lines beyond MOST_ALIKE are not read, so ranks without a line are not necessarily missing.
         everything = not self._is_folded and max(self._lines.values(), default=0) < MOST_ALIKE
         if everything and (waiting := largest.started & ~largest.done):
             facts["init_incomplete"] = _names(waiting)
@@ -104,7 +107,7 @@ class InitFacts:
         return facts
 
     def _hosts(self, ranks: int) -> list[str]:
-        """Return the hosts with waiting ranks of communicators of this size."""
+        """Return the hosts with ranks that wait in a communicator of this size."""
         hosts = dict.fromkeys(
             host for (_, size, _), host in self._waiting.items() if size == ranks and host is not None
         )
@@ -145,7 +148,7 @@ class InitFacts:
 
 
 def _names(ranks: int) -> list[str]:
-    """Return ranks as ranges, such as `0-7` and `12`; at most as many as a page shows."""
+    """Return ranks as ranges, such as `0-7` and `12`; the number of ranges is limited."""
     ranges: list[str] = []
     start = 0
     while ranks and len(ranges) < _MOST_NAMED:

@@ -29,8 +29,8 @@ class LoggedEvents:
     ) -> None:
         """Index the events.
 
-        `last_lines` are the known numbers of last lines, by source. Events in `beside` come from outside the
-        logs: they are found by kind, and have no place in the order.
+        `last_lines` contains the number of the last line of each source, if known. Events in `beside` come
+        from outside the logs: a search by kind includes them, but they have no place in the order.
         """
         self.last_lines = dict(last_lines or {})
         self.events: list[Event] = []
@@ -59,9 +59,10 @@ class LoggedEvents:
     @overload
     def of(self, *kinds: str | type[LogRecord]) -> list[Event]: ...
     def of(self, *kinds: str | type[LogRecord]) -> list[Any]:
-        """Return the events of some records, kind by kind, each in the order in which they were read.
+        """Return the events of the given kinds: kind by kind, and within a kind in the order of reading.
 
-        Rows name kinds: `.*` at the end of a name means any kind with that prefix, `|` means either kind.
+        A kind may be a name from a data row: `.*` at its end means any kind with that prefix, `|` separates
+        alternatives.
         """
         return self.of_kinds(*(kind if isinstance(kind, str) else kind_of(kind) for kind in kinds))
 
@@ -84,12 +85,18 @@ class LoggedEvents:
         return any(self.of(kind) for kind in kinds)
 
     def matching(self, wanted: EventPattern) -> list[Event]:
-        """Return the events that meet a pattern, in order; none if there are too few."""
+        """Return the events that match a pattern, in order.
+
+        The list is empty if there are fewer than the pattern requires.
+        """
         events = [event for event in self.of(wanted.event) if meets(event.what, wanted.where)]
         return self.in_order(events) if sum(event.count for event in events) >= wanted.at_least else []
 
     def in_order(self, events: Sequence[Event[A]]) -> list[Event[A]]:
-        """Return events by time, lower ranks first; in the order of reading if any event lacks a time."""
+        """Return the events sorted by time and then by rank.
+
+        In the order of reading if any event lacks a time.
+        """
         if events and all(event.time_s is not None for event in events):
             return sorted(
                 events, key=lambda event: (event.time_s or 0.0, _rank(event), self._place[id(event)])

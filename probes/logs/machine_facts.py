@@ -1,20 +1,20 @@
 """Facts of the machine from kernel logs and diagnostics, in bounded memory.
 
-A fact without a line is absent. Names and values:
+A fact that no line reports is absent. Names and values:
 
 - driver, fabric_manager: versions.
-- fabric: number of switches and gpus in the Fabric Manager's inventory; multicast_teams: how many were
-  set_up.
+- fabric: number of switches and gpus in the Fabric Manager's inventory; multicast_teams: set_up, the number
+  of teams that were set up.
 - nic_firmware: number of cards by version; pcie_links: number of network cards by rate and width.
-- xids: by number (`79`, with the sub-code of NVLink 5 `149.38`): lines, gpus, and fatal if a line
-  reports it.
+- xids: by number (`79`, with the sub-code of NVLink 5 `149.38`): lines, gpus, and fatal if a line reports
+  that the error is fatal.
 - sxids: by number: lines, fatal, switches.
 - pcie_errors: lines by severity; pcie_limited: by device, `252.048 of 504.112 Gbit/s`.
 - links: by network interface that went down, the number of times it went down and up, and its last state.
 - cables: messages of the driver about cables, by card.
 - killed_for_memory: processes; peermem_complaints: lines.
 - nvlinks: one entry per group of GPUs with the same link state; fields gpu (model), gpus, up, down, disabled,
-  gigabytes_per_s_each (of one link and direction).
+  gigabytes_per_s_each (for one link and one direction).
 - nvlinks_missing: number of GPUs without reported NVLinks, by model and reason (such as MIG).
 - nvlink_errors: sum by counter, 0 if all printed counters are 0; nvlink_error_links: counters by GPU and
   link.
@@ -191,7 +191,7 @@ class MachineFacts:
             case FabricStarted():
                 self._plain["fabric_manager"] = what.version
             case FabricDevice() if len(self._fabric) < _MOST * 2:
-                # Each start writes the inventory again, so a device counts once.
+                # Each start of the Fabric Manager writes the inventory again, so a device must count once.
                 self._fabric[what.kind, what.bus] = None
             case FabricTeam():
                 self._count("multicast_teams", "set_up", times)
@@ -263,7 +263,7 @@ class MachineFacts:
 
 
 def _add_lines(row: dict[str, object], where: str, bus: Value | None, times: int) -> None:
-    """Count lines, and add the place if it is new."""
+    """Add to the number of lines, and add the device to the row's list if it is new."""
     row["lines"] = _whole(row.get("lines")) + times
     places = row.setdefault(where, [])
     if isinstance(places, list) and bus and bus not in places and len(places) < _MOST_LISTED:

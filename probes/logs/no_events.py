@@ -1,8 +1,9 @@
 """Text in logs that reports no event: echoes of shells, source code, help texts, and data.
 
-Data are prompts, samples and answers of models, whose words report no failure. Only text with a label of
-data is removed: `prompt: 'Why ...'`, `| target: Killed |`, `{"step": 10, "text": "Killed"}`. Quoted text
-alone may be the message of an exception, and keys such as `message`, `error` and `stderr` contain events.
+Data are prompts, samples and answers of models; words in them report no failure. Only text with a label that
+marks it as data is removed: `prompt: 'Why ...'`, `| target: Killed |`, `{"step": 10, "text": "Killed"}`.
+Quoted text without a label may be the message of an exception, and the values of keys such as `message`,
+`error` and `stderr` may contain events, so they stay.
 """
 
 from probes.base.patterns import pattern
@@ -46,15 +47,15 @@ _QUOTED_VALUE = pattern(
     rf"target)=)\s{{0,4}}\[{{0,3}}\s{{0,4}})"
     rf"{_STRING}(?:\s{{0,4}},\s{{0,4}}{_STRING}){{0,400}}"
 )
-"""Value of a key in JSON or in the `repr` of a dictionary or object: one string, or the first of a list."""
+"""Value of a key in JSON or in the `repr` of a dictionary or object: one string, or a list of strings."""
 _LABEL = pattern(
     r"(?:^\s{0,8}|[^\w\s\"'(./@~:-]\s{0,8}|[\d:-]\s{1,8}|\b(?:DEBUG|INFO|WARNING)\s{1,8})"
     rf"(?:(?i:(?:{_ADJECTIVES})?(?:{_PLAIN})|{_ADJECTIVES}(?:{_VAGUE}))|[QA]):(?=\s{{1,8}}\S|[\"'])"
 )
 """Label of data at the start of a message or of one of its fields.
 
-Within paths, names of C++ and addresses, and after other words (`lost connection to target:`), the same
-word is no label.
+The same word is no label within paths, C++ names and addresses, and after other words (`lost connection to
+target:`).
 """
 
 _WORDS = (
@@ -88,7 +89,10 @@ _WORDS = (
     "rejected",
     "truth",
 )
-"""Words of which every line with data contains one. This test is ten times faster than the patterns."""
+"""Words of which every line with data contains at least one.
+
+This test is ten times faster than the patterns.
+"""
 
 
 def is_echo(text: str) -> bool:
@@ -100,7 +104,7 @@ def is_echo(text: str) -> bool:
 
 
 def without_data(line: LogLine) -> LogLine:
-    """Return a line without the data in it; the line comes without envelopes."""
+    """Return the line without the data in it; its envelopes (see `envelopes.py`) must be removed already."""
     lowered = line.text.lower()
     if not any(word in lowered for word in _WORDS):
         return line

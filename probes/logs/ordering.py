@@ -1,4 +1,4 @@
-"""Events of several sources in one order, with the ranks of their processes."""
+"""Order of the events of several sources, and the ranks of their processes."""
 
 import heapq
 from collections.abc import Iterable, Iterator
@@ -13,7 +13,7 @@ _MOST_PROCESSES = 1 << 17
 
 
 class RankBook:
-    """Ranks by host and process, in the largest communicator of each process."""
+    """Rank of each process of each host, in the largest communicator of the process."""
 
     def __init__(self) -> None:
         self._ranks: dict[tuple[str, int], tuple[int, int | None]] = {}
@@ -38,7 +38,7 @@ class RankBook:
             self._ranks[process] = (size, None)
 
     def rank_of(self, event: Event) -> int | None:
-        """Return the event's own rank, else the rank of its process; None if both are unknown."""
+        """Return the event's own rank, or else the rank of its process; None if both are unknown."""
         if event.rank is not None or event.host is None or event.pid is None:
             return event.rank
         return self._ranks.get((event.host, event.pid), (0, None))[1]
@@ -58,7 +58,7 @@ def with_ranks(events: Iterable[Event]) -> list[Event]:
 
 
 def merged(events: Iterable[Event]) -> list[Event]:
-    """Return the events of several sources by time, each source in the order of its lines.
+    """Return the events of several sources sorted by time; those of one source keep the order of their lines.
 
     Events of a document come after the events of its lines. An event without a time follows the event
     before it in its source. Sources without any date come last, in the order in which they were read.

@@ -1,6 +1,7 @@
-"""A program's own failure: the first exception that ended a rank, before the reports of its peers.
+"""A program's own failure: the first exception that ended a rank, before other ranks report its end.
 
-Rows of `probes/data/exceptions.toml` say what to do about an exception, by the last line of its traceback.
+Rows of `probes/data/exceptions.toml` give the remedy for an exception, which the last line of its traceback
+selects.
 """
 
 import functools
@@ -20,13 +21,14 @@ from probes.logs.events.torch_events import TorchException
 from probes.logs.logged_events import LoggedEvents
 
 _NEAR_LINES = 60
-"""Most lines between two related exceptions of one process."""
+"""Maximum number of lines between two related exceptions of one process."""
 _LONGEST = 200
 _CONFIDENCE = 0.6
 _MOST_LINES = 8
-"""Most lines of evidence."""
+"""Maximum number of lines of evidence."""
 _REMEDY = (
-    "Read its traceback, from the last line of your own code on: it is the program, its data or a library."
+    "Read its traceback from the last line of your own code on. The fault is in the program, its data or a "
+    "library."
 )
 _FOLLOWING = re.compile(
     r"^\w{1,40}: Caught \w{1,60} in |"
@@ -35,7 +37,7 @@ _FOLLOWING = re.compile(
     r"NCCL|Gloo|Connection(?!Pool)|Socket|Broken pipe|timed? ?out",
     re.I,
 )
-"""Exceptions of peers, launchers and libraries after a failure elsewhere."""
+"""Exceptions that other ranks, launchers and libraries raise after a failure elsewhere."""
 _OUTSIDE = re.compile(r"https?://|HTTPS?ConnectionPool|huggingface", re.I)
 
 
@@ -51,7 +53,10 @@ class ExceptionRow(StrictRecord, kw_only=True):
     kinds: tuple[str, ...] = ()
     """Kinds of events other than `torch.exception`."""
     system: bool = False
-    """Whether the operating system refused something, which causes other exceptions."""
+    """Whether the exception means that the operating system refused something.
+
+    Other exceptions may follow from it.
+    """
     what: str
     remedy: str
     command: str | None = None
@@ -102,7 +107,7 @@ class OwnFailure(NamedTuple):
         return self.frame is not None or self.event.rank is not None or self.event.local_rank is not None
 
     def is_before(self, event: Event) -> bool:
-        """Return whether another rank's report may follow from this failure, by time or by place."""
+        """Return whether another rank's report may be an effect of this failure, by time or line number."""
         own = self.event
         if own.rank is not None and own.rank == event.rank:
             return False

@@ -2,10 +2,10 @@
 
 The module has `SIGNS: tuple[bytes, ...]`: every line for the reader contains one of these substrings. It also
 has either `read(line: LogLine) -> tuple[Event, ...]` or, if lines belong together, a class `Reader` with
-`read` and perhaps `end() -> tuple[Event, ...]`, created once for each source. Neither ever raises.
+`read` and perhaps `end() -> tuple[Event, ...]`, created once for each source. Neither may raise an exception.
 
-With `LINES_AFTER: int`, the reader also gets that many lines after a line with a sign, and the last lines of
-the log, whatever their content.
+If the module defines `LINES_AFTER: int`, the reader also gets that many lines after each line with a sign,
+and the last lines of the log, whatever they contain.
 
 A module may also read whole files that are not logs of lines (a dump, a JSON report). It then has
 `DOCUMENT_SIGNS: tuple[bytes, ...]` (the first 64 KiB of such a file contain at least one of them) and
@@ -81,11 +81,11 @@ READERS: tuple[Row, ...] = (
         module="probes.logs.readers.host_tools",
     ),
 )
-"""Readers; the events of one line have the order of this table."""
+"""Readers; events that several readers report for one line have the order of this table."""
 
 
 class LineReader(NamedTuple):
-    """A reader at work on one source."""
+    """A reader that reads one source."""
 
     id: str
     signs: tuple[bytes, ...]

@@ -1,4 +1,4 @@
-"""The reading of logs: from their bytes to an explanation."""
+"""Reading of logs, from their bytes to an explanation."""
 
 from collections.abc import Iterable
 
@@ -34,7 +34,7 @@ class Reading:
         self._facts = Facts()
         self._sources: dict[str, SourceReader] = {}
         self._is_kernel_log = False
-        """Whether a source is a kernel log, which may contain no line that a reader wants."""
+        """Whether a source is a kernel log; it may be healthy although no reader wants any of its lines."""
 
     @property
     def has_events(self) -> bool:
@@ -56,7 +56,10 @@ class Reading:
         return with_ranks(merged(self._book.events()))
 
     def explanation(self, beside: Iterable[Event] = ()) -> Explanation:
-        """Return the explanation so far; `beside` are facts of the machine and the recipe."""
+        """Return the explanation of what was read so far.
+
+        `beside` are facts of the machine and the recipe.
+        """
         beside = tuple(beside)
         if self._redactor is not None:
             self._redactor.learn((*self._book.events(), *beside), self._sources)

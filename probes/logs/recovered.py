@@ -1,8 +1,8 @@
-"""Failures that a run survived: caught exceptions, and restarts by torchrun.
+"""Removal of failures that a run survived: caught exceptions, and failures before a restart by torchrun.
 
 Programs catch exceptions, print them and go on, for example when they search for a batch size that fits.
-NCCL also reports failed calls at level INFO that do not matter, such as for the PCI path of a virtual
-interface.
+NCCL also reports failed calls at level INFO that do not matter, such as the look-up of the PCI path of a
+virtual network interface.
 """
 
 from collections import defaultdict
@@ -23,9 +23,9 @@ _SURVIVED = (
 )  # fmt: skip
 """Kinds of failures that programs may catch, or that may resolve themselves."""
 _STARTS_AGAIN = ("preemption", "requeue")
-"""Reasons of a scheduler to end a job and start it again, perhaps with the same log."""
+"""Reasons for which a scheduler ends a job and starts it again, perhaps with the same log."""
 _FROM_OUTSIDE = ("slurm.killed", "torch.agent-signal", "process.interrupted", "slurm.task-killed")
-"""Kinds of ends that do not show whether the run worked until then."""
+"""Kinds of events at the end of a run that do not show whether the run worked before."""
 _ENDED_BY_AGENT = (
     "torch.worker-failed",
     "torch.child-failed",
@@ -33,10 +33,10 @@ _ENDED_BY_AGENT = (
     "process.signal",
     "process.terminated",
 )
-"""Other kinds that precede a restart of the workers by torchrun."""
+"""Other kinds of events that occur before torchrun restarts the workers."""
 _Process = tuple[str, str | None, int | None]
 _MANY_LINES = 100
-"""Number of lines that exceeds tracebacks and the launcher's report after a fatal exception."""
+"""Number of lines that is larger than tracebacks and the launcher's report after a fatal exception."""
 
 
 def without_recovered(events: Iterable[Event], last_lines: Mapping[str, int]) -> list[Event]:
@@ -80,7 +80,7 @@ def without_recovered(events: Iterable[Event], last_lines: Mapping[str, int]) ->
 
 
 def _last(events: list[Event], kinds: set[str], *, kernel: bool = False) -> dict[str, int]:
-    """Return the last line of some kinds of events by source."""
+    """Return for each source the number of the last line with an event of the given kinds."""
     last: dict[str, int] = defaultdict(int)
     for event in events:
         if event.kind in kinds or (kernel and event.kind.startswith("kernel.")):
@@ -89,7 +89,7 @@ def _last(events: list[Event], kinds: set[str], *, kernel: bool = False) -> dict
 
 
 def _without_placed(events: list[Event]) -> list[Event]:
-    """Return the events without pods that found no node at first and were started later."""
+    """Return the events without those of pods that fitted on no node at first and were started later."""
     started = _last(events, {"k8s.started"})
     return [
         event
@@ -117,8 +117,9 @@ def _without_restarted(events: list[Event]) -> list[Event]:
 def _without_overcome(events: list[Event]) -> list[Event]:
     """Return the events without failed calls of NCCL that did no harm.
 
-    Such calls failed at level INFO before their process was initialised, or only tried a network plugin:
-    there was no warning, and no caller outside NCCL's network layer failed.
+    Such calls failed at level INFO, in one of three cases: the process completed its initialisation later; it
+    completed it without any warning and the program finished; or NCCL only tried a network plugin, without a
+    warning and without a failed caller outside its network layer.
     """
     initialised: dict[_Process, int] = {}
     failed: set[_Process] = set()

@@ -1,4 +1,4 @@
-"""Redaction of names and secrets in events, by the rules of `rigtune capture`.
+"""Redaction of names and secrets in events, with the rules of `rigtune capture`.
 
 Events are redacted before they become text, so that all later text contains placeholders. The rules
 miss some names: a person should check the result.
@@ -28,27 +28,27 @@ _HOST_PLACES = tuple(
         ),
     )
 )
-"""Places in which NCCL, torchrun, MPI and torch's stores name a host.
+"""Patterns of the places at which NCCL, torchrun, MPI and torch's stores name a host.
 
-Outside logs, too many other words match.
+The rules of `rigtune capture` lack these patterns, because too many other words match outside logs.
 """
 _HOST_FIELDS = frozenset({"host", "hosts", "peer", "node", "nodes"})
 _HOST_TITLE = "host"
 _LONG = 24
-"""Characters: a shorter text is not treated as a part of the line."""
+"""Minimum number of characters at which a text is searched in the line."""
 
 
 class LogRedactor:
-    """Replaces names in events by placeholders, always the same for the same name.
+    """Replaces names in events by placeholders; the same name always gets the same placeholder.
 
-    Without `salt`, nobody can find the name of a placeholder by trying names.
+    Who does not know `salt` cannot find the name behind a placeholder by trying names.
     """
 
     def __init__(self, salt: bytes) -> None:
         self._names = TextRedactor(salt, trusts_labels=True)
         self._learnt: set[tuple[str, str]] = set()
         self._redacted: dict[tuple[str, str], str] = {}
-        """Redacted texts, with the known names, by title (or line) and text."""
+        """Redacted texts; the key is the title (or line) and the original text."""
 
     def learn(self, events: Iterable[Event], sources: Iterable[str] = ()) -> None:
         """Learn the names in events, in their lines and in names of logs, before any event is redacted."""
@@ -81,7 +81,7 @@ class LogRedactor:
         )
 
     def text(self, text: str) -> str:
-        """Return any other text, such as the name of a log, with placeholders."""
+        """Return any other text, such as the name of a log, with names replaced by placeholders."""
         return self._text("", text)
 
     def _learn(self, title: str, text: str) -> None:
@@ -117,7 +117,10 @@ class LogRedactor:
 
 
 def _title(name: str, fields: Mapping[str, Value]) -> str:
-    """Return the title of a field: `host`, or the variable whose value the field contains; else empty."""
+    """Return the title of a field: `host`, or the variable whose value the field contains.
+
+    Empty for other fields.
+    """
     if name in _HOST_FIELDS:
         return _HOST_TITLE
     variable = fields.get("name") if name == "value" else None

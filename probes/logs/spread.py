@@ -1,4 +1,4 @@
-"""A value that each host reports for itself, stored by value."""
+"""Values that each host reports for itself, stored once per different value."""
 
 _MOST_VALUES = 64
 _MOST_HOSTS = 4096
@@ -20,7 +20,10 @@ class Spread:
             hosts[host] = None
 
     def words(self) -> object:
-        """Return the value; all values with their hosts if they differ; None without a value."""
+        """Return the value if all hosts agree, otherwise all values with their hosts.
+
+        Return None if no host reported a value.
+        """
         if len(self._hosts) <= 1:
             return next(iter(self._hosts), None)
         return [_with_hosts(value, [*hosts]) for value, hosts in self._hosts.items()]

@@ -1,4 +1,4 @@
-"""Times in logs, in seconds."""
+"""Time stamps of log lines, converted to seconds."""
 
 import calendar
 import re
@@ -21,7 +21,7 @@ _GLOG = pattern(rf"[\[\s]{{0,2}}[IWEF](?P<month>\d\d)(?P<day>\d\d) {_CLOCK} ")
 _FABRIC_MANAGER = pattern(rf"\[(?P<name>[A-Z][a-z]{{2}}) (?P<day>\d\d) (?P<year>\d{{4}}) {_CLOCK}\]")
 _MONTHS = {name: number for number, name in enumerate(calendar.month_abbr) if name}
 _FEWEST_DATED_S = 1e8
-"""Seconds since 1970 from which a time has a date; uptimes are shorter."""
+"""Times of at least this many seconds are counted from 1970 and have a date; smaller times are uptimes."""
 
 
 def has_date(time_s: float | None) -> bool:
@@ -30,9 +30,10 @@ def has_date(time_s: float | None) -> bool:
 
 
 def seconds(match: re.Match[str], year: int | None) -> float | None:
-    """Return the seconds since 1970 of a stamp, in UTC unless the stamp names a zone; None if it is no date.
+    """Return the seconds since 1970 of a time stamp, read as UTC if it names no time zone.
 
-    `year` is used for a stamp without a year; without both, the result is None.
+    Return None if it is no valid date. `year` is used if the stamp has no year; if `year` is also None, the
+    result is None.
     """
     parts = match.groupdict()
     stated = parts.get("year") or year
@@ -46,7 +47,7 @@ def seconds(match: re.Match[str], year: int | None) -> float | None:
 
 
 def inner_seconds(text: str, year: int | None) -> float | None:
-    """Return the time at the beginning of a message, if the stamp is part of the message's grammar."""
+    """Return the time at the start of a message, for kinds of messages that contain a time stamp."""
     match = _GLOG.match(text) or _FABRIC_MANAGER.match(text)
     return seconds(match, year) if match else None
 

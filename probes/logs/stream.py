@@ -1,6 +1,6 @@
-"""From the bytes of a log to the lines that readers want: any size in flat memory, whatever the bytes are.
+"""Split the bytes of a log into lines and select those that readers want, for any bytes, in bounded memory.
 
-The sieve decides once for all lines that differ in numbers only.
+Lines that differ only in numbers have the same *shape*. The sieve decides once for each shape.
 """
 
 import codecs
@@ -15,24 +15,24 @@ _HEXADECIMAL = _NUMBERS + b"abcdefABCDEF"
 _ENVELOPE_END = b" NCCL "
 """End of the prefix with host, process and GPU, which is ignored when lines are compared."""
 MOST_ALIKE = 20_000
-"""Most lines of one shape that are read.
+"""Maximum number of lines of one shape that are read.
 
-This is enough for one line of each rank in the largest jobs, and limits the hundreds of lines about
-channels of each rank.
+This is enough for one line from each rank in the largest jobs. It limits lines about channels, of which each
+rank writes hundreds.
 """
 _MOST_SHAPES = 40_000
 _LONGEST_SHAPE = 512
 _GRAM = 4
-"""Length in bytes of the pieces of a line that are looked up."""
+"""Length in bytes of the pieces of a line that are searched for signs."""
 _SMALL_LETTERS = frozenset(range(ord("a"), ord("z") + 1))
 _TRIES = 64
 """Lines of a shape that are searched for a sign, before the shape is treated as one without a sign."""
 LONGEST_LINE = 8192
-"""Bytes; a longer line is split into pieces with the same number."""
+"""Maximum length of a line in bytes; a longer line is split into pieces that have the same line number."""
 MOST_LINES_AFTER = 20_000
-"""Most lines of one log that are read because of an earlier line."""
+"""Maximum number of lines of one log that are read only because an earlier line requests them."""
 _LONGEST_WAIT = 1 << 20
-"""Bytes without an end of line that are kept until the line ends."""
+"""Maximum number of bytes of an unfinished line that are kept until the line ends."""
 _ESCAPES = re.compile(
     rb"\x1b(?:\[[0-?]{0,32}[ -/]{0,4}[@-~]|\][^\x07\x1b\n]{0,256}(?:\x07|\x1b\\)|[()][0-9A-B]|[=>78cDEMHNOZ])"
 )
@@ -56,7 +56,10 @@ class _Shape:
 
     def __init__(self, left: int, signs: tuple[_Sign, ...]) -> None:
         self.left = left
-        """Number of further lines that may pass; a negative number counts the remaining attempts; 0: none."""
+        """Number of further lines of this shape that may pass.
+
+        If negative: how many more lines are searched for a sign.
+        """
         self.signs = signs
         self.readers = tuple(sorted({sign.reader for sign in signs}))
 
@@ -65,13 +68,13 @@ _NOTHING = _Shape(0, ())
 
 
 class Sieve:
-    """Selects the readers that should see a line.
+    """Selects the readers that need a line.
 
-    A line of a known shape takes half a microsecond, and any other line a few microseconds.
+    A line of a known shape takes half a microsecond; any other line takes a few microseconds.
     """
 
     def __init__(self, signs: Sequence[Iterable[bytes]]) -> None:
-        """Take the signs of each reader."""
+        """Store the signs of each reader."""
         everything = {
             _Sign(sign, sign.translate(None, _NUMBERS), place)
             for place, group in enumerate(signs)
@@ -88,7 +91,7 @@ class Sieve:
         self._shapes: dict[bytes, _Shape] = {}
 
     def readers(self, line: bytes) -> tuple[int, ...]:
-        """Return the indices of the readers that may want `line`; none for most lines."""
+        """Return the indices of the readers that may need `line`; empty for most lines."""
         start = line.find(_ENVELOPE_END)
         key = (line if start < 0 else line[start:]).translate(None, _HEXADECIMAL)
         shape = self._shapes.get(key)
@@ -106,7 +109,7 @@ class Sieve:
         return ()
 
     def _first(self, line: bytes, key: bytes) -> _Shape:
-        """Return a new shape, decided by its first line."""
+        """Return a new shape, with the readers that its first line selects."""
         whole = line.translate(None, _NUMBERS)
         pieces = memoryview(whole[: len(whole) // _GRAM * _GRAM]).cast("I")
         shape = _NOTHING
@@ -127,7 +130,7 @@ class Sieve:
 
 
 def _pieces_of(loose: bytes) -> list[int]:
-    """Return rare pieces of a sign: every line with the sign contains one of them.
+    """Return rare pieces of a sign; every line with the sign contains at least one of them.
 
     Pieces with fewer small letters occur in fewer other lines.
     """
@@ -144,18 +147,18 @@ class RawLine(NamedTuple):
     """Number of the line from 1."""
     text: bytes
     readers: tuple[int, ...]
-    """Indices of the readers that may want the line."""
+    """Indices of the readers that may need the line."""
 
 
 class LogStream:
     """Splits bytes into lines and passes on those that contain a sign of a reader."""
 
     def __init__(self, signs: Sequence[Iterable[bytes]], lines_after: Sequence[int] = ()) -> None:
-        """Take the signs of each reader, and the number of following lines that the reader wants too."""
+        """Store the signs of each reader, and the number of following lines that the reader also needs."""
         self._sieve = Sieve(signs)
         self._lines_after = {place: lines for place, lines in enumerate(lines_after) if lines}
         self._followers: dict[int, int] = {}
-        """Number of following lines that each reader still wants."""
+        """Number of following lines that each reader still needs."""
         self._budget = MOST_LINES_AFTER
         self._rest = b""
         self._number = 1
@@ -233,7 +236,7 @@ class LogStream:
                 yield RawLine(number, line, self._with_followers(()))
 
     def _with_followers(self, readers: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the readers of the line, and the readers that want it because of an earlier line."""
+        """Return the readers of the line, and the readers that requested it at an earlier line."""
         if not self._lines_after:
             return readers
         following = self._followers.keys() - set(readers)
@@ -262,7 +265,7 @@ def _cleaned(block: bytes) -> bytes:
 
 
 def _utf_16(head: bytes) -> codecs.IncrementalDecoder | None:
-    """Return a decoder if the bytes begin with a mark of UTF-16 and contain NUL bytes like Latin text."""
+    """Return a decoder if the bytes begin with a UTF-16 mark and contain NUL bytes, as in Latin text."""
     if not head.startswith(_UTF_16) or head.count(b"\0", 0, _HEAD_BYTES) * 3 < min(len(head), _HEAD_BYTES):
         return None
     return codecs.getincrementaldecoder("utf-16")("replace")

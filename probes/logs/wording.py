@@ -20,11 +20,12 @@ _PLAIN = re.compile(r"\w[\w.:-]{0,40}")
 def filled(
     template: str, events: Iterable[Event], more: Mapping[str, object] | None = None, *, parts: bool = True
 ) -> str:
-    """Return a template filled with fields of the first event, and of the others for missing names.
+    """Return a template filled with fields of the first event.
 
-    `{field}` inserts a field, `{field:GiB}` one in bytes, `{field:CUDA}` CUDA's version by its API's number
-    (12040 is 12.4), and `{field:rank}` becomes "rank 3" or "ranks 3, 6". A part in [brackets] is omitted if a
-    field in it is unknown. Without `parts`, brackets are plain text.
+    Fields that it lacks come from the other events. `{field}` inserts a field, `{field:GiB}` a number of
+    bytes in GiB, `{field:CUDA}` the CUDA version of an API number (12040 is 12.4), and `{field:rank}` becomes
+    "rank 3" or "ranks 3, 6". A part in [brackets] is omitted if a field in it is unknown. If `parts` is
+    False, brackets are plain text.
     """
     fields: dict[str, object] = {**(more or {})}
     for event in events:
@@ -46,14 +47,17 @@ def begun(words: str) -> str:
 
 
 def command_for(command: str | None, events: Iterable[Event]) -> str | None:
-    """Return a command in which `<port>` or `<hca>` is replaced from events; other names stay open."""
+    """Return a command in which `<port>` or `<hca>` is replaced by a value of the events.
+
+    Other placeholders stay.
+    """
     if command is None:
         return None
     known: dict[str, str] = {}
     for event in events:
         for name in _NAMED_IN_COMMANDS & event.fields.keys():
             value = str(event.fields[name])
-            value = value.partition(":")[0] if name == "hca" else value  # without its port
+            value = value.partition(":")[0] if name == "hca" else value  # without the port number
             if _PLAIN.fullmatch(value):
                 known.setdefault(name, value)
     return _PLACE.sub(lambda match: known.get(match[1], match[0]), command)

@@ -11,7 +11,9 @@ from probes.sources.base import Source, read_int, read_text
 _CGROUP = "/proc/self/cgroup"
 _MOUNTINFO = "/proc/self/mountinfo"
 _NO_LIMIT_BYTES = 1 << 60
-"""Bound for "no limit": version 1 writes the largest number of whole pages instead."""
+"""A value of at least this means "no limit".
+
+Version 1 writes the largest number of whole pages where version 2 writes `max`."""
 _Value = float | Unknown | None
 
 
@@ -19,12 +21,12 @@ class Limit(Record, kw_only=True):
     """The tightest limit on the path up to the root, and the file that sets the limit."""
 
     value: _Value
-    """Value of the limit; None if nothing limits."""
+    """Value of the limit; None if there is no limit."""
     file: str = ""
 
 
 def memory_limit(source: Source) -> Limit:
-    """Return the most memory that the group may use, in bytes."""
+    """Return the maximum memory that the group may use, in bytes."""
     files = {"memory.max": _memory_limit, "memory.limit_in_bytes": _memory_limit}
     return _tightest(source, "memory", files)
 
@@ -35,7 +37,7 @@ def cpu_quota(source: Source) -> Limit:
 
 
 def _tightest(source: Source, controller: str, files: Mapping[str, Callable[[Source, str], _Value]]) -> Limit:
-    """Return the smallest limit in the group's folders. Per folder the first existing file counts."""
+    """Return the smallest limit in the group's folders; in each folder, the first existing file counts."""
     folders = _folders(source, controller)
     if isinstance(folders, Unknown):
         return Limit(value=folders)
@@ -58,7 +60,7 @@ def _folders(source: Source, controller: str) -> tuple[str, ...] | Unknown:
     """Return the group's folder and all folders above, in every hierarchy that may have the controller."""
     memberships, mounts = read_text(source, _CGROUP), read_text(source, _MOUNTINFO)
     if isinstance(memberships, Unknown):
-        # A kernel without control groups limits nothing.
+        # A kernel without control groups sets no limits.
         return when_missing(memberships, ())
     if isinstance(mounts, Unknown):
         return mounts

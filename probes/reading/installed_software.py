@@ -1,6 +1,6 @@
 """Read libraries, modules, services and packages of the software around training, for `collect/software.py`.
 
-Libraries are found by the names of their files, like the loader does; no library is opened.
+Libraries are found by their file names, as by the loader; no library is opened.
 """
 
 from collections.abc import Iterator
@@ -52,7 +52,7 @@ _RELEVANT_MODULES = (
     "knem",
 )  # fmt: skip
 _OFED = "/sys/module/mlx_compat/version"
-"""File that only the vendor's modules have; the kernel's modules need no such shim."""
+"""File that exists only with the vendor's modules, as the kernel's own need no compatibility layer."""
 _OFED_VERSION = "/sys/module/mlx5_core/version"
 _GDRCOPY = "/sys/module/gdrdrv/version"
 _EFA_PACKAGES = "/opt/amazon/efa_installed_packages"
@@ -98,7 +98,7 @@ class _Packages(Record, kw_only=True):
 def installed(source: Source, evidence: list[EvidenceRef], *, deep: bool) -> dict[str, object]:
     """Return fields of `Software` by name."""
     packages = _packages(source) if deep else DEEP_ONLY
-    cache = when_missing(source.read(_CACHE), b"")  # with musl, a system has no such file
+    cache = when_missing(source.read(_CACHE), b"")  # a system with musl has no such file
     by_library = {
         "dcgm_version": _library(source, cache, "libdcgm.so.4", "libdcgm.so.3", "libdcgm.so.2"),
         "container_toolkit_version": _library(source, cache, "libnvidia-container.so.1"),
@@ -126,7 +126,7 @@ def installed(source: Source, evidence: list[EvidenceRef], *, deep: bool) -> dic
 def _best(
     name: str, version: _Version, packages: _Packages | Unknown, evidence: list[EvidenceRef]
 ) -> str | Unknown | None:
-    """Return the version in the file, else the version that the package manager reports."""
+    """Return the version in the file, or else the version that the package manager reports."""
     if isinstance(version.value, str):
         evidence += [version.ref] if version.ref else []
         return version.value
@@ -140,7 +140,7 @@ def _best(
 def _library(source: Source, cache: bytes | Unknown, *sonames: str) -> _Version:
     """Return the version of the first installed library; None if none is installed.
 
-    The loader's cache states the path; without a cache the usual folders are read.
+    The loader's cache contains the path; if there is no cache, the usual folders are read.
     """
     unknown = first_unknown(cache)
     for soname in sonames:
@@ -161,13 +161,13 @@ def _gdrcopy(source: Source, cache: bytes | Unknown) -> _Version:
 
 
 def _libfabric(source: Source, cache: bytes | Unknown) -> _Version:
-    """Return the version of libfabric; the library's file name states only the version of its interface."""
+    """Return the version of libfabric; the library's file name has only the version of its interface."""
     text = read_text(source, _EFA_PACKAGES)
     if not isinstance(text, Unknown):
         return _Version(value=parse_efa_packages(text), ref=file_ref(_EFA_PACKAGES))
     library = _library(source, cache, "libfabric.so.1")
     if isinstance(library.value, str):
-        return _Version(value=Unknown(Reason.NOT_SUPPORTED, "its library does not state it"))
+        return _Version(value=Unknown(Reason.NOT_SUPPORTED, "the library does not contain its version"))
     return library
 
 
@@ -196,7 +196,7 @@ def _modules(source: Source, evidence: list[EvidenceRef]) -> tuple[str, ...] | U
 def _fabric_manager_version(
     source: Source, evidence: list[EvidenceRef], *, deep: bool
 ) -> str | Unknown | None:
-    """Return the version, which only the command and the log state; None if not installed."""
+    """Return the version, which only the command and the log contain; None if not installed."""
     for output in items_of(outputs(source, "fabric-manager-log")):
         from probes.parsers.fabric.fabric_manager_log import parse_version  # noqa: PLC0415 - pastes only
 

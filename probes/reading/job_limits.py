@@ -1,8 +1,8 @@
-"""Read the limits that a job gets, which are rarely those of the shell or the service that calls rigtune.
+"""Read the limits of a job, which usually differ from those of the shell or service that calls rigtune.
 
-The daemon of a batch system passes its own limits on to its jobs; without a batch system a login gets those
-of limits.conf. Sources: slurm.conf(5), PropagateResourceLimits; OpenPBS administration guide;
-limits.conf(5) of Linux-PAM (read 2026-11).
+A job inherits the limits of the batch system's daemon; without a batch system, a login gets the limits of
+limits.conf. Sources: slurm.conf(5), PropagateResourceLimits; OpenPBS administration guide; limits.conf(5) of
+Linux-PAM (read 2026-11).
 """
 
 from collections.abc import Iterator
@@ -21,16 +21,16 @@ _UNIT_FOLDERS = (
     "/run/systemd/system",
     "/etc/systemd/system",
 )
-"""Folders of unit files; a file of a later folder replaces one of the same name."""
+"""Folders of unit files; a file in a later folder replaces a file of the same name in an earlier one."""
 _PAM_FILE, _PAM_FOLDER = "/etc/security/limits.conf", "/etc/security/limits.d"
 _IN_CONTAINER = ("/.dockerenv", "/run/.containerenv")
 """Files of Docker and Podman; no login takes place in a container."""
 _PID_FILE = pattern(r"(?mi)^SlurmdPidFile=(/[^\s#]{1,200})")
-"""The file that holds slurmd's process id; %h is its host and %n its node (slurm.conf(5))."""
+"""The file that contains slurmd's process id; %h is the host and %n the node (slurm.conf(5))."""
 _HOSTNAME = "/proc/sys/kernel/hostname"
 _MOST_PIDS = 16
 _OWN_JOB = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "JOB_ID", "KUBERNETES_SERVICE_HOST")
-"""Variables of a process that is a part of a job, and so has the job's limits already."""
+"""Variables that exist only in a job, whose processes already have the job's limits."""
 
 
 class JobLimit(Record, kw_only=True):
@@ -38,7 +38,7 @@ class JobLimit(Record, kw_only=True):
 
     value: Number
     owner: str
-    """Whose limit was read: `of slurmd, process 812`."""
+    """The process or file from which the limit comes: `of slurmd, process 812`."""
     evidence: tuple[EvidenceRef, ...] = ()
 
 
@@ -49,7 +49,7 @@ class _Daemon(Record, kw_only=True):
     unit: str
     pid_files: tuple[str, ...]
     settings: tuple[str, ...]
-    """Files of which one exists where the batch system is set up, and not merely installed."""
+    """Files of which one exists if the batch system is configured, not merely installed."""
 
 
 _DAEMONS = (
@@ -69,7 +69,10 @@ _DAEMONS = (
 
 
 def job_limits(source: Source) -> dict[str, JobLimit]:
-    """Return the limits `memlock` and `nofile` of a job with their owner; none where only ours are known."""
+    """Return the limits `memlock` and `nofile` of a job with their owner.
+
+    The result is empty if only those of this process are known.
+    """
     if any(isinstance(source.env(name), str) for name in _OWN_JOB):
         return {}
     for daemon in _DAEMONS:
@@ -93,7 +96,7 @@ def _of_process(source: Source, daemon: _Daemon) -> dict[str, JobLimit]:
 
 
 def _pids(source: Source, daemon: _Daemon) -> Iterator[str]:
-    """Yield the process ids that files name for the daemon."""
+    """Yield the daemon's process ids that files contain."""
     groups = tuple(
         f"/sys/fs/cgroup/{tree}system.slice/{daemon.unit}.service/cgroup.procs" for tree in ("", "systemd/")
     )
@@ -112,7 +115,7 @@ def _pids(source: Source, daemon: _Daemon) -> Iterator[str]:
 
 
 def _of_unit(source: Source, daemon: _Daemon) -> dict[str, JobLimit]:
-    """Return the limits in the unit of a daemon that does not run, with its drop-in files."""
+    """Return the limits in the unit file and the drop-in files of a daemon that does not run."""
     if all(isinstance(source.read(path), Unknown) for path in daemon.settings):
         return {}
     main, drop_ins = None, {}

@@ -1,4 +1,4 @@
-"""Merge the statements of several texts about the GPUs of one machine."""
+"""Merge what several texts report about the GPUs of one machine."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -21,7 +21,7 @@ STEADY = frozenset({
 })  # fmt: skip
 """Fields that stay constant, so that two readings must agree.
 
-The fastest PCIe generation is left out: nvidia-smi reports the generation of the slot, lspci of the card.
+The fastest PCIe generation is left out: nvidia-smi reports that of the slot, lspci that of the card.
 """
 
 _SHORT = "..."
@@ -40,8 +40,8 @@ def _volatile() -> frozenset[str]:
 def merge_gpus(texts: Sequence[Sequence[Gpu]], others: Sequence[Sequence[Gpu]] = ()) -> Merged[Gpu]:
     """Return one record per GPU of `texts` (in order of trust), in the order of their indices.
 
-    `others` add values to these GPUs and no GPUs of their own. A GPU is matched by its address, else by its
-    UUID, else by its index. A UUID or address that a text gives to several GPUs (a redacted value) is
+    `others` only add values to these GPUs, but no further GPUs. A GPU is matched by its address, or else by
+    its UUID, or else by its index. A UUID or address that a text uses for several GPUs (a redacted value) is
     ignored.
     """
     slots: list[list[Gpu]] = []
@@ -84,7 +84,7 @@ def _slot_of(
             elsewhere = isinstance(gpu.pci_bus_id, str) and any(
                 isinstance(other.pci_bus_id, str) for other in slot
             )
-            # A text without any of the addresses is from another or a virtual machine: its GPUs are
+            # If a text has none of the known addresses, it is from another or a virtual machine: its GPUs are
             # compared, not added.
             return None if elsewhere and is_related else slot
     return None
@@ -160,7 +160,7 @@ def _by_key(values: Sequence[tuple[R, ...] | Unknown], key: str) -> tuple[R, ...
 def _mig_devices(values: Sequence[tuple[MigDevice, ...] | Unknown]) -> tuple[MigDevice, ...] | Unknown:
     """Return the MIG devices, merged by position.
 
-    Each text gives their profiles or their memory, and all texts list them in the same order.
+    Each text contains either their profiles or their memory, and all texts list them in the same order.
     """
     known = only_known(values)
     if not known:

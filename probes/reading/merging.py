@@ -1,7 +1,7 @@
-"""Merge the statements of several sources about one thing, and note contradictions.
+"""Merge what several sources report about one object, and note contradictions.
 
-`merge` serves all kinds of record. `merge_interfaces`, `merge_links` and `merge_nics` first match the records
-of one thing; `merge_gpus.py` does so for GPUs.
+`merge` is for all kinds of record. `merge_interfaces`, `merge_links` and `merge_nics` first match the records
+of one object; `merge_gpus.py` does this for GPUs.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,7 +27,7 @@ def merge(
 
     Fields named in `volatile` (`temperature_c`, or `pcie.generation` inside a record) change from moment to
     moment and never contradict each other; neither do tuples and dicts, whose parts a tool may leave out.
-    `evidence` is joined.
+    The evidence of all records is kept.
     """
     contradictions: list[Contradiction] = []
     sources = [_reference(record) for record in records]
@@ -86,7 +86,7 @@ def _merge(  # noqa: PLR0917 - a recursion with its state
 
 
 def _conflict(readings: Iterable[tuple[object, EvidenceRef]]) -> tuple[Reading, ...]:
-    """Return the readings that differ, each once; empty if all agree."""
+    """Return the different readings, without repetitions; empty if all agree."""
     distinct: list[tuple[object, EvidenceRef]] = []
     for value, ref in readings:
         if value is None or isinstance(value, tuple | dict):
@@ -130,11 +130,11 @@ def merge_interfaces(groups: Iterable[tuple[Interface, ...]]) -> Merged[Interfac
 
 
 def merge_links(sources: Sequence[tuple[Link, ...]]) -> Merged[Link]:
-    """Return each pair once, in the order of first appearance; the first source that reports a pair decides.
+    """Return each pair once, in the order of first appearance, as the first source reports it.
 
-    NVLink outranks any PCIe distance, because a listing of the PCI bus does not show NVLinks. Two sources
-    with different numbers of NVLinks contradict each other. Two PCIe distances do not, because tools classify
-    them differently (on Grace nvidia-smi prints SYS for a single NUMA node).
+    NVLink has priority over any PCIe distance, because a listing of the PCI bus does not show NVLinks. Two
+    sources with different numbers of NVLinks contradict each other. Two PCIe distances do not, because tools
+    classify them differently (on Grace nvidia-smi prints SYS for a single NUMA node).
     """
     by_pair: dict[frozenset[str], list[Link]] = {}
     for links in sources:
@@ -157,7 +157,7 @@ def merge_links(sources: Sequence[tuple[Link, ...]]) -> Merged[Link]:
 
 
 def _rank(link: Link) -> int:
-    """Return how much a statement about a pair of devices reports: NVLinks and their number report most."""
+    """Return how specific a link is: NVLinks with their number are the most specific."""
     if link.kind == "NVLINK":
         return 2 if link.nvlink_count is None else 3
     return 0 if isinstance(link.kind, Unknown) else 1
@@ -173,8 +173,8 @@ _VOLATILE_OF_NICS = frozenset({
 def merge_nics(records: Sequence[Nic]) -> Merged[Nic]:
     """Return one record per port, in the order of first appearance. `records` are in order of trust.
 
-    A record without a name belongs to the ports of its PCI device, else to the ports with its LID. Without a
-    match the record stays separate, named by its address or LID. A record of a PCI device is left out if
+    A record without a name belongs to the ports of its PCI device, or else to the ports with its LID. Without
+    a match the record stays separate, named by its address or LID. A record of a PCI device is left out if
     named ports have no address: the record may describe one of these ports, and a card would be counted
     twice.
     """
@@ -198,7 +198,7 @@ def merge_nics(records: Sequence[Nic]) -> Merged[Nic]:
 
 
 def _same(ports: dict[tuple[str, int], list[Nic]], nic: Nic) -> list[tuple[str, int]]:
-    """Return the ports that a record without a name belongs to."""
+    """Return the ports to which a record without a name belongs."""
     by_address = [
         key
         for key, group in ports.items()

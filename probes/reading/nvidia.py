@@ -12,10 +12,13 @@ SMI_QUERY = ("nvidia-smi", "-q", "-x")
 SMI_TOPOLOGY = ("nvidia-smi", "topo", "-m")
 SMI_NVLINK = ("nvidia-smi", "nvlink", "-s")
 SMI_TIMEOUT_S = 30.0
-"""Deadline in seconds; without persistence mode nvidia-smi first wakes every GPU for seconds."""
+"""Deadline in seconds.
+
+Without persistence mode, nvidia-smi first initialises every GPU, which takes seconds.
+"""
 
 _MAX_DEVICES = 256
-"""Limit beyond any PCIe machine: a larger number means a damaged recording."""
+"""Limit above that of any PCIe machine: a larger number means a damaged recording."""
 _MAX_NVLINKS = 36
 """NVML_NVLINK_MAX_LINKS of nvml.h 13."""
 _SPEED_FIELD = 90
@@ -90,7 +93,7 @@ def _link_speed(source: Source, index: int) -> float | Unknown:
     match answer:
         case [{"nvmlReturn": 0, "value": {"uiVal": int(speed)}}, *_] if speed > 0:
             return speed * 1e6
-    return Unknown(Reason.NOT_SUPPORTED, "NVML states no NVLink speed")
+    return Unknown(Reason.NOT_SUPPORTED, "NVML reports no NVLink speed")
 
 
 def _remote(source: Source, index: int, port: int, bus_ids: Sequence[str | Unknown]) -> str | Unknown:
@@ -112,10 +115,10 @@ def _remote(source: Source, index: int, port: int, bus_ids: Sequence[str | Unkno
 
 
 def driver_silence(addresses: tuple[str, ...] | Unknown, reason: Unknown) -> Unknown | None:
-    """Return why there are no GPU facts; None if the PCI bus has no NVIDIA GPU at all.
+    """Return why there are no facts of GPUs; None if the PCI bus has no NVIDIA GPU at all.
 
-    A driver that hangs or refuses access exists even if the bus shows no GPU, which a virtual machine or
-    container may hide.
+    If a driver hangs or refuses access, a reason is returned even if the bus shows no GPU, because a virtual
+    machine or container may hide it.
     """
     if isinstance(addresses, Unknown):
         return reason if reason.reason is not NOT_RECORDED.reason else addresses

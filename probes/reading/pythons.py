@@ -1,6 +1,6 @@
 """Read the packages of a Python interpreter from its files, and decide whether it may be started.
 
-An interpreter that nobody named may be started only if nobody but the caller and root can have written it.
+An interpreter that the user did not name may be started only if only the caller and root can have written it.
 The owner of a file decides its content; the owner of a folder above the file, or of a link on the way,
 decides which file is there. POSIX.1-2017, Base Definitions 4.6 (file access permissions) and 4.13 (pathname
 resolution); inode(7), the sticky bit.
@@ -23,11 +23,11 @@ _QUESTION = "import sys; print(sys.prefix); print(sys.base_prefix); print(sys.ve
 
 ROOT_UID = 0
 _MOST_LINKS = 40
-"""The kernel's own limit (MAXSYMLINKS)."""
+"""Maximum number of links that are followed, as in the kernel (MAXSYMLINKS)."""
 
 
 class Python(Record, kw_only=True):
-    """An interpreter: its version and the folders that it imports packages from, in search order."""
+    """An interpreter: its version, and the folders from which it imports packages, in search order."""
 
     version: str | Unknown
     packages: tuple[str, ...]
@@ -40,10 +40,10 @@ class Torch(Record, kw_only=True):
 
     version: str
     cuda: str | Unknown | None
-    """None for a build without CUDA."""
+    """CUDA version of the build; None for a build without CUDA."""
     nccl: str | Unknown | None
     folder: str
-    """Folder of its packages."""
+    """Folder with torch's packages."""
 
 
 def exists(source: Source, path: str) -> bool | Unknown:
@@ -72,7 +72,7 @@ def read_python(source: Source, path: str, *, directory: str, may_ask: bool) -> 
     if installation is not None:
         return installation
     if not may_ask:
-        return Unknown(Reason.NOT_SUPPORTED, f"{path} is a wrapper, and it is not to be started here")
+        return Unknown(Reason.NOT_SUPPORTED, f"{path} is a wrapper, which must not be started here")
     return _asked(source, path)
 
 
@@ -89,7 +89,7 @@ def find_torch(source: Source, python: Python) -> Torch | Unknown | None:
         if not version:
             return Unknown(Reason.UNPARSABLE, f"{folder}/torch/version.py names no version")
         cuda = values.get(
-            "cuda", Unknown(Reason.UNPARSABLE, f"{folder}/torch/version.py does not speak of CUDA")
+            "cuda", Unknown(Reason.UNPARSABLE, f"{folder}/torch/version.py does not mention CUDA")
         )
         return Torch(
             version=version, cuda=cuda, nccl=None if cuda is None else _nccl(source, python), folder=folder
@@ -101,7 +101,9 @@ def _nccl(source: Source, python: Python) -> str | Unknown:
     """Return the version of NVIDIA's wheel of NCCL; builds with NCCL inside libtorch have no wheel."""
     names = (name for folder in python.packages for name in items_of(source.names(folder)))
     wheel = next(filter(None, map(_NCCL.fullmatch, names)), None)
-    inside = Unknown(Reason.NOT_SUPPORTED, "torch carries NCCL inside and its files do not state the version")
+    inside = Unknown(
+        Reason.NOT_SUPPORTED, "torch contains NCCL, but its files do not contain the version of NCCL"
+    )
     return inside if wheel is None else wheel[1]
 
 
@@ -109,7 +111,8 @@ def _behind_shim(source: Source, path: str, directory: str) -> str | None:
     """Return the interpreter that a pyenv shim selects.
 
     The version comes from $PYENV_VERSION, a .python-version in a parent folder, or the global setting
-    (pyenv(1), "Choosing the Python version"). The shell scripts of the shim would take a tenth of a second.
+    (pyenv(1), "Choosing the Python version"). The shim itself is not run, because its shell scripts take a
+    tenth of a second.
     """
     root, marker, name = path.rpartition("/shims/")
     if not marker:
@@ -218,13 +221,13 @@ def caller_uid(source: Source) -> int | Unknown:
             numbers = line.split()[1:]
             if len(numbers) > 1 and numbers[1].isdecimal():
                 return int(numbers[1])
-    return Unknown(Reason.UNPARSABLE, "/proc/self/status states no user")
+    return Unknown(Reason.UNPARSABLE, "/proc/self/status contains no user")
 
 
 def refusal(source: Source, path: str, caller: int) -> str | Unknown:
     """Return why `path` must not be started for `caller`; empty if only the caller and root can write it.
 
-    Every link on the way is followed in single steps, and every folder of every step is checked.
+    Every link on the path is followed step by step, and every folder of every step is checked.
     """
     for _ in range(_MOST_LINKS):
         nodes = _way_to(source, path)
@@ -243,7 +246,7 @@ def refusal(source: Source, path: str, caller: int) -> str | Unknown:
 
 
 def _way_to(source: Source, path: str) -> tuple[_Node, ...] | Unknown:
-    """Return the files and folders on the way to `path` from the root, at least up to the first link."""
+    """Return the files and folders from the root to `path`, at least up to the first link."""
     parts = [part for part in path.split("/") if part not in ("", ".")]
     paths = ["/", *("/" + "/".join(parts[: number + 1]) for number in range(len(parts)))]
     text = source.run(("stat", "-c", "%u %g %f", "--", *paths)).text()

@@ -1,13 +1,13 @@
-"""Read texts: the output of a command, and the texts that a person gave. One reader serves all kinds.
+"""Read texts: the outputs of commands, and input texts. One reader class is for all kinds of text.
 
 A row names a kind of text (`probes/catalogue/text_kinds.py`), the commands that write such a text on this
 machine, and a function of the kind's parser: `(text: str) -> tuple[R, ...]`. The function returns partial
-records with only what the text reports. A parser may leave `line_ref(12)` as the evidence of a record;
-without any, the evidence is the whole text. The parser is loaded only if there is such a text.
+records with only what the text reports. A parser may set `line_ref(12)` as the evidence of a record;
+otherwise the evidence is the whole text. The parser is loaded only if a text of its kind exists.
 
-Each table contains the kinds that report one sort of record, in the order of trust: the first text that
-states a field decides. Descriptions of machines come last. The collectors merge the records after those of
-NVML and sysfs.
+Each table contains the kinds that report one type of record, in the order of trust: the value of a field
+comes from the first text that contains it. Descriptions of machines come last. The collectors merge the
+records after those of NVML and sysfs.
 """
 
 import importlib
@@ -52,7 +52,7 @@ class Output(Record, kw_only=True):
 def outputs(
     source: Source, kind: str, *argvs: tuple[str, ...], timeout_s: float = 10.0, even_failed: bool = False
 ) -> tuple[Output, ...] | Unknown:
-    """Return the given texts of `kind` and the output of each command of `argvs`; Unknown without any.
+    """Return the input texts of `kind` and the output of each command in `argvs`; Unknown if there are none.
 
     `kind` is a row of `probes/catalogue/text_kinds.py`. With `even_failed`, the output of a failed command is
     returned too.
@@ -84,7 +84,7 @@ class ReadText(Record, Generic[R], kw_only=True):
     attached: int | Unknown | None = None
     """Number of GPUs that the driver counts; None if the text does not report it."""
     failure: Unknown | None = None
-    """Reason why the driver reports no GPU at all, if the text states one."""
+    """Reason why the driver reports no GPU at all, if the text contains a reason."""
 
 
 class TextReader(Record, Generic[R], kw_only=True):
@@ -114,7 +114,7 @@ class TextReader(Record, Generic[R], kw_only=True):
     """Function for a text that only reports an error: `(text: str) -> Unknown | None`."""
 
     def read(self, source: Source) -> tuple[ReadText[R], ...] | Unknown:
-        """Return what each text of this kind reports; without any text, why the command failed."""
+        """Return what each text of this kind reports; if there is no text, why the command failed."""
         texts = outputs(
             source, self.kind, *self.commands, timeout_s=self.timeout_s, even_failed=self.even_failed
         )
@@ -153,7 +153,7 @@ def unread_of(texts: Iterable[ReadText[Any]]) -> tuple[Unread, ...]:
 
 
 def _placed(record: R, origin: EvidenceRef) -> R:
-    """Return `record` with evidence that names the text, and the line if the parser names it."""
+    """Return `record` with evidence that names the text, and the line if the parser reports the line."""
     if "evidence" not in record.__struct_fields__:
         return record
     references: tuple[EvidenceRef, ...] = getattr(record, "evidence", ())
@@ -229,10 +229,10 @@ GPUS: tuple[TextReader[Gpu], ...] = (
 )
 """Texts that report GPUs.
 
-A text without NVML's indices (lspci, an NCCL topology) gives `index=UNNUMBERED`. If nothing else reports such
-a GPU, its index follows from its PCI address, as in NVML. If there are texts of the driver, the other texts
-only add values to the GPUs that the driver reports. On a live machine NVML is asked first; the live rows are
-read if NVML does not answer.
+A text without NVML's indices (lspci, an NCCL topology) results in `index=UNNUMBERED`. If no other source
+reports such a GPU, its index follows from its PCI address, as in NVML. If there are texts of the driver, the
+other texts only add values to the GPUs that the driver reports. On a live machine, NVML is queried first; the
+live rows are read if NVML does not answer.
 """
 
 NICS: tuple[TextReader[Nic], ...] = (
@@ -252,10 +252,10 @@ NICS: tuple[TextReader[Nic], ...] = (
 )
 """Texts that report NICs.
 
-A text with the PCI device but without the name of the RDMA device (lspci) gives `name=""` and `pci_bus_id`.
-The values of such a record are added to all ports of the device. If nothing else reports the device, its name
-is its address. On a live machine sysfs is read; a deep check also reads the live row, which reports the RDMA
-MTU.
+A text with the PCI device but without the name of the RDMA device (lspci) results in `name=""` and
+`pci_bus_id`. The values of such a record are added to all ports of the device. If no other source reports the
+device, its name is its address. On a live machine sysfs is read; a deep check also reads the live row, which
+reports the RDMA MTU.
 """
 
 LINKS: tuple[TextReader[Link], ...] = (

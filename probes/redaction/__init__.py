@@ -1,6 +1,6 @@
-"""Redact a recording, so that people can share the recording without identities and secrets.
+"""Redact a recording, so that people can share it without names, identifiers and secrets.
 
-Placeholders replace everything that identifies the machine or its users, and every secret. A value has the
+Placeholders replace all values that identify the machine or its users, and every secret. A value has the
 same placeholder everywhere in the recording. Placeholders keep the form of the value (a MAC address stays a
 MAC address, addresses of one subnet stay in one subnet), so that the redacted recording gives the same
 verdict. Names of products, versions, PCI addresses and counters are kept. No rule covers every name, so a
@@ -33,7 +33,7 @@ __all__ = ["KINDS", "Manifest", "ManifestRow", "Redactor", "redact"]
 T = TypeVar("T")
 
 _PASSES = 2
-"""Number of passes to learn names: a late name may reveal others (a host reveals its domain)."""
+"""Number of passes that learn names; a name may reveal others (a host reveals its domain)."""
 _HOST_COMMANDS = {"getent", "host", "ping", "ssh", "scontrol", "nslookup", "dig"}
 _COMMAND_KEYS = {
     ("hostname",): "hostname",
@@ -133,7 +133,7 @@ class Redactor:
             return Blob(unknown=data.reason, detail=self.text(data.detail))
         if key.endswith("/config"):
             return to_content(without_serial(data, self._text.book))
-        # Latin-1 gives every byte a character, so bytes that no rule replaces stay the same.
+        # Latin-1 maps every byte to a character, so bytes that no rule replaces stay the same.
         return to_content(self.text(data.decode("latin-1"), key).encode("latin-1", "replace"))
 
     def _names(self, path: str, names: tuple[str, ...] | Unknown) -> tuple[str, ...] | Unknown:
@@ -150,7 +150,7 @@ class Redactor:
         return Given(name=self.text(given.name), text=self.text(given.text, kind))
 
     def _value(self, value: T, key: str) -> T:
-        """Return a JSON value or an Unknown with redacted strings; names of fields are the keys."""
+        """Return a JSON value or an Unknown with redacted strings; field names describe the strings."""
         changed: Any = value
         match value:
             case str():

@@ -41,7 +41,8 @@ _CLASSES_V4 = tuple(
     )
 )
 _PUBLIC_OCTETS = [octet for octet in range(1, 224) if octet not in (10, 127)]
-# Octets with private parts cannot be targets; 240 to 243 (reserved, RFC 1112) replace them.
+# A first octet that contains private ranges must not be a replacement; 240 to 243 (reserved, RFC 1112) are
+# used in its place.
 _PUBLIC_TARGETS: list[int] = [octet for octet in _PUBLIC_OCTETS if octet not in (100, 169, 172, 192)] + [
     *range(240, 244)
 ]
@@ -107,7 +108,7 @@ def map_v6(text: str, book: Book) -> str:
 
 
 def map_interface_id(identifier: int, book: Book) -> int:
-    """Return the placeholder of the lower 64 bits: a MAC address, a GUID or a small chosen number."""
+    """Return the placeholder of the lower 64 bits: a MAC address, a GUID or a small number set by hand."""
     if identifier < 1 << 16:
         return identifier
     digits = f"{identifier:016x}"

@@ -95,7 +95,7 @@ def _guid_spans(text: str, book: Book) -> Iterator[Span]:
 
 
 def is_serial(value: str) -> bool:
-    """Return whether a value that is labelled as a serial number is no word such as `none`."""
+    """Return whether a value labelled as a serial number is really one, not a word such as `none`."""
     return (
         len(value) >= 4
         and not _NO_SERIAL.match(value)
@@ -104,7 +104,7 @@ def is_serial(value: str) -> bool:
 
 
 def serial_placeholder(value: str, book: Book) -> str:
-    """Return digits of the same length for a decimal serial number, and a word for any other."""
+    """Return digits of the same length for a decimal serial number, and a word for other serial numbers."""
     return _same_shape("serial", value, book)
 
 
@@ -169,9 +169,9 @@ def _pairs(text: str, separator: str, book: Book) -> tuple[str, str]:
 
 
 def _may_be_guid(digits: str, text: str, start: int, book: Book) -> bool:
-    """Return whether 64 bits may be a GUID, which begins with a maker's number.
+    """Return whether 64 bits may be a GUID; GUIDs begin with the number of a maker.
 
-    Memory addresses, which are no GUIDs, begin with zeros or ones. Counters are decimal.
+    Other numbers differ: memory addresses begin with zeros or ones, and counters are decimal.
     """
     lower = digits.lower()
     if lower in book.values["guid"]:

@@ -13,7 +13,7 @@ _MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
 _HOST_CONTEXTS = tuple(
     re.compile(pattern, re.MULTILINE)
     for pattern in (
-        # syslog (RFC 3164), the journal's ISO form, and the kernel's own words
+        # syslog (RFC 3164), the journal's ISO form, and messages of the kernel itself
         rf"^{_MONTH}[ \t]+\d{{1,2}}[ \t]+(?:\d{{4}}[ \t]+)?\d\d:\d\d:\d\d(?:\.\d+)?"
         rf"[ \t]+({_HOST})[ \t]+[\w./()\[\]-]+:",
         rf"^\d{{4}}-\d\d-\d\dT\d\d:\d\d:\d\d[0-9.:+Z-]{{0,16}}[ \t]+({_HOST})[ \t]+[\w./()\[\]-]+:",
@@ -132,7 +132,7 @@ _COMMON = re.compile(
     r"(?:en|wl|ib|eth|bond|br|veth|docker|virbr)[a-z]?\d\w*|\d+",
     re.IGNORECASE,
 )
-"""Names that are also words of reports: they are replaced only if a text labels them as names."""
+"""Names that are also common words in reports: they are replaced only if a text labels them as names."""
 
 
 def is_common(name: str) -> bool:
@@ -140,12 +140,12 @@ def is_common(name: str) -> bool:
 
 
 class Names:
-    """The names that were learnt so far."""
+    """The names learnt so far."""
 
     def __init__(self, book: Book, *, trusts_labels: bool = False) -> None:
         self._book = book
         self._trusts_labels = trusts_labels
-        """True if every word with the label of a host is certainly a host."""
+        """True if every word that is labelled as a host is certainly a host."""
         self._known: dict[str, str] = {}
         """Kind of each name; names are in lower case."""
         self._pattern: re.Pattern[str] | None = None
@@ -153,7 +153,7 @@ class Names:
 
     @property
     def count(self) -> int:
-        """The number of known names and of known numbered families of hosts."""
+        """Number of known names plus number of known families of numbered hosts."""
         return len(self._known) + len(self._stems)
 
     def learn(self, kind: str, name: str, *, certain: bool = False) -> None:
@@ -211,7 +211,7 @@ class Names:
             yield Span(*match.span(), kind, self.replacement(kind, match[0]))
 
     def replacement(self, kind: str, name: str) -> str:
-        """Return the placeholder of `name`; a full host name has two, for the host and for the domain."""
+        """Return the placeholder of `name`; for a full host name, one each for host and domain."""
         lower = name.lower()
         match kind:
             case "hostname":
@@ -310,7 +310,7 @@ _MOST_HOSTS = 65536
 
 
 def _expand(text: str) -> list[str]:
-    """Return the names in a Slurm host list; only the first names of a list that is too long."""
+    """Return the names in a Slurm host list; if the list is too long, only the first names."""
     names: list[str] = []
     for part in re.findall(r"(?:[^,\[\]]|\[[^\]]*\])+", text):
         bracketed = re.fullmatch(r"([^\[]*)\[([\d,-]+)\]([^\[]*)", part)

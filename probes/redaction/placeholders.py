@@ -1,4 +1,4 @@
-"""Placeholders: one for each value, in a form that parsers still accept, and the spans that they replace."""
+"""Placeholders, one for each value, in a form that parsers accept, and the text spans that they replace."""
 
 import hashlib
 import hmac
@@ -26,8 +26,8 @@ KINDS: dict[str, str] = {
 class Book:
     """Placeholders by kind and value, and the number of replacements of each kind.
 
-    A placeholder is a keyed hash (HMAC-SHA256) of the value: without the salt, trying likely values reveals
-    nothing. Two values of a kind never share a placeholder.
+    A placeholder is a keyed hash (HMAC-SHA256) of the value: who does not know the salt cannot find the value
+    by trying likely values. Two values of a kind never share a placeholder.
     """
 
     def __init__(self, salt: bytes) -> None:
@@ -76,7 +76,7 @@ class Book:
         if known is not None:
             return known
         attempt, candidate = 0, make(value)
-        while (kind, candidate) in self._used and attempt < 100:  # few placeholders exist for a short number
+        while (kind, candidate) in self._used and attempt < 100:  # a short number has only few placeholders
             attempt += 1
             candidate = make(f"{value}\0{attempt}")
         self._given[kind, value] = candidate
@@ -109,7 +109,7 @@ def settle(spans: Iterable[Span]) -> list[Span]:
     The rest of the losing span is removed from the text, so that no part of a value remains.
     """
     chosen: list[Span] = []
-    for span in sorted(spans, key=lambda span: (span.start, -span.end)):  # stable: the earlier rule first
+    for span in sorted(spans, key=lambda span: (span.start, -span.end)):  # stable
         if not chosen or span.start >= chosen[-1].end:
             chosen.append(span)
         elif span.end > chosen[-1].end:

@@ -34,7 +34,7 @@ _SENTENCE_WORDS = (
     "set", "should", "stor", "that", "the", "this", "used", "using", "verif", "was", "were", "will",
     "with", "wrong", "your",
 )  # fmt: skip
-"""Beginnings of words that continue a sentence about a password and are no password."""
+"""First letters of words that may follow "password" in a sentence and are not a password themselves."""
 _SSH_KEY = re.compile(r"(?<![A-Za-z0-9+/])(AAAA[0-9A-Za-z+/]{24,}={0,2})")
 _FINGERPRINT = re.compile(r"\bSHA256:([A-Za-z0-9+/]{43})")
 _PRODUCT_KEY = re.compile(r"(?<![A-Za-z0-9-])[A-Z0-9]{5}(?:-[A-Z0-9]{5}){3,5}(?![A-Za-z0-9-])")
@@ -60,7 +60,7 @@ _CUT = re.compile(
     rf"xet)\b)[\w.-]{{1,15}})(?=\s*$|…|\.\.\.)",
     re.MULTILINE,
 )
-"""The beginning of a token at the end of a line that was cut off."""
+"""The start of a token at the end of a line that was cut off."""
 _QUERY = re.compile(
     r"[?&](?:amp;)?(?:X-(?:Amz|Goog|Oss|Cos)-(?:Signature|Credential|Security-Token)|AWSAccessKeyId|"
     r"GoogleAccessId|OSSAccessKeyId|"
@@ -82,7 +82,7 @@ _KEY_OF = frozenset({
     "auth", "ssh", "wandb", "client", "shared", "master", "product", "activation", "host", "storage",
     "session", "munge", "luks", "disk", "volume", "unlock",
 })  # fmt: skip
-"""Words before a final `key` that make the setting a secret."""
+"""Words that, before a final `key`, make the setting a secret."""
 _DESCRIBING_WORDS = frozenset({
     "path", "file", "dir", "directory", "url", "type", "name", "length", "len", "count", "size", "index",
     "parallelism",
@@ -145,7 +145,7 @@ def secret_placeholder(value: str, book: Book) -> str:
 
 
 def names_secret(name: str, value: str) -> bool:
-    """Return whether the words of its name show that a setting with this value is a secret."""
+    """Return whether the name of a setting with this value shows that the value is a secret."""
     words = [word.lower() for word in _WORDS.findall(name)]
     if (
         not words
@@ -176,7 +176,7 @@ def names_secret(name: str, value: str) -> bool:
 def _pem_spans(text: str, book: Book) -> Iterator[Span]:
     """Yield the bodies of PEM keys and certificates.
 
-    If the last line of a key is missing, its body reaches to the end of the text.
+    If the last line of a key is missing, the body extends to the end of the text.
     """
     start = text.find(_PEM_BEGIN)
     while start >= 0:

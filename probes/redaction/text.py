@@ -39,7 +39,7 @@ _FILE_WORDS = {
     "asset_tag": "asset_tag",
     "domainname": "fqdn",
 }
-"""Names of fields, by the file that contains only the value of the field."""
+"""Names of fields, with the file that contains only this field's value as the key."""
 
 
 class TextRedactor:
@@ -51,7 +51,7 @@ class TextRedactor:
         """Key the placeholders with `salt`.
 
         With `trusts_labels`, a word that one text labels as a host is replaced everywhere, even `node0`.
-        Paths of recordings need this.
+        For paths of recordings, this is required.
         """
         self.book = Book(salt)
         self._names = Names(self.book, trusts_labels=trusts_labels)
@@ -86,7 +86,7 @@ class TextRedactor:
         return _HOSTS.sub(lambda match: self._names.hostlist(match[0]), text)
 
     def part(self, whole: str, part: str) -> str:
-        """Redact a `part` of `whole`, also names and keys of which the part contains only half.
+        """Redact a `part` of `whole`, including names and keys that are only partly in the part.
 
         A part that does not occur in the whole is redacted as an independent text.
         """

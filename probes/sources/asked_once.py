@@ -1,4 +1,4 @@
-"""A source that answers each question once, however many collectors ask."""
+"""A source that reads each answer only once, for any number of collectors."""
 
 import threading
 from collections.abc import Callable
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class _Question:
-    """A question and its answer; other threads that ask meanwhile wait for the lock."""
+    """A question and its answer; other threads with the same question wait for the lock."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -21,7 +21,7 @@ class _Question:
 class AskedOnce(PassingSource):
     """Shares one answer among all threads that ask the same question: a command, NVML call, file or folder.
 
-    Facts that several collectors read are therefore of one moment, and cost the time of one reading.
+    Facts that several collectors read are therefore from one moment, and are read only once.
     """
 
     def __init__(self, inner: Source) -> None:

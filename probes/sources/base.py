@@ -20,19 +20,19 @@ from probes.base.record import Reason, Record, Unknown, map_known
 from probes.base.units import MIB
 
 MAX_GIVEN_BYTES = 64 * MIB
-"""The largest file that a user gives us, unpacked: a recording of one machine has a few megabytes."""
+"""Maximum size of an input file after unpacking; a recording of one machine has a few megabytes."""
 
 NvmlValue = None | bool | int | float | str | list["NvmlValue"] | dict[str, "NvmlValue"]
 """Result of an NVML call in plain values: structures become dicts, arrays lists, bytes text."""
 _CHUNK_BYTES = 1 << 16
 _SHELL_PIPES = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
-"""Pipes that the shell made for this process; other pipes may have no writer."""
+"""Pipes that the shell created for this process; other pipes may have no writer."""
 STRANGER = "unrecognised"
-"""Kind of the given files that rigtune does not recognise."""
+"""Kind of input files that rigtune does not recognise."""
 
 
 class Given(Record, kw_only=True):
-    """A text that a person pasted or saved, of one kind."""
+    """A text of one kind that a person pasted or saved."""
 
     name: str
     """Name of the file."""
@@ -65,7 +65,7 @@ class CommandResult(Record, kw_only=True):
 
 
 class Source(Protocol):
-    """The questions that rigtune may ask about a machine."""
+    """The questions about a machine that a source answers."""
 
     @property
     def title(self) -> str:
@@ -73,7 +73,7 @@ class Source(Protocol):
 
     @property
     def is_live(self) -> bool:
-        """Return True if questions cost time; a collector then asks a second time only after a failure."""
+        """Return True if questions cost time; a collector then repeats a question only after a failure."""
 
     def run(self, argv: tuple[str, ...], *, timeout_s: float = 10.0) -> CommandResult:
         """Run a read-only command without a shell in the C locale, and kill the command at the deadline."""
@@ -100,14 +100,14 @@ class Source(Protocol):
         """Return an environment variable; None if not set."""
 
     def given(self, kind: str) -> tuple[Given, ...]:
-        """Return the texts of one kind (`probes/catalogue/text_kinds.py`) that a person gave; () if live."""
+        """Return the input texts of one kind (`probes/catalogue/text_kinds.py`); empty for a live machine."""
 
     def close(self) -> None:
         """End everything that the source started. The source then answers no more questions."""
 
 
 class PassingSource:
-    """Passes every question on to another source: the base of sources that add something to the answers."""
+    """Passes every question on to another source; base class of sources that add to the answers."""
 
     def __init__(self, inner: Source) -> None:
         self._inner = inner
@@ -164,8 +164,8 @@ class Readable(Protocol):
 def start_thread(function: Callable[[], None]) -> None:
     """Run `function` on a thread that does not delay the end of the program. Raises ResourceError.
 
-    `threading.Thread.start` waits for the thread's first step, and for ever if the thread finds no memory to
-    take that step.
+    `threading.Thread.start` is not used, because it waits for the thread's first step; if the thread has no
+    memory for this step, the wait never ends.
     """
     try:
         _thread.start_new_thread(function, ())

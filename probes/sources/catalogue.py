@@ -1,8 +1,8 @@
 """A catalogue machine as a source, which answers like a machine of that type.
 
-The same collectors work on this source. Everything that depends on the individual machine (temperatures,
-processes, limits, addresses) is not recorded and stays unknown. The devices are placed on the PCI bus so that
-their sysfs paths show the distances in the row.
+The same collectors work on this source. Facts that depend on the individual machine (temperatures, processes,
+limits, addresses) are not recorded and stay unknown. The devices are placed on the PCI bus so that their
+sysfs paths show the distances in the row.
 """
 
 from collections.abc import Iterator
@@ -97,7 +97,7 @@ def _numa_nodes(answers: Answers, machine: MachineModel) -> None:
 def _cpus_of(machine: MachineModel, node: int) -> str:
     """Return the CPU list of a NUMA node in Linux order.
 
-    All cores node by node, then their second threads.
+    The order is: all cores node by node, then their second threads.
     """
     cores = machine.sockets * machine.cores_per_socket
     per_node = cores // machine.numa_nodes
@@ -125,7 +125,7 @@ def _gpu(answers: Answers, gpu: GpuModel, index: int, place: "Place") -> None:
 
 
 def _nvlinks(answers: Answers, machine: MachineModel, gpu: GpuModel, index: int, layout: "Layout") -> None:
-    """Answer that all links of a GPU lead to switches, or to the other GPU of its pair."""
+    """Add answers in which all links of a GPU lead to switches, or to the other GPU of its pair."""
     partner = index ^ 1
     ports = machine.nvlink_count if machine.nvswitch or partner < machine.gpu_count else 0
     for port in range(ports):
@@ -160,7 +160,7 @@ def _pci_device(
 
 
 def _pcie_link(answers: Answers, place: "Place", generation: int, width: int) -> None:
-    """Answer the rate of a PCIe link: 8 GT/s for generation 3, doubled by each later generation.
+    """Add the rate of a PCIe link: 8 GT/s for generation 3, doubled by each later generation.
 
     Source: PCI Express Base Specification 6.0.
     """
@@ -196,7 +196,7 @@ def _nic(answers: Answers, machine: MachineModel, index: int, place: "Place") ->
 
 
 def _ethernet(answers: Answers, machine: MachineModel, place: "Place") -> None:
-    """Answer the host's own network interface, eth0 in the kernel's naming."""
+    """Add the host's own network interface, eth0 in the kernel's naming."""
     folder = f"{place.path}/net/eth0"
     answers.links["/sys/class/net/eth0"] = folder
     answers.text(f"{folder}/operstate", "up")
@@ -225,7 +225,7 @@ class Layout(msgspec.Struct, frozen=True):
 
 
 class _Bus:
-    """Assigns host bridges, and bus numbers that rise from 1 as firmware numbers them."""
+    """Assigns host bridges, and bus numbers from 1 on in the order in which firmware assigns them."""
 
     def __init__(self, machine: MachineModel) -> None:
         self._numbers = count(1)
@@ -234,7 +234,7 @@ class _Bus:
         self._ports: dict[str, Iterator[int]] = {}
 
     def root_port(self, numa_node: int) -> str:
-        """Return a new root port, on the node's only host bridge or on a new host bridge."""
+        """Return a new root port, on the only host bridge of a node or on a new host bridge."""
         bridge = self._bridges.get(numa_node) if self._bridge_per_node else None
         if bridge is None:
             bridge = f"{next(self._numbers):02x}"

@@ -42,7 +42,7 @@ def _catalogue_machine(name: str) -> Source:
     row = catalogue.named_machine(name)
     gpu = catalogue.gpu(row.gpu)
     if gpu is None:
-        raise LookupError(f"the catalogue has machine {row.id} and no GPU {row.gpu}")
+        raise LookupError(f"the catalogue has machine {row.id} but no GPU {row.gpu}")
     return catalogue_source(row, gpu)
 
 
@@ -54,7 +54,9 @@ def _read(path: Path) -> bytes:
             raise InputError(f"{path} is a folder", "Give the files in it, one by one.")
         refuse_named_pipe(path)
         if not path.is_file() and not path.is_fifo():
-            raise InputError(f"{path} is not a file", "Give a recording, or what a command wrote.")
+            raise InputError(
+                f"{path} is not a file", "Give a recording, or a file with the output of a command."
+            )
         with path.open("rb") as file:
             return _bounded(file, str(path))
     except OSError as error:
@@ -64,4 +66,6 @@ def _read(path: Path) -> bytes:
 
 
 def _bounded(file: Readable, name: str) -> bytes:
-    return read_bounded(file, name, MAX_GIVEN_BYTES, advice="Give what one command wrote, or a recording.")
+    return read_bounded(
+        file, name, MAX_GIVEN_BYTES, advice="Give a file with the output of one command, or a recording."
+    )

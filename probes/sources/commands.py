@@ -15,14 +15,14 @@ from probes.sources.base import CommandResult
 
 MAX_OUTPUT_BYTES = 32 * MIB
 _START_S = 1.0
-"""Time that `close` waits for a starting command; a program on a dead network mount never starts."""
+"""Seconds that `close` waits for a starting command; a program on a dead network mount never starts."""
 _RETRY_AFTER_S = 60.0
-"""Time during which a program that hung is not started again.
+"""Seconds during which a program that hung is not started again.
 
-Behind a wedged driver every start would cost the whole deadline.
+If the driver hangs, every start would cost the whole deadline.
 """
 _REAP_S = 1.0
-"""Time that a killed process may take to disappear; a process that waits inside a driver never does."""
+"""Seconds that a killed process may take to end; a process that waits inside a driver never ends."""
 
 
 class CommandRunner:
@@ -42,15 +42,15 @@ class CommandRunner:
         """Run `argv` without a shell or input, in the C locale, as its own process group.
 
         The whole group is killed at the deadline, or when the command writes more than `max_output_bytes`;
-        the result contains the output until then. A command that cannot start or does not end gives a result
-        with `failure`, not an exception. A program that hung is not started again for a while: later runs
+        the result contains the output until then. If a command cannot start or does not end, the result has a
+        `failure`; no exception is raised. A program that hung is not started again for a while: later runs
         fail at once with the same reason.
         """
         name = printable(argv[0])
         missing = CommandResult(failure=Unknown(Reason.TOOL_MISSING, f"{name} is not installed"))
         program = path_of_program(argv[0])
         if program is None:
-            return missing  # without the cost of a fork
+            return missing  # saves the cost of a fork
         since, hung = self._hung.get(argv[0], (0.0, None))
         if hung is not None and time.monotonic() - since < _RETRY_AFTER_S:
             return CommandResult(failure=hung)
@@ -108,7 +108,7 @@ class CommandRunner:
 
 
 def path_of_program(name: str) -> str | None:
-    """Return the program that PATH selects, never a program in the current folder.
+    """Return the program that PATH selects, but never a program in the current folder.
 
     `shutil.which` is not used, because its module loads three compression libraries.
     """
@@ -167,7 +167,7 @@ def signal_group(process: subprocess.Popen[bytes]) -> None:
 def kill_group(process: subprocess.Popen[bytes]) -> None:
     """Kill a process that was not waited for, with its whole group, and reap it if possible.
 
-    A process that had ended by itself keeps its exit code: then only a helper process held the pipes open.
+    If the process had ended by itself, its exit code is kept: then only a helper process kept the pipes open.
     """
     signal_group(process)
     close_pipes(process)

@@ -22,10 +22,10 @@ T = TypeVar("T")
 
 _READ_TIMEOUT_S = 5.0
 _KERNEL_TREES = {"/proc/": "/proc/self", "/sys/": "/sys/kernel", "/dev/": "/dev/null", "/run/": "/run"}
-"""Trees that the kernel answers itself or from memory, each with a path that always exists.
+"""Folder trees whose files the kernel generates or keeps in memory, each with a path that always exists.
 
-A thread for each of a hundred such questions would take longer than the questions. A question that blocks in
-a hung driver delays only the collector that asks, and the collector has a deadline.
+These files are read without a thread, because starting a thread takes longer than reading. A read that blocks
+in a hung driver delays only its collector, and the collector has a deadline.
 """
 _MAX_FILE_BYTES = 32 * MIB
 _REASONS = {
@@ -37,11 +37,11 @@ _REASONS = {
     errno.EINVAL: Reason.NOT_SUPPORTED,
     errno.ETIMEDOUT: Reason.TIMEOUT,
 }
-"""Reason for each error number. A driver without a value answers EINVAL or EOPNOTSUPP to a sysfs read."""
+"""Reason for each error number. If a driver has no value, a sysfs read fails with EINVAL or EOPNOTSUPP."""
 
 
 class LiveSource:
-    """Asks the running machine. Every question is bounded in time and size; failures are values.
+    """Reads the running machine. Every question is bounded in time and size; failures are values.
 
     Threads may share a source. Use it as a context manager, or call `close()`, so that no started process
     remains.
@@ -101,11 +101,11 @@ def _ask(path: str, question: Callable[[], T | Unknown]) -> T | Unknown:
         answer = question() if tree else within(_READ_TIMEOUT_S, question)
     except OSError as error:
         if error.errno == errno.ENOENT and tree and not Path(_KERNEL_TREES[tree]).exists():
-            # In a chroot the absence of the file has no meaning.
+            # In a chroot, a missing file has no meaning.
             return Unknown(Reason.ERROR, f"{name}: {tree} is not mounted here")
         return Unknown(_REASONS.get(error.errno or 0, Reason.ERROR), f"{name}: {error.strerror}")
     except RuntimeError:
-        # Before Python 3.13 pathlib raises this for a circle of symbolic links.
+        # Before Python 3.13, pathlib raises this error if symbolic links form a circle.
         return Unknown(Reason.ERROR, f"{name}: symbolic links in a circle")
     if isinstance(answer, Unknown) and answer.reason is Reason.TIMEOUT:
         return Unknown(Reason.TIMEOUT, f"{name}: {answer.detail}")
@@ -115,7 +115,7 @@ def _ask(path: str, question: Callable[[], T | Unknown]) -> T | Unknown:
 def _read(path: str) -> bytes | Unknown:
     """Return the content of a regular file.
 
-    Other files are not opened: opening a device can act on it, and a FIFO never ends.
+    Other files are not opened, because opening a device can change its state, and reading a FIFO never ends.
     """
     if not stat.S_ISREG(os.stat(path).st_mode):  # noqa: PTH116 - one system call per question
         return Unknown(Reason.ERROR, f"{printable(path)}: not a regular file")
@@ -129,7 +129,7 @@ def _read(path: str) -> bytes | Unknown:
 
 
 class _Helper:
-    """A daemon thread that makes one call after another."""
+    """A daemon thread that executes one call after another."""
 
     def __init__(self) -> None:
         self.calls: queue.SimpleQueue[Callable[[], Any] | None] = queue.SimpleQueue()

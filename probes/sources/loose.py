@@ -26,7 +26,7 @@ _LONGEST_PATH = 4096
 def open_loose(files: Sequence[tuple[str, bytes]]) -> StoredSource:
     """Return one source for all `files` (name and content), in any order and mix.
 
-    A file of no known kind is listed among the unread inputs if another file is of a known kind. Raises
+    A file of unknown kind is listed among the unread inputs if another file is of a known kind. Raises
     InputError if no file is of a known kind, for a damaged recording, and for two recordings that answer the
     same question differently.
     """
@@ -40,9 +40,9 @@ def open_loose(files: Sequence[tuple[str, bytes]]) -> StoredSource:
         _merge(together, answers_of_file, name)
     if len(strangers) == len(files):
         raise InputError(
-            f"{', '.join(strangers)} is nothing that rigtune knows",
+            f"{', '.join(strangers)} is of no kind that rigtune knows",
             "Give the whole output of one command, unedited, or a recording; `rigtune list kinds` names "
-            "what can be read.",
+            "the kinds of text that can be read.",
         )
     together.give(STRANGER, tuple(Given(name=name, text="") for name in strangers))
     return StoredSource(together.recording(" + ".join(posixpath.basename(name) for name, _ in files)))
@@ -70,7 +70,7 @@ def _text_of(data: bytes) -> str:
     encoding = "utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
     text = data.decode(encoding, "replace")
     if text.lstrip().startswith("{"):
-        return text  # JSON escapes control characters, so that apparent colours are content
+        return text  # JSON escapes control characters, so colour codes in it are content
     return _unquoted(_ESCAPES.sub("", text.replace("\r\n", "\n").replace("\r", "\n")))
 
 

@@ -44,16 +44,16 @@ FUNCTION_NOT_FOUND.
 _PAIRS = frozenset({"nvmlDeviceGetTopologyCommonAncestor", "nvmlDeviceGetP2PStatus"})
 """Calls about two devices."""
 _FIRST_OF_DEVICE = "nvmlDeviceGetPciInfo"
-"""The call that a device answers before it is asked about a pair, so that a hang has one culprit."""
+"""Call that is made for each device before calls about pairs, so that a hang identifies one device."""
 _FIRST = ("nvmlDeviceGetCount", ())
-"""The first question to a new child, which makes it initialise the library."""
+"""The first question to a new child process, which makes it initialise the library."""
 _MORE_TIME = 2
 """Factor for the deadline of a second attempt."""
 LONGEST_WAIT_S = 30.0
-"""Time in seconds that calls which miss their deadline may take together.
+"""Seconds that all calls that miss their deadline may take together.
 
-A choice: without persistence mode a driver wakes eight GPUs in 24 s, because each takes one to three seconds
-for the scrubbing of its memory (NVIDIA Driver Persistence guide, read 2026-11).
+This value is a choice: without persistence mode, a driver initialises eight GPUs in 24 s, because each takes
+one to three seconds for the scrubbing of its memory (NVIDIA Driver Persistence guide, read 2026-11).
 """
 
 _Question = tuple[str, tuple[int, ...]]
@@ -83,18 +83,18 @@ class _GoneError(Exception):
 class NvmlClient:
     """Asks NVML. Threads may share a client; their calls are answered in turn.
 
-    The child starts at the first call, or never if the library is missing. A call that misses its deadline
-    ends the child; a new child is asked once more, with more time. A device that fails twice is not asked
-    again, and the other devices are. A call about no device that fails twice ends the client, and so do
-    calls that together exceed `LONGEST_WAIT_S`. A call that crashed the library is not repeated; other calls
-    use a new child. The child answers in the order of the questions, so that many questions may be pending
-    (see `expect`).
+    The child process starts at the first call, or never if the library is missing. If a call misses its
+    deadline, the child is ended, and a new child repeats the call once, with more time. A device that fails
+    twice is not queried again, but other devices are. The client ends if a call about no device fails twice,
+    or if late calls together exceed `LONGEST_WAIT_S`. A call that crashed the library is not repeated; other
+    calls use a new child. The child answers in the order of the questions, so that many questions may be
+    pending (see `expect`).
     """
 
     def __init__(self, *, timeout_s: float = 5.0, start_timeout_s: float = 10.0) -> None:
         """Store the deadlines in seconds.
 
-        `start_timeout_s` bounds the first call: some drivers then wake every GPU.
+        `start_timeout_s` bounds the first call, in which some drivers initialise every GPU.
         """
         self._timeout_s = timeout_s
         self._start_timeout_s = start_timeout_s
@@ -106,7 +106,7 @@ class NvmlClient:
         self._closed = False
         self._crashed: dict[str, Unknown] = {}
         self._late: set[int | str] = set()
-        """Devices, and names of calls about no device or a pair, that missed a deadline once."""
+        """Devices, and names of calls without a single device, that missed a deadline once."""
         self._hung: dict[int | str, Unknown] = {}
         """Devices and names of calls that missed two deadlines."""
         self._asked: dict[int, dict[_Question, None]] = {}
@@ -114,7 +114,7 @@ class NvmlClient:
         self._pending: deque[_Question] = deque()
         """Questions that the child has not answered yet."""
         self._early: dict[_Question, bytes] = {}
-        """Answers that arrived before anyone asked for them."""
+        """Answers that arrived before their call."""
 
     def call(self, call: str, *args: int) -> NvmlValue | Unknown:
         """Return the result of an NVML `Get` call by its name in pynvml; ValueError for any other call."""
@@ -146,7 +146,7 @@ class NvmlClient:
             self._send([question for question in questions if question not in asked])
 
     def close(self) -> None:
-        """End the child, even in the middle of a call; later calls are `Unknown`."""
+        """End the child, even in the middle of a call; later calls return `Unknown`."""
         self._closed = True
         child = self._child
         if child is not None:
@@ -187,7 +187,7 @@ class NvmlClient:
         return hung or self._dead or self._crashed.get(call)
 
     def _line(self, question: _Question) -> bytes:
-        """Return the answer to `question`, of a new child if there is none. Raises _LateError, _GoneError."""
+        """Return the answer to `question`; start a child if needed. Raises _LateError, _GoneError."""
         if self._child is None:
             self._dead = self._start()
             if self._dead is not None:
@@ -211,7 +211,7 @@ class NvmlClient:
             raise
 
     def _note_late(self, question: _Question, waited_s: float) -> None:
-        """End the child that did not answer `question` in time, and decide what is not asked again."""
+        """End the child that did not answer `question` in time; decide which questions are not repeated."""
         self._stop()
         self._left_s -= waited_s
         culprit = _culprit(question)
@@ -220,7 +220,7 @@ class NvmlClient:
             words = f"{question[0]} did not return within {waited_s:.0f} s, in a second attempt"
             silence = self._hung[culprit] = Unknown(Reason.TIMEOUT, words)
             if question == _FIRST:
-                # A device that hangs in the kernel may keep the driver from starting again.
+                # A device that hangs in the kernel may prevent a new start of the driver.
                 self._hung.update(dict.fromkeys(self._late, silence))
                 self._dead = _not_asked(late_before) if late_before else silence
         self._late.add(culprit)
@@ -297,7 +297,7 @@ class NvmlClient:
         return line
 
     def _stop(self) -> str:
-        """End the child and return how it ended, in words."""
+        """End the child and return a phrase about how it ended."""
         child, self._child = self._child, None
         if child is None:
             return "was not running"
@@ -311,18 +311,18 @@ class NvmlClient:
 
 
 def _not_asked(late: Sequence[str]) -> Unknown:
-    return Unknown(Reason.NOT_RECORDED, f"not asked, because of the wait for {', '.join(late)}")
+    return Unknown(Reason.NOT_RECORDED, f"not queried, because {', '.join(late)} did not answer in time")
 
 
 def _devices(call: str, args: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the devices that a question is about."""
+    """Return the devices to which a question refers."""
     if not call.startswith("nvmlDevice"):
         return ()
     return args[: 2 if call in _PAIRS else 1]
 
 
 def _culprit(question: _Question) -> int | str:
-    """Return what is to blame if `question` is not answered: its device, or else the call."""
+    """Return the culprit if `question` is not answered: its device, or else the call."""
     devices = _devices(*question)
     return devices[0] if len(devices) == 1 else question[0]
 

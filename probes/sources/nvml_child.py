@@ -28,7 +28,7 @@ DEVICE_ARGUMENTS = {"nvmlDeviceGetTopologyCommonAncestor": 2, "nvmlDeviceGetP2PS
 
 MOST_FLOAT = 1e300
 SCOPE_SHIFT = 16
-"""Field ids are below 1 << 16; the bits above hold their scope (the number of an NVLink)."""
+"""Field ids are below 1 << 16; the higher bits contain their scope (the number of an NVLink)."""
 
 FILLED_STRUCTURES = {
     "nvmlDeviceGetGpuFabricInfo": "c_nvmlGpuFabricInfo_t",
@@ -50,7 +50,7 @@ def plain(value: Any) -> Any:
     Structures and pynvml's objects become dicts, arrays lists, bytes text.
     """
     if isinstance(value, float) and not -MOST_FLOAT < value < MOST_FLOAT:
-        return None  # JSON has no NaN, which a union with a negative integer may show
+        return None  # JSON has no NaN, which a union with a negative integer may contain
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, bytes):
@@ -87,7 +87,7 @@ def defer_ctypes_util() -> None:
 
 
 class Library:
-    """pynvml, initialised at the first call; a failed initialisation fails again without another attempt."""
+    """pynvml, initialised at the first call. If this fails, later calls fail without another attempt."""
 
     def __init__(self) -> None:
         defer_ctypes_util()
@@ -153,8 +153,8 @@ def serve(requests: queue.SimpleQueue[bytes], answers: BinaryIO) -> None:
 
 
 def main(pynvml_folder: str) -> None:
-    """Serve until standard input ends, as it does with the parent; leave even in the middle of a call."""
-    gc.disable()  # everything that pynvml creates while loading lives as long as this process
+    """Serve until standard input ends (as when the parent ends); then exit, even in the middle of a call."""
+    gc.disable()  # objects that pynvml creates while it loads exist as long as this process
     sys.path.append(pynvml_folder)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     answers = os.fdopen(os.dup(1), "wb", buffering=0)

@@ -23,7 +23,10 @@ class Answers:
         self.given: dict[str, tuple[Given, ...]] = {}
 
     def exact(self) -> tuple[dict[Any, Any], ...]:
-        """Return the tables in which a question has one answer; a directory can be listed in parts."""
+        """Return the tables in which each question has only one answer.
+
+        Directories can be listed in parts.
+        """
         return self.commands, self.files, self.links, self.calls, self.env
 
     def command(self, argv: tuple[str, ...], result: CommandResult) -> None:
@@ -49,11 +52,11 @@ class Answers:
         )
 
     def give(self, kind: str, given: tuple[Given, ...]) -> None:
-        """Add pasted texts of a kind, each once."""
+        """Add pasted texts of a kind, without repetitions."""
         self.given[kind] = tuple(dict.fromkeys((*self.given.get(kind, ()), *given)))
 
     def list_directories(self) -> None:
-        """List every directory that contains a file or link, for sources that hold whole trees."""
+        """List every directory that contains a file or link, for sources that contain whole trees."""
         children: dict[str, set[str]] = {}
         for path in (*self.files, *self.links, *self.directories):
             child = path
@@ -135,7 +138,7 @@ class RecordingSource(PassingSource):
         return given
 
     def recording(self, title: str) -> Recording:
-        """Return everything that was answered so far."""
+        """Return all answers so far."""
         created = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
         with self._lock:
             return self._answers.recording(title, created)

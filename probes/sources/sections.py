@@ -1,8 +1,8 @@
-"""Divide a pasted terminal session at its commands and headings, and name the parts that no parser reads.
+"""Divide a pasted terminal session at its commands and headings, and list the parts that no parser reads.
 
 A section begins at a prompt with a command (`$ lspci -vv`, `root@node1:~# ibstat`), or at a heading that
-names a command between rows of signs (`=== dmesg ===`). Headings of the tools themselves begin with a capital
-letter (`==== NVSMI LOG ====`).
+names a command between rows of equal characters (`=== dmesg ===`). Headings of the tools themselves begin
+with a capital letter (`==== NVSMI LOG ====`).
 """
 
 from typing import NamedTuple
@@ -24,7 +24,7 @@ class Section(NamedTuple):
     """One part of a session."""
 
     line: int
-    """Number of its first line, from 1."""
+    """Number of the section's first line, from 1."""
     title: str
     text: str
 

@@ -24,7 +24,7 @@ FORMAT = "rigtune-recording"
 SCHEMA_VERSION = 1
 _NOTHING_GIVEN, _NO_CHECKSUM = b',"given":{}', b',"checksum":""}'
 _MAX_LINKS = 40
-"""Limit of the kernel (MAXSYMLINKS)."""
+"""Maximum number of links that are followed, as in the kernel (MAXSYMLINKS)."""
 
 
 class Blob(StrictRecord, kw_only=True, omit_defaults=True):
@@ -39,7 +39,7 @@ Content = str | Blob
 
 
 class CommandAnswer(StrictRecord, kw_only=True, omit_defaults=True):
-    """The recorded end of a command."""
+    """The recorded result of a command."""
 
     argv: tuple[str, ...]
     exit_code: int = 0
@@ -86,7 +86,7 @@ class _Header(msgspec.Struct):
 
 
 def to_content(data: bytes | Unknown) -> Content:
-    """Return `data` in the form that a recording keeps."""
+    """Return `data` in the form in which a recording stores it."""
     if isinstance(data, Unknown):
         return Blob(unknown=data.reason, detail=data.detail)
     try:
@@ -120,7 +120,8 @@ def load_recording(data: bytes, name: str) -> Recording:
     except (msgspec.DecodeError, RecursionError) as error:
         raise InputError(
             f"{name} is not a readable recording: {error}",
-            "It is damaged, cut off or something else. Copy it again, or record again with `rigtune probe "
+            "It is damaged or incomplete, or it is not a recording. Copy it again, or record again with "
+            "`rigtune probe "
             "--record`.",
         ) from error
     if header.format != FORMAT:
@@ -142,8 +143,8 @@ def load_recording(data: bytes, name: str) -> Recording:
     if recording.checksum and recording.checksum != _checksum(recording):
         raise InputError(
             f"{name} was changed after it was recorded: its checksum does not match",
-            "Record again with `rigtune probe --record`. If the change is meant, empty the field `checksum` "
-            "in the file.",
+            "Record again with `rigtune probe --record`. If the change is intended, empty the field "
+            "`checksum` in the file.",
         )
     return recording
 
@@ -176,7 +177,7 @@ def unpack(data: bytes, name: str) -> bytes:
 
 
 class StoredSource:
-    """Answers from a recording; questions without a recorded answer are `Unknown` (not recorded).
+    """Answers from a recording; the answer to a question that was not recorded is `Unknown`.
 
     A path without a recorded answer is resolved through the recorded symbolic links, like in the kernel.
     """
@@ -225,7 +226,7 @@ class StoredSource:
         return cast("NvmlValue", answer.value) if answer.failure is None else answer.failure
 
     def expect(self, device: int, like: int) -> None:
-        """Do nothing: all answers are already there."""
+        """Do nothing: all answers are already stored."""
 
     def env(self, name: str) -> str | Unknown | None:
         return self._env.get(name, NOT_RECORDED)

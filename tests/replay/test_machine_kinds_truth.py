@@ -21,7 +21,7 @@ PATHS = sorted(path for path in index() if path.startswith("machines/"))
 
 @pytest.mark.parametrize("path", [path for path in PATHS if not is_output(path)])
 def test_a_description_is_refused_by_name(path: str) -> None:
-    with pytest.raises(InputError, match="is nothing that rigtune knows"):
+    with pytest.raises(InputError, match="is of no kind that rigtune knows"):
         open_loose([(path, (MACHINES / path).read_bytes())])
 
 

@@ -191,9 +191,7 @@ def answered(bench: str, request: dict[str, Any], case: dict[str, Any], rank: in
         and case["dtype"] == "bf16"
         and case["m"] == 8192 == case["k"]
     ):
-        words = (
-            "a bf16 product is off by 3.1 standard deviations of its elements, where rounding explains 0.05"
-        )
+        words = "a bf16 product is off by 3.1 standard deviations of its elements, but rounding explains 0.05"
         return [{"event": "failure", "kind": "wrong_result", "message": f"{words}: silent data corruption"}]
     duration_s, figures = DURATIONS[bench](case, rank, request)
     many = (

@@ -1,16 +1,16 @@
 """Check that all pairs of GPUs have the same NVLinks, and that they access each other's memory directly.
 
 With NVSwitches, the link count of a pair is that of the GPU with fewer links. In a mesh or a hybrid cube the
-pairs differ, and each GPU still has the same sum; a smaller sum means a dead link. Machines with PCIe only,
-or with bridges between pairs, are built differently, and so are AMD's, whose pairs differ by design. A source
-that reads only the PCI bus reports nothing about NVLinks. A bridge between cards of two NUMA nodes joins GPUs
-that share neither host memory nor NIC.
+pairs differ, but the sum over all pairs is the same for each GPU; a smaller sum means a dead link. Machines
+with PCIe only, machines with bridges between pairs, and AMD machines differ by design and are not judged by
+these rules. A source that reads only the PCI bus reports nothing about NVLinks. A bridge between cards on two
+NUMA nodes joins GPUs that share neither host memory nor NIC.
 
-If the driver refuses direct access, NCCL copies through host memory. Between GPUs joined by NVLink a refusal
-is a fault; over PCIe it is a property of the platform (a virtual machine, ACS, a GeForce driver) that costs
-speed. Atomics are not needed. Source: NVIDIA HGX and DGX-1 system architecture; NCCL user guide, topology and
-troubleshooting (GPU direct peer to peer); `nvidia-smi topo -m` and `-p2p` legends; NVIDIA/nccl-tests#117 on
-RTX 40.
+If the driver refuses direct access, NCCL copies through host memory. Between GPUs joined by NVLink, a refusal
+is a fault; over PCIe, it is a property of the platform (a virtual machine, ACS, a GeForce driver) that costs
+speed. Atomic operations between GPUs are not needed. Source: NVIDIA HGX and DGX-1 system architecture; NCCL
+user guide, topology and troubleshooting (GPU direct peer to peer); `nvidia-smi topo -m` and `-p2p` legends;
+NVIDIA/nccl-tests#117 on RTX 40.
 """
 
 from collections import Counter
@@ -24,19 +24,20 @@ from probes.judging.reporting import HOST, evidence_of, fold_names, on_gpus
 
 MESH = Judge(
     check_id="nvlink-mesh",
-    why="A ring passes every GPU: the pair with the fewest links sets the speed for all, and one without "
-    "any goes over PCIe.",
+    why="A ring passes every GPU: the pair with the fewest links sets the speed for all, and a pair "
+    "without links uses PCIe.",
 )
 
 _WHOLE_BOARDS = frozenset({8, 16})
-"""Numbers of GPUs on a board. Fewer GPUs may be a part of a hybrid cube that a container was given."""
+"""Numbers of GPUs on a board. Fewer GPUs may be the part of a hybrid cube that a container sees."""
 _MOST_BRIDGED = 4
-"""Most GPUs that one bridge joins (H200 NVL)."""
+"""Maximum number of GPUs that one bridge joins (H200 NVL)."""
 _MORE_THAN_A_CUBE = 4
-"""Links of one pair; a hybrid cube of P100 or V100 gives one or two."""
+"""Maximum number of links of one pair in a hybrid cube of P100 or V100."""
 
 _RESET = Remedy(
-    text="Check the Fabric Manager and the NVLink state, end all jobs and reset the GPUs; what stays down "
+    text="Check the Fabric Manager and the NVLink state, end all jobs and reset the GPUs; a link that "
+    "stays down "
     "needs service.",
     command="nvidia-smi nvlink -s",
 )
@@ -61,13 +62,13 @@ _MEANING = {
     "TNS": "the topology does not support it",
     "NS": "not supported",
     "DR": "disabled in the driver's settings",
-    "U": "the driver does not know",
+    "U": "the driver reports it as unknown",
 }
 _AFFECTED = "geforce rtx 40"
 _PLATFORM = Remedy(
-    text="Turn ACS and the IOMMU's translation off where this is bare metal, and give a virtual machine "
-    "GPUs below one switch. Where the platform has no peer access (GeForce, clouds), plan without it: NCCL "
-    "then uses shared memory, which must be large."
+    text="On bare metal, turn off ACS and the translation by the IOMMU. Give a virtual machine GPUs below "
+    "one switch. If the platform has no peer access (GeForce, clouds), plan without it: NCCL then uses "
+    "shared memory, which must be large."
 )
 _FAULT = Remedy(
     text="Check that the fabric is set up and that ACS is off, reset the GPUs, and look at the kernel log."
@@ -117,12 +118,12 @@ def _judge_mesh(
             HOST, Unknown(Reason.NOT_RECORDED, "the matrix was cut"), what="some pairs of GPUs", evidence=refs
         )
         return
-    # GPUs without any NVLink are a fault of their own; only then do different sums mean dead links.
+    # GPUs without any NVLink are reported first; if there are none, different sums mean dead links.
     bare = _left_out(sums) or _unlinked(evidence, gpus, pairs)
     if bare:
         yield MESH.failed(
             fold_names(bare),
-            "GPUs reach their peers over PCIe, where others have NVLink or should have it",
+            "some GPUs reach their peers over PCIe, although others have NVLink or should have it",
             expected="NVLink between all pairs",
             observed=_kinds(pairs),
             remedy=_RESET,
@@ -150,21 +151,23 @@ def _judge_mesh(
     elif len(gpus) in _WHOLE_BOARDS or _is_full_mesh(pairs):
         yield _uneven(sums, pairs, refs)
     else:
-        yield MESH.skipped(HOST, "these may be some GPUs of a hybrid cube, whose pairs differ", evidence=refs)
+        yield MESH.skipped(
+            HOST, "these may be some GPUs of a hybrid cube, in which pairs differ by design", evidence=refs
+        )
 
 
 def _uneven(
     sums: dict[str, int], pairs: dict[frozenset[str], Link], refs: tuple[EvidenceRef, ...]
 ) -> Finding:
-    """Return the failure of GPUs that have lost links.
+    """Return the FAIL for GPUs that have lost links.
 
-    One link less at one GPU also lowers the sums of its peers, by less than its own.
+    A dead link at one GPU also lowers the sums of its peers, but by less than the sum of the GPU itself.
     """
     least, most = min(sums.values()), max(sums.values())
     return MESH.failed(
         fold_names([name for name, total in sums.items() if total == least]),
         "fewer NVLinks than the other GPUs have",
-        expected=f"{most} in all to the other GPUs",
+        expected=f"{most} in total to the other GPUs",
         observed=f"{least}; pairs: {_kinds(pairs)}",
         remedy=_RESET,
         evidence=refs,
@@ -172,7 +175,7 @@ def _uneven(
 
 
 def _is_full_mesh(pairs: dict[frozenset[str], Link]) -> bool:
-    """Return whether all pairs have NVLink, and more links than a cube gives to one pair."""
+    """Return whether all pairs have NVLinks, and more of them than a pair in a cube has."""
     counts = [link.nvlink_count or 0 for link in pairs.values()]
     return min(counts) > 0 and max(counts) >= _MORE_THAN_A_CUBE
 
@@ -185,13 +188,13 @@ def _sum(name: str, names: Sequence[str], pairs: dict[frozenset[str], Link]) -> 
 
 
 def _left_out(sums: dict[str, int]) -> list[str]:
-    """Return the GPUs without any NVLink, if the GPUs with NVLinks are more than one bridge can join."""
+    """Return the GPUs without any NVLink, if more GPUs have NVLinks than one bridge can join."""
     bare = sorted(name for name, total in sums.items() if total == 0)
     return bare if len(sums) - len(bare) > _MOST_BRIDGED else []
 
 
 def _unlinked(evidence: Evidence, gpus: Sequence[Gpu], pairs: dict[frozenset[str], Link]) -> list[str]:
-    """Return GPUs that should sit behind switches or in a full mesh and have a pair without NVLink."""
+    """Return GPUs that lack NVLink to a peer although their model has switches or a full mesh."""
     meshed: set[str] = set()
     for gpu in gpus:
         if _is_meshed(gpu, evidence) and gpu.mig_enabled is not True:
@@ -217,8 +220,8 @@ def _bridges_across_nodes(
 ) -> list[Link]:
     """Return the bridges whose GPUs are on NUMA nodes of different sockets.
 
-    A bridge joins two cards, so no GPU has a second peer. Two GPUs alone may also be a part of a board. If a
-    socket has several NUMA nodes, the nodes of one socket have consecutive numbers.
+    A bridge joins two cards, so that no GPU has a second peer. If the machine shows only two GPUs, they may
+    be a part of a board. If a socket has several NUMA nodes, their numbers are consecutive.
     """
     bridges = [link for link in pairs.values() if link.kind == "NVLINK"]
     peers = Counter(end for link in bridges for end in (link.a, link.b))
@@ -238,7 +241,7 @@ def _bridges_across_nodes(
 
 
 def _kinds(pairs: dict[frozenset[str], Link]) -> str:
-    """Return the kinds of pairs, the most frequent first: `NV18 x 28`."""
+    """Return the kinds of links between pairs, the most frequent first: `NV18 x 28`."""
     counts = Counter(
         f"NV{link.nvlink_count}" if link.kind == "NVLINK" else str(link.kind) for link in pairs.values()
     )
@@ -281,7 +284,7 @@ def peer_access(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterator[Finding]:
         )
     elif not refused:
         yield ACCESS.skipped(
-            HOST, "only the access over NVLink or for atomics was asked for, which PCIe does not need"
+            HOST, "only access over NVLink or for atomics was recorded, which PCIe does not need"
         )
 
 
@@ -302,7 +305,10 @@ def peer_access_geforce(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
         return GEFORCE.undetermined(names, is_fixed, what="the driver's version", evidence=refs)
     if is_fixed:
         return GEFORCE.passed(
-            names, "the driver refuses peer access where it is broken", observed=str(driver), evidence=refs
+            names,
+            "the driver refuses peer access, which does not work on these GPUs",
+            observed=str(driver),
+            evidence=refs,
         )
     return GEFORCE.warned(
         names,
@@ -319,25 +325,25 @@ def peer_access_geforce(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
 def _without_table(
     evidence: Evidence, gpus: Sequence[Gpu], access: tuple[PeerAccess, ...] | Unknown
 ) -> Iterator[Finding]:
-    """Judge by the matrix of distances: a platform that hides the PCI tree allows no peer access."""
+    """Judge by the matrix of distances: a platform that hides the PCI tree offers no peer access."""
     if len(gpus) < 2:
         yield ACCESS.skipped(HOST, "one GPU has no peer")
     elif (hidden := _hidden_tree(evidence, gpus)) is not None:
         yield ACCESS.warned(
             fold_names([f"GPU{gpu.index}" for gpu in gpus]),
-            "the platform hides how the GPUs are connected, and with it peer access",
+            "the platform hides how the GPUs are connected, and therefore offers no peer access",
             expected="pairs of one NUMA node closer than SYS",
             observed="every pair is SYS, also on one NUMA node",
             remedy=_PLATFORM,
             evidence=hidden,
         )
     else:
-        none = Unknown(Reason.NOT_RECORDED, "no pair of GPUs was asked for")
+        none = Unknown(Reason.NOT_RECORDED, "peer access was recorded for no pair of GPUs")
         yield ACCESS.undetermined(HOST, access if isinstance(access, Unknown) else none, what="peer access")
 
 
 def _hidden_tree(evidence: Evidence, gpus: Sequence[Gpu]) -> tuple[EvidenceRef, ...] | None:
-    """Return evidence that every pair of devices is SYS although two GPUs are on one NUMA node; else None."""
+    """Return evidence if every pair of devices is SYS although two GPUs are on one NUMA node."""
     links = evidence.facts.links
     if isinstance(links, Unknown) or not links or any(link.kind != "SYS" for link in links):
         return None
@@ -349,7 +355,7 @@ def _hidden_tree(evidence: Evidence, gpus: Sequence[Gpu]) -> tuple[EvidenceRef, 
 
 
 def _joined(evidence: Evidence, gpus: Sequence[Gpu]) -> set[frozenset[str]] | None:
-    """Return the pairs with NVLink; None if all GPUs are of a kind that has switches or a full mesh."""
+    """Return the pairs with NVLink; None if all GPUs are of models with switches or a full mesh."""
     links = evidence.facts.links
     if known(links) and any(_is_between_gpus(link) for link in links):
         return {frozenset((link.a, link.b)) for link in links if link.kind == "NVLINK"}

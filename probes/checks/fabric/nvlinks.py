@@ -1,15 +1,16 @@
 """Check that the NVLinks of every GPU are up, run at full speed and count no errors.
 
 The expected number comes from the catalogue row of the GPU: 12 on A100, 18 on H100, and 8 on the A800, by
-design. It never comes from the active links, which would hide a dead one. A GPU without a row is only
-compared with its peers. A link that the driver reports as down is a fault, and so is a link that it lists for
-other GPUs only. A link that it lists for no GPU may be left out by design; it is only mentioned.
+design. It is never derived from the active links, because this would hide a dead link. A GPU without a row is
+only compared with its peers. A link that the driver reports as down is a fault, and so is a link that the
+driver lists only for other GPUs. A link that the driver lists for no GPU may be absent by design; the finding
+only mentions it.
 
-The error counters run since the driver was loaded. A replay repairs a damaged packet and costs little; a
-recovery trains the link anew and stalls the collective. A counter at its maximum means that errors occurred
-for as long as it could count. Source: the catalogue; NVIDIA health validation, which allows no inactive link,
-and oracle-quickstart/oci-hpc (rates); NVIDIA/DCGM, health watches of NVLink (recovery errors fail, replays
-and CRC errors warn); `nvidia-smi nvlink -e`.
+The error counters count from the moment when the driver was loaded. A replay repairs a damaged packet and
+costs little; a recovery trains the link anew and stalls the collective. A counter at its maximum means that
+errors occurred for as long as it could count. Source: the catalogue; NVIDIA health validation, which allows
+no inactive link, and oracle-quickstart/oci-hpc (rates); NVIDIA/DCGM, health watches of NVLink (recovery
+errors fail, replays and CRC errors warn); `nvidia-smi nvlink -e`.
 """
 
 import math
@@ -70,7 +71,7 @@ def nvlink_active(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterable[Finding
     good = (
         "all NVLinks are up"
         if all(rows.values())
-        else "as many NVLinks as the others; the catalogue has no checked figures of the GPU"
+        else "as many NVLinks as the other GPUs; the catalogue has no checked figures for this model"
     )
     return judge_each(
         ACTIVE,
@@ -82,14 +83,14 @@ def nvlink_active(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterable[Finding
 
 
 class _Places(NamedTuple):
-    """Links that the other GPUs of the machine have."""
+    """Numbers of links that the machine's GPUs have."""
 
     most: int
-    """Ports that the GPU with the most of them lists."""
+    """Largest number of links that any GPU lists."""
     usual: int | None
-    """Links up on most of the GPUs without checked figures in the catalogue."""
+    """Usual number of active links among GPUs without checked figures in the catalogue."""
     alone: bool
-    """True for the first GPU of its machine if no sign of other GPUs exists."""
+    """Whether this is the machine's first GPU and nothing indicates other GPUs."""
 
 
 def _judge_active(gpu: Gpu, row: GpuModel | None, places: _Places) -> Judged:
@@ -105,8 +106,8 @@ def _judge_active(gpu: Gpu, row: GpuModel | None, places: _Places) -> Judged:
     if expected == 0 and dead and isinstance(gpu.name, Unknown) and not places.alone:
         return ACTIVE.warned(
             f"GPU{gpu.index}",
-            "all NVLinks are down; so they are on a GPU whose bridge is not fitted",
-            expected="links up, unless this GPU needs a bridge for them",
+            "all NVLinks are down, which is normal only on a GPU without its NVLink bridge",
+            expected="active links, unless this GPU needs a bridge for them",
             observed="0 up" + _words(dead),
             remedy=_RESET,
         )
@@ -121,7 +122,7 @@ def _judge_active(gpu: Gpu, row: GpuModel | None, places: _Places) -> Judged:
         return unread
     return ACTIVE.problem(
         f"GPU{gpu.index}",
-        "NVLinks are down" if dead else "fewer NVLinks than such a GPU has",
+        "NVLinks are down" if dead else "fewer NVLinks are up than this GPU model has",
         fails=bool(dead) or len(links) < places.most,
         expected=f"{expected} links up",
         observed=f"{up} up" + _words(dead),
@@ -141,7 +142,7 @@ def _words(dead: list[NvLink]) -> str:
 
 
 def _may_be_up(links: tuple[NvLink, ...]) -> float:
-    """Return how many more links may be up; any number if a list was cut."""
+    """Return how many more links may be up; infinity if the list was cut."""
     unread = [link for link in links if isinstance(link.active, Unknown)]
     return math.inf if any(link.index == UNNUMBERED for link in unread) else len(unread)
 
@@ -212,7 +213,7 @@ def nvlink_errors(gpu: Gpu, evidence: Evidence) -> Judged:
         f"GPU{gpu.index}",
         "NVLinks count errors"
         if not severe
-        else "NVLinks were trained anew or have run out of counting errors",
+        else "NVLinks were retrained, or their error counters are at the maximum",
         fails=severe,
         expected="0 replays, recoveries and CRC errors",
         observed="; ".join(f"link {link.index}: {words}" for link, words in bad),

@@ -1,10 +1,10 @@
-"""Check the NVSwitches, the fabric that they make, the Fabric Manager and IMEX.
+"""Check the NVSwitches, the NVLink fabric that they form, the Fabric Manager and IMEX.
 
-The Fabric Manager sets up the switches; without it no new job gets NVLink. In a virtual machine or container
-it usually runs outside, so that only a service that failed right here counts, and the host manages NVSwitches
-that a virtual machine does not see. The driver reports the fabric's health mask. Source: NVIDIA Fabric
-Manager user guide; NVIDIA/NVSentinel#883 (a dead service unnoticed for two weeks); NVML reference,
-nvmlGpuFabricInfoV; NVIDIA IMEX user guide; leptonai/gpud, nvswitch.
+The Fabric Manager sets up the switches; without it no new job gets NVLink. For a virtual machine or
+container, the Fabric Manager usually runs outside, and the host manages NVSwitches that the virtual machine
+does not see. There, only a service that failed inside counts. The driver reports the fabric's health mask.
+Source: NVIDIA Fabric Manager user guide; NVIDIA/NVSentinel#883 (a dead service unnoticed for two weeks); NVML
+reference, nvmlGpuFabricInfoV; NVIDIA IMEX user guide; leptonai/gpud, nvswitch.
 """
 
 from collections.abc import Iterator, Sequence
@@ -45,15 +45,15 @@ HEALTH = Judge(
 )
 CLIQUE = Judge(
     check_id="fabric-clique",
-    why="GPUs of different cliques do not reach each other over NVLink, whatever state their links report.",
+    why="GPUs of different cliques cannot reach each other over NVLink, even if their links are up.",
 )
 COUNT = Judge(
     check_id="nvswitch-count",
-    why="A missing NVSwitch takes its share of every GPU's links, or stops the Fabric Manager.",
+    why="A missing NVSwitch costs every GPU some of its links, or stops the Fabric Manager.",
 )
 FAULTS = Judge(
     check_id="nvswitch-faults",
-    why="A fatal error of an NVSwitch ends all jobs that use NVLink; others are how a failing switch begins.",
+    why="A fatal error of an NVSwitch ends all jobs that use NVLink; other errors often precede a failure.",
 )
 IMEX = Judge(
     check_id="imex", why="Without IMEX the GPUs of one tray do not reach those of another over NVLink."
@@ -61,12 +61,13 @@ IMEX = Judge(
 
 _NO_FABRIC = Unknown(Reason.NOT_SUPPORTED, "this GPU reports no fabric")
 _HARMLESS_FLAGS = frozenset({"route_recovery"})
-"""Flags of faults that the fabric repairs by itself."""
+"""Flags of temporary states that the fabric ends by itself."""
 _ZERO = frozenset("0-")
 _EVENTS = frozenset({"sxid", "fabric-manager", "nvswitch"})
 _FABRIC_LOGS = frozenset({"kernel-log", "fabric-manager-log"})
 _RESET = Remedy(
-    text="Drain the node, restart the Fabric Manager and reset all GPUs; if it stays, the baseboard or the "
+    text="Drain the node, restart the Fabric Manager and reset all GPUs; if the fault remains, the "
+    "baseboard or the "
     "rack needs service.",
     command="systemctl restart nvidia-fabricmanager && nvidia-smi -r",
     needs_root=True,
@@ -78,7 +79,7 @@ def fabric_manager(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
     facts, service = evidence.facts, evidence.facts.software.fabric_manager
     refs = facts.software.evidence
     if not any(map(is_behind_switch, gpus)):
-        return MANAGER.skipped(HOST, "no NVSwitch was seen")
+        return MANAGER.skipped(HOST, "no NVSwitch was detected")
     if service == "active":
         return MANAGER.passed(HOST, "the Fabric Manager runs", observed=service, evidence=refs)
     if isinstance(service, Unknown):
@@ -90,11 +91,11 @@ def fabric_manager(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
     if all(gpu.fabric_state == "completed" for gpu in gpus):
         if service is None:
             return MANAGER.passed(
-                HOST, "the fabric is set up, by a manager that is not on this machine", evidence=refs
+                HOST, "a Fabric Manager outside this machine has set up the fabric", evidence=refs
             )
         return MANAGER.warned(
             HOST,
-            "the fabric is set up, and its manager has stopped",
+            "the fabric is set up, but the Fabric Manager has stopped",
             expected="active",
             observed=service,
             remedy=_START,
@@ -125,12 +126,12 @@ def fabric_manager_version(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding
         return VERSION.skipped(HOST, "the Fabric Manager is not installed here", evidence=refs)
     if isinstance(manager, Unknown):
         if not any(map(is_behind_switch, gpus)):
-            return VERSION.skipped(HOST, "no NVSwitch was seen", evidence=refs)
+            return VERSION.skipped(HOST, "no NVSwitch was detected", evidence=refs)
         return VERSION.undetermined(HOST, manager, what="the Fabric Manager's version", evidence=refs)
     if driver is None:
         missing = Unknown(Reason.NOT_RECORDED, "the driver's version is not known")
         return VERSION.undetermined(HOST, missing, what="the driver's version", evidence=refs)
-    # The version of a package ends with its own release: 535.161.08-1.
+    # The version of a package ends with a package release: 535.161.08-1.
     if manager.partition("-")[0].strip() == driver.partition("-")[0].strip():
         return VERSION.passed(
             HOST, "the Fabric Manager has the driver's version", observed=manager, evidence=refs
@@ -187,7 +188,7 @@ def fabric_clique(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterator[Finding
         if all(gpu.fabric_state == "not supported" or unknown.reason is Reason.NOT_SUPPORTED for gpu in gpus):
             yield CLIQUE.skipped(HOST, "these GPUs report no clique")
         elif not any(map(is_behind_switch, gpus)):
-            yield CLIQUE.skipped(HOST, "no NVSwitch was seen")
+            yield CLIQUE.skipped(HOST, "no NVSwitch was detected")
         else:
             yield CLIQUE.undetermined(HOST, unknown, what="the clique")
         return
@@ -221,7 +222,7 @@ def nvswitch_count(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
     if isinstance(devices, Unknown):
         if any(map(is_behind_switch, gpus)):
             return COUNT.undetermined(HOST, devices, what="the PCI bus")
-        return COUNT.skipped(HOST, "no NVSwitch was seen")
+        return COUNT.skipped(HOST, "no NVSwitch was detected")
     switches = [device for device in devices if device.kind == "nvswitch"]
     models = [evidence.catalogue.checked_gpu(gpu.name) if known(gpu.name) else None for gpu in gpus]
     row = load_references().board(models[0], len(gpus)) if models[0] is not None else None
@@ -230,16 +231,19 @@ def nvswitch_count(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
         return COUNT.skipped(HOST, "no NVSwitch is on the PCI bus that this system sees")
     if row is None or any(model != models[0] for model in models):
         return COUNT.skipped(
-            HOST, f"{len(switches)} NVSwitches; how many such a board has is not known", evidence=refs
+            HOST, f"{len(switches)} NVSwitches; the expected number for this board is unknown", evidence=refs
         )
     if len(switches) >= row.count:
-        return COUNT.passed(HOST, "all NVSwitches are there", observed=str(len(switches)), evidence=refs)
+        return COUNT.passed(HOST, "all NVSwitches are present", observed=str(len(switches)), evidence=refs)
     return COUNT.failed(
         HOST,
         "NVSwitches are missing on the PCI bus",
         expected=f"{row.count} NVSwitches on a board with {row.gpu_count} GPUs",
         observed=f"{len(switches)}: {', '.join(device.bus_id for device in switches)}",
-        remedy=Remedy(text="Switch the node off and on; an NVSwitch that stays away means a new baseboard."),
+        remedy=Remedy(
+            text="Switch the node off and on; if an NVSwitch is still missing, the baseboard "
+            "must be replaced."
+        ),
         evidence=(*refs, row.ref),
     )
 
@@ -289,7 +293,8 @@ def _fault(same: Sequence[LogEvent]) -> Finding:
         remedy=_RESET
         if is_fatal
         else Remedy(
-            text="Watch whether it comes back; errors that repeat on one port mean its cable, GPU or switch "
+            text="Watch whether the error comes back; repeated errors on one port mean that its cable, GPU "
+            "or switch "
             "needs service."
         ),
         evidence=evidence_of(same),
@@ -311,8 +316,8 @@ def imex(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
             expected="UP",
             observed=software.imex or "not installed",
             remedy=Remedy(
-                text="Start the IMEX service on all machines of the domain with one list of nodes; one "
-                "machine alone needs none.",
+                text="Start the IMEX service on all machines of the domain with the same list of nodes; a "
+                "single machine needs no IMEX.",
                 command="systemctl enable --now nvidia-imex && nvidia-imex-ctl -N",
                 needs_root=True,
             ),
@@ -321,11 +326,11 @@ def imex(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
     if software.imex_channels == 0:
         return IMEX.warned(
             HOST,
-            "there is no IMEX channel device",
+            "the IMEX channel device is missing",
             expected="/dev/nvidia-caps-imex-channels/channel0",
             observed="none",
             remedy=Remedy(
-                text="Let the driver make it at each boot.",
+                text="Let the driver create the device at each boot.",
                 command="echo options nvidia NVreg_CreateImexChannel0=1 > /etc/modprobe.d/nvidia-imex.conf",
                 needs_root=True,
             ),

@@ -1,4 +1,4 @@
-"""Check module, library, device files and flavour of the driver.
+"""Check the driver's kernel module, library, device files and flavour (open or proprietary).
 
 Source: NVIDIA driver documentation (library and module must have one version); NVIDIA open GPU kernel modules
 (needed from Blackwell on, with dma-buf from Turing on); CUDA release notes (first CUDA of each architecture).
@@ -14,7 +14,7 @@ from probes.judging.reporting import HOST, Judged, each_gpu, gpus_of, judge_each
 
 LIBRARY = Judge(
     check_id="driver-library",
-    why="A library of another version than the loaded module cannot talk to it: no new program starts on "
+    why="A library of another version than the loaded module cannot use it: no new program starts on "
     "any GPU.",
 )
 NODES = Judge(check_id="device-nodes", why="CUDA opens these files; without them it finds no device.")
@@ -24,7 +24,7 @@ FLAVOUR = Judge(
 )
 CUDA = Judge(
     check_id="driver-cuda",
-    why="Programs with code for this GPU need a driver that knows the CUDA version they were built with.",
+    why="Programs with code for this GPU need a driver that supports the CUDA version they were built with.",
 )
 
 _RESTART = Remedy(
@@ -93,13 +93,14 @@ def device_nodes(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
             expected=f"{_CONTROL}, {_MEMORY} and {len(gpus)} GPUs in /dev",
             observed=f"{len(cards)} GPUs" + (f"; missing: {', '.join(missing)}" if missing else ""),
             remedy=Remedy(
-                text="nvidia-modprobe makes them; into a container they come with its GPU runtime.",
+                text="Create the files with nvidia-modprobe; in a container, the GPU container runtime "
+                "provides them.",
                 command="nvidia-modprobe -u -c 0",
                 needs_root=True,
             ),
         )
     return NODES.passed(
-        HOST, "the GPU device files are here", observed=f"{len(cards)} GPUs, {_CONTROL}, {_MEMORY}"
+        HOST, "the GPU device files exist", observed=f"{len(cards)} GPUs, {_CONTROL}, {_MEMORY}"
     )
 
 

@@ -1,4 +1,4 @@
-"""Check size and ECC of GPU memory, and confidential computing, which encrypts copies from and to it.
+"""Check size and ECC of GPU memory, and confidential computing, which encrypts copies to and from the GPU.
 
 Source: NVIDIA GPU memory error management guide; azurehpc-health-checks; facebookresearch/gcm; NVIDIA
 confidential computing guide (peer traffic and copies to the host are encrypted); the catalogue (memory).
@@ -14,7 +14,7 @@ from probes.judging.reporting import HOST, Judged, each_gpu, fold_names, judge_e
 
 MODE = Judge(
     check_id="ecc-mode",
-    why="Without ECC a flipped bit in memory changes gradients and weights, and nobody notices.",
+    why="Without ECC, a flipped bit in memory changes gradients and weights without any error.",
 )
 
 MEMORY = Judge(
@@ -36,7 +36,7 @@ def ecc_mode(gpu: Gpu, evidence: Evidence) -> Judged:
         return MODE.warned(
             f"GPU{gpu.index}",
             "the ECC mode changes with the next reset",
-            expected="the mode that is wanted, in force",
+            expected="the configured mode is active",
             observed=f"{_word(enabled)} now, {_word(pending)} after a reset",
             remedy=Remedy(
                 text="Reset the GPU when no job uses it, or restart the machine.",
@@ -96,7 +96,7 @@ def gpu_memory_size(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterable[Findi
                 expected=gib(row.memory_bytes),
                 observed=gib(size),
                 remedy=Remedy(
-                    text="Ask for whether this is a part of a GPU; a whole one has lost memory and needs "
+                    text="Find out whether this is a slice of a GPU; a whole GPU has lost memory and needs "
                     "service."
                 ),
                 evidence=(EvidenceRef(source="catalogue", key=row.id, detail=row.source),),
@@ -107,7 +107,10 @@ def gpu_memory_size(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterable[Findi
 
 
 def _largest(gpus: tuple[Gpu, ...]) -> dict[str, int]:
-    """Return the largest memory of each model. Slices of a shared GPU are not comparable and left out."""
+    """Return the largest memory of each model.
+
+    Slices of a shared GPU are not comparable, so they are left out.
+    """
     sizes: dict[str, int] = {}
     for gpu in gpus:
         if known(gpu.name) and known(gpu.memory_bytes) and gpu.virtualization != "vgpu":
@@ -122,10 +125,10 @@ def confidential_compute(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterator[
         yield CONFIDENTIAL.warned(
             fold_names([f"GPU{gpu.index}" for gpu in on]) if len(on) < len(gpus) else HOST,
             "confidential computing is on",
-            expected="off, unless it is wanted",
+            expected="off, unless the operator needs confidential computing",
             observed="on",
             remedy=Remedy(
-                text="Turn it off where nobody asks for it; the GPU is reset.",
+                text="Turn it off if nobody needs it; this resets the GPU.",
                 command="nvidia-smi conf-compute -q",
                 needs_root=True,
             ),

@@ -1,14 +1,13 @@
 """Check that the driver reports all installed GPUs, and that every GPU answers.
 
-A GPU on the PCI bus without a driver and a driver that does not answer both end in a CUDA error at start. A
-GPU on the bus that the driver does not list has failed to start; the job then runs with fewer ranks than
-planned, or not at all. Accelerators of other makers are recognised and not read, so they are UNKNOWN: such a
-machine is not "fit to train", and it is no machine without accelerators. A board of SXM modules carries 1,
-2, 4, 8 or 16 of them. A GPU that has fallen off the bus
-keeps its name and its place in lists; its readings are errors. Single queries that fail while the rest
-answers are a fault of the driver, and no reason to replace the GPU. Source: NVIDIA driver documentation; exit
-codes and outputs of nvidia-smi (`GPU is lost`, `Unknown Error`); NVIDIA Xid catalogue, Xid 79; awsome-
-distributed-training and Primus node checks.
+A CUDA program fails at its start if a GPU on the PCI bus has no driver or if the driver does not answer. A
+GPU that is on the bus but not in the driver's list has failed to start; the job then runs with fewer ranks
+than planned, or not at all. Accelerators of other makers are recognised but not read, so they are UNKNOWN:
+rigtune neither calls such a machine "fit to train" nor treats it as a machine without accelerators. A board
+with SXM modules has 1, 2, 4, 8 or 16 of them. A GPU that has fallen off the bus keeps its name and its place
+in lists, but its readings are errors. If only single queries fail, the driver is at fault, and the GPU need
+not be replaced. Source: NVIDIA driver documentation; exit codes and outputs of nvidia-smi (`GPU is lost`,
+`Unknown Error`); NVIDIA Xid catalogue, Xid 79; awsome- distributed-training and Primus node checks.
 """
 
 from collections.abc import Iterator
@@ -35,13 +34,13 @@ DRIVER = Judge(
 )
 
 _BROKEN = (Reason.ERROR, Reason.TIMEOUT)
-"""Reasons that mean "asked, and it did not answer", as opposed to "nobody could ask"."""
+"""Reasons that mean that the driver was queried without success; the other reasons mean no query at all."""
 
 _SMI = "nvidia-smi: "
-"""Begins the words of nvidia-smi itself, which no machine without a driver has."""
+"""Prefix of messages by nvidia-smi itself; a machine with such a message has a driver."""
 
 _INSTALL = Remedy(
-    text="Install the NVIDIA driver of this distribution, or load it when it is installed.",
+    text="Install the NVIDIA driver of this distribution, or load it if it is installed.",
     command="modprobe nvidia && nvidia-smi",
     needs_root=True,
 )
@@ -56,19 +55,19 @@ _REBOOT = Remedy(
     needs_root=True,
 )
 _PERSIST = Remedy(
-    text="Without persistence mode the driver wakes every GPU anew for each program: start the persistence "
-    "daemon. If that changes nothing, look for Xid lines in the kernel log.",
+    text="Without persistence mode, the driver initialises every GPU again for each program: start the "
+    "persistence daemon. If this changes nothing, look for Xid lines in the kernel log.",
     command="systemctl enable --now nvidia-persistenced || nvidia-smi -pm 1",
     needs_root=True,
 )
 COUNT = Judge(
     check_id="gpu-count",
-    why="A job planned for all GPUs does not start, or runs smaller, when one is missing.",
+    why="If a GPU is missing, a job planned for all GPUs does not start or runs with fewer ranks.",
 )
 LOST = Judge(check_id="gpu-lost", why="A job that gets a lost GPU ends at start, or hangs all its ranks.")
 
 ACCELERATORS = Judge(
-    check_id="accelerators", why="A fault of a device that nobody has read is found by the training job only."
+    check_id="accelerators", why="If nobody checks a device, only the training job detects its fault."
 )
 
 _SHOWN = 6
@@ -91,7 +90,7 @@ def gpu_driver(evidence: Evidence) -> Findings:
     if not gpus and known(on_bus) and on_bus:
         return DRIVER.failed(
             HOST,
-            "the PCI bus shows GPUs, and the driver shows none",
+            "the PCI bus lists GPUs, but the driver lists none",
             expected=f"{len(on_bus)} GPUs",
             observed="no driver" if driver is None else "0 GPUs",
             remedy=_INSTALL if driver is None else _REBOOT,
@@ -109,7 +108,7 @@ def gpu_driver(evidence: Evidence) -> Findings:
 
 
 def _slow(evidence: Evidence, gpus: tuple[Gpu, ...]) -> Iterator[Finding]:
-    """Yield a warning if the driver took long to answer for GPUs of which none hangs."""
+    """Yield a warning if the driver took long to answer although no GPU hangs."""
     answer_s = evidence.facts.driver_answer_s
     limit_s = evidence.thresholds.driver_answer_s_of_gpu.value * len(gpus)
     if known(answer_s) and answer_s > limit_s and responsive_of(gpus) == gpus:
@@ -124,7 +123,7 @@ def _slow(evidence: Evidence, gpus: tuple[Gpu, ...]) -> Iterator[Finding]:
 
 def _versions(gpus: tuple[Gpu, ...], driver: str | Unknown | None) -> Iterator[Finding]:
     def judge(gpu: Gpu) -> Judged:
-        """Judge one GPU. `gpu-lost` reports lost GPUs, and `driver-library` versions that differ."""
+        """Judge one GPU. `gpu-lost` reports lost GPUs, and `driver-library` reports versions that differ."""
         version = driver if isinstance(driver, str) else gpu.driver_version
         return version if isinstance(version, Unknown) else f"driver {version}"
 
@@ -141,12 +140,12 @@ def _all_silent(gpus: tuple[Gpu, ...]) -> Unknown | None:
 
 
 def _none_listed(facts: MachineFacts) -> Finding | None:
-    """Return the finding for a loaded driver that counts no GPU: a node whose GPUs have all left the bus."""
+    """Return the finding if a loaded driver counts no GPU, because all GPUs of the node have left the bus."""
     if facts.attached_gpus != 0:
         return None
     return DRIVER.problem(
         HOST,
-        "the driver is loaded and there is no GPU",
+        "the driver is loaded, but there is no GPU",
         fails=not _may_hide_gpus(facts),
         expected="at least one GPU",
         observed="the driver counts 0 GPUs",
@@ -155,7 +154,7 @@ def _none_listed(facts: MachineFacts) -> Finding | None:
 
 
 def _may_hide_gpus(facts: MachineFacts) -> bool:
-    """Return whether the machine may have more GPUs than this container or job gets: its bus is unread."""
+    """Return whether the machine may have more GPUs than this container or job, as its bus was not read."""
     return _is_a_part(facts) and isinstance(facts.pci_gpus, Unknown)
 
 
@@ -176,7 +175,7 @@ def _no_answer(facts: MachineFacts, unknown: Unknown) -> Finding:
         )
     if has_no_gpu(facts):
         return DRIVER.skipped(HOST, NO_GPU)
-    # The collector itself ran out of time: the driver was still answering, or still waking its GPUs.
+    # The collector's time limit ended: the driver was still answering, or still initialising its GPUs.
     if isinstance(facts.driver_answer_s, Unknown) and facts.driver_answer_s.reason is Reason.TIMEOUT:
         return DRIVER.warned(
             HOST,
@@ -188,7 +187,7 @@ def _no_answer(facts: MachineFacts, unknown: Unknown) -> Finding:
     if unknown.reason in _BROKEN and (isinstance(driver, str) or unknown.detail.startswith(_SMI)):
         return DRIVER.failed(
             HOST,
-            "the driver is loaded and does not answer",
+            "the driver is loaded but does not answer",
             expected="an answer",
             observed=unknown.words,
             remedy=_REBOOT,
@@ -205,7 +204,7 @@ def gpu_count(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
 
 
 def _not_a_board(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding | None:
-    """Return a FAIL if the driver's full list of SXM modules is no board's number of them."""
+    """Return a FAIL if the driver's full list has a number of SXM modules that no board has."""
     facts, sizes = evidence.facts, evidence.thresholds.sxm_board_gpus
     rows = [evidence.catalogue.checked_gpu(gpu.name) for gpu in gpus if isinstance(gpu.name, str)]
     modules = [row for row in rows if row is not None and row.form.startswith("sxm")]
@@ -241,7 +240,8 @@ def _counted(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
             expected=f"{attached} GPUs",
             observed=available,
             remedy=Remedy(
-                text="Truncated output looks like this: capture it again. If it stays so, a GPU is lost.",
+                text="The output may be truncated: capture it again. If the numbers still differ, a GPU is "
+                "lost.",
                 command="nvidia-smi -L",
             ),
         )
@@ -295,7 +295,7 @@ def gpu_lost(evidence: Evidence) -> Iterator[Finding]:
 
 @each_gpu(LOST, what="the readings of the GPU", good="every GPU answers all queries")
 def _lost(gpu: Gpu, evidence: Evidence) -> Judged:
-    # These are the readings that every GPU of every driver has.
+    # Every GPU with any driver version has these readings.
     readings = (
         gpu.name,
         gpu.memory_bytes,
@@ -324,14 +324,14 @@ def _lost(gpu: Gpu, evidence: Evidence) -> Judged:
             expected="no error",
             observed=shown or broken[0].words,
             remedy=Remedy(
-                text="If all else is well, a newer driver fixes it; reset the GPU where a sensor or a mode "
+                text="If all else is well, a newer driver may fix this; reset the GPU if a sensor or a mode "
                 "fails.",
                 command=f"nvidia-smi -q -i {smi_name(gpu)} | grep -i error",
             ),
         )
     if all(isinstance(value, Unknown) for value in readings):
         return unknown_among(*readings)
-    return "all readings that were asked for"
+    return "all queried readings"
 
 
 def accelerators(evidence: Evidence) -> Iterator[Finding]:
@@ -351,7 +351,7 @@ def accelerators(evidence: Evidence) -> Iterator[Finding]:
     if not others and known(gpus) and gpus:
         yield ACCELERATORS.passed(HOST, "all accelerators are NVIDIA GPUs", observed=f"{len(gpus)} GPUs")
     elif not others:
-        yield ACCELERATORS.skipped(HOST, "there is no accelerator of another maker than NVIDIA")
+        yield ACCELERATORS.skipped(HOST, "there is no accelerator of a maker other than NVIDIA")
 
 
 def _unread(name: str, devices: list[Accelerator]) -> Finding:
@@ -364,7 +364,7 @@ def _unread(name: str, devices: list[Accelerator]) -> Finding:
             expected="a driver",
             observed=f"{len(without_driver)} of {len(devices)} devices: {', '.join(without_driver)}",
             remedy=Remedy(
-                text="Install the maker's driver, or load it when it is installed.", command="lspci -k"
+                text="Install the maker's driver, or load it if it is installed.", command="lspci -k"
             ),
             evidence=references,
         )

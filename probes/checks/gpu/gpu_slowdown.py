@@ -1,10 +1,11 @@
 """Check that nothing slows a GPU down: clock event reasons, heat, fans.
 
-Power capping (`sw_power_cap`) is normal under load, and an idle GPU gives `gpu_idle`; neither is a finding,
-but GPUs that do the same work are capped alike. Hopper and newer report a margin (T.Limit) that falls with
-the temperature, and the margin at which clocks fall; older GPUs report degrees. Some boards report a margin
-of 0 while they are cool; this is no reading. Source: NVML reference, clock event reasons and their counters;
-NVIDIA/DCGM#242 and leptonai/gpud (thermal and power brake, temperatures); NVIDIA/NVSentinel, thermal margins.
+Power capping (`sw_power_cap`) is normal under load, and an idle GPU reports `gpu_idle`; neither is a finding.
+But if GPUs do the same work, power should cap all of them alike. Hopper and newer report a margin (T.Limit)
+that falls with the temperature, and the margin at which clocks fall; older GPUs report degrees. Some boards
+report a margin of 0 while they are cool; this value is not used. Source: NVML reference, clock event reasons
+and their counters; NVIDIA/DCGM#242 and leptonai/gpud (thermal and power brake, temperatures);
+NVIDIA/NVSentinel, thermal margins.
 """
 
 from collections.abc import Iterable
@@ -20,14 +21,14 @@ THROTTLE = Judge(check_id="gpu-throttle", why="All ranks wait for the GPU whose 
 _GENERAL = "hw_slowdown"
 VIOLATIONS = Judge(
     check_id="gpu-violations",
-    why="What held the clocks down before does so again under load, and all ranks wait.",
+    why="What limited the clocks before will limit them again under load, and all ranks wait.",
 )
 
 _CAP = "sw_power_cap"
 _SECOND_US = 1e6
 TEMPERATURE = Judge(
     check_id="gpu-temperature",
-    why="A hot GPU lowers its clocks, and all ranks wait for it; at the last limit it shuts down.",
+    why="A hot GPU lowers its clocks, and all ranks wait for it; at its highest limit it shuts down.",
 )
 SPREAD = Judge(
     check_id="gpu-temperature-spread",
@@ -48,17 +49,17 @@ def gpu_throttle(gpu: Gpu, evidence: Evidence) -> Judged:
     active = [row for row in evidence.thresholds.throttle_reasons if row.name in reasons]
     if not active:
         return ", ".join(reasons) or "no reason active"
-    # The general bit is set together with the bit that names the cause; the last row in the table is the most
+    # A general bit is set together with the bit that names the cause; the last row in the table is the most
     # specific.
     row = next((row for row in reversed(active) if row.severe), active[-1])
-    # A cause comes together with the general bit. A cause without it at the highest clock is stale, or an
-    # error of the driver.
+    # A cause is reported together with the general bit. If this bit is missing and the clock is at its
+    # highest, the cause is outdated or an error of the driver.
     is_stale = (
         _GENERAL not in reasons and known(gpu.sm_clock_mhz) and gpu.sm_clock_mhz == gpu.sm_clock_max_mhz
     )
     return THROTTLE.problem(
         f"GPU{gpu.index}",
-        f"a reason is raised, and the clock is at its highest: {row.meaning}"
+        f"a reason is reported, but the clock is at its highest: {row.meaning}"
         if is_stale
         else f"clocks are held down: {row.meaning}",
         fails=row.severe and not is_stale,
@@ -106,11 +107,11 @@ def _violations(gpu: Gpu, limits: tuple[ViolationLimit, ...], peers_free: int) -
     if capped and peers_free:
         return VIOLATIONS.warned(
             f"GPU{gpu.index}",
-            "the power limit held this GPU down and others never",
+            "the power limit slowed this GPU down, but never the other GPUs",
             expected="all GPUs alike",
             observed=f"{capped / _SECOND_US:.3g} s here, 0 on {peers_free} others",
             remedy=Remedy(
-                text="Fine where only this GPU had work; else compare power limits and cooling.",
+                text="This is normal if only this GPU had work; otherwise compare power limits and cooling.",
                 command="nvidia-smi -q -d POWER",
             ),
         )
@@ -134,14 +135,16 @@ def gpu_temperature(gpu: Gpu, evidence: Evidence) -> Judged:
         if margin > thresholds.temperature_margin_warn_c.value:
             return f"{temperature} °C"
         if temperature < thresholds.temperature_plausible_c.value:
-            return Unknown(Reason.NOT_SUPPORTED, f"a margin of {margin} at {temperature} °C is no reading")
+            return Unknown(
+                Reason.NOT_SUPPORTED, f"a margin of {margin} at {temperature} °C is not a valid reading"
+            )
         return _hot(
             gpu,
             f"margin {margin} at {temperature} °C",
             thresholds,
             is_over=known(slowdown) and margin <= slowdown,
         )
-    # On Hopper and newer this limit is the offset of a margin and no temperature.
+    # On Hopper and newer, this limit is an offset of the margin, not a temperature.
     if isinstance(slowdown, Unknown) or slowdown <= 0:
         return slowdown if isinstance(slowdown, Unknown) else NOT_RECORDED
     highest = gpu.limits.temperature_max_operating_c
@@ -191,7 +194,7 @@ def gpu_temperature_spread(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding
 
 
 def _is_alike(gpus: tuple[Gpu, ...], limits: Thresholds) -> bool:
-    """Return whether GPUs of one model are all at work and take about the same power."""
+    """Return whether all GPUs are of one model, work, and take about the same power."""
     powers = only_known(gpu.power_w for gpu in gpus)
     loads = only_known(gpu.utilization_percent for gpu in gpus)
     if not len(powers) == len(loads) == len(gpus) or len({str(gpu.name) for gpu in gpus}) > 1:
@@ -209,11 +212,11 @@ def gpu_fan(gpu: Gpu, evidence: Evidence) -> Judged:
             return speed
         return FAN.warned(
             f"GPU{gpu.index}",
-            "the fan's sensor fails",
+            "the fan sensor does not work",
             expected="a speed",
             observed=speed.detail or "error",
             remedy=Remedy(
-                text="See whether the fan turns, and have it replaced where it does not.",
+                text="See whether the fan turns; if not, have it replaced.",
                 command="nvidia-smi -q -d TEMPERATURE",
             ),
         )

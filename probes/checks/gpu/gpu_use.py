@@ -1,9 +1,9 @@
 """Check that no other program uses the GPUs, and that useful work explains their load and memory.
 
-Processes of other containers are often invisible. If processes cannot be listed, memory in use counts as
-well. Source: facebookresearch/gcm and AMD-AGI/Primus (memory in use before a job starts, memory left behind);
-stas00/ml-engineering, debugging NVIDIA GPUs (full load without a process); field reports of hung NCCL
-collectives (full SM load, no memory traffic).
+Processes of other containers are often invisible. If processes cannot be listed, memory in use also counts as
+a sign of a program. Source: facebookresearch/gcm and AMD-AGI/Primus (memory in use before a job starts,
+memory left behind); stas00/ml-engineering, debugging NVIDIA GPUs (full load without a process); field reports
+of hung NCCL collectives (full SM load, no memory traffic).
 """
 
 from probes.base.record import Unknown, known
@@ -15,8 +15,8 @@ from probes.judging.reporting import Judged, each_gpu, unknown_among
 
 BUSY = Judge(
     check_id="gpu-busy",
-    why="A second program takes memory and time of the GPU: training runs out of memory, or all ranks wait "
-    "for this one.",
+    why="A second program uses memory and time of the GPU: training runs out of memory, or all ranks wait "
+    "for this GPU.",
 )
 
 _SHOWN = 4
@@ -27,15 +27,16 @@ _OWNER = Remedy(
 )
 LEFTOVER = Judge(
     check_id="gpu-memory-leftover",
-    why="The next job cannot use memory that a lost process still holds, and may run out of memory.",
+    why="The next job cannot use memory that a lost process has not released, and may run out of memory.",
 )
 IDLE = Judge(
     check_id="gpu-idle",
-    why="A GPU that shows load without work misleads schedulers and monitors, and may hide a hung kernel.",
+    why="A GPU that reports load without work misleads schedulers and monitors, and a hung kernel may be "
+    "the reason.",
 )
 SPINNING = Judge(
     check_id="gpu-spinning",
-    why="A job that hangs in a collective looks busy and holds all its GPUs until somebody ends it.",
+    why="A job that hangs in a collective looks busy and occupies all its GPUs until somebody ends it.",
 )
 
 
@@ -68,7 +69,7 @@ def gpu_busy(gpu: Gpu, evidence: Evidence) -> Judged:
 
 
 def _describe(process: GpuProcess) -> str:
-    """Return the program without folder and arguments; some drivers give the whole command line."""
+    """Return the program without folder and arguments, because some drivers report the whole command line."""
     name = process.name.split(" -")[0].rpartition("/")[2][:40] if known(process.name) else "process"
     memory = f", {gib(process.memory_bytes)}" if known(process.memory_bytes) else ""
     return f"{name} (pid {process.pid}{memory})"
@@ -100,7 +101,7 @@ def gpu_memory_leftover(gpu: Gpu, evidence: Evidence) -> Judged:
     )
 
 
-@each_gpu(IDLE, what="the load", good="an idle GPU shows no load")
+@each_gpu(IDLE, what="the load", good="an idle GPU reports no load")
 def gpu_idle(gpu: Gpu, evidence: Evidence) -> Judged:
     limits = evidence.thresholds
     load = gpu.utilization_percent
@@ -119,8 +120,8 @@ def gpu_idle(gpu: Gpu, evidence: Evidence) -> Judged:
         expected="0 %",
         observed=f"{load} % at {power:.0f} of {cap:.0f} W",
         remedy=Remedy(
-            text="A GPU shows such a load for a moment after the driver wakes it; turn on persistence mode "
-            "to avoid this. If the load stays, reset the GPU.",
+            text="A GPU reports such a load for a moment after the driver initialises it; turn on "
+            "persistence mode to avoid this. If the load stays, reset the GPU.",
             command="nvidia-smi -pm 1",
             needs_root=True,
         ),
@@ -131,7 +132,7 @@ def gpu_idle(gpu: Gpu, evidence: Evidence) -> Judged:
 def _has_work(gpu: Gpu, limits: Thresholds) -> bool:
     """Return whether a GPU has a process.
 
-    If processes cannot be listed, return whether so much memory is in use that there must be one.
+    If processes cannot be listed, return whether so much memory is in use that a process must exist.
     """
     if known(gpu.processes):
         return bool(gpu.processes)
@@ -155,7 +156,7 @@ def gpu_spinning(gpu: Gpu, evidence: Evidence) -> Judged:
     first = spinning[0]
     return SPINNING.warned(
         f"GPU{gpu.index}",
-        "a program keeps the GPU busy without touching its memory",
+        "a program keeps the GPU busy without using its memory",
         expected="memory traffic whenever the load is full",
         observed=f"pid {first.pid}: {first.sm_percent} % SM, {first.memory_percent} % memory",
         remedy=Remedy(

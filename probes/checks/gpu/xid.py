@@ -1,8 +1,8 @@
-"""Judge what the driver reports in the kernel log: Xids, its system processor, other messages.
+"""Judge the driver's messages in the kernel log: Xids, timeouts of the system processor (GSP), and others.
 
-An application's fault is no fault of the node. A fault before a later boot, load of the driver or recovery
-counts less; only a card that falls off the bus repeatedly remains a fault. Source: NVIDIA Xid catalogue
-(`probes/data/xid.toml`); gpud and NVSentinel, Xid handling; NVIDIA driver sources.
+An application's fault is no fault of the node. A fault counts less if the machine was booted, the driver
+loaded or the GPU recovered afterwards; only a card that falls off the bus repeatedly remains a fault. Source:
+NVIDIA Xid catalogue (`probes/data/xid.toml`); gpud and NVSentinel, Xid handling; NVIDIA driver sources.
 """
 
 import re
@@ -19,11 +19,11 @@ HARDWARE = Judge(
 )
 RESET = Judge(check_id="xid-reset", why="Jobs on a GPU that waits for a reset fail or compute wrongly.")
 APPLICATION = Judge(
-    check_id="xid-application", why="The job that used the GPU has died; the GPU itself is fit."
+    check_id="xid-application", why="The job that used the GPU has crashed; the GPU itself is fit."
 )
 GSP = Judge(
     check_id="gsp-timeout",
-    why="Every call to this GPU hangs for seconds or for ever, and the programs with it.",
+    why="Every call to this GPU hangs for seconds or for ever, and so do the programs that make these calls.",
 )
 DRIVER = Judge(
     check_id="driver-messages",
@@ -32,7 +32,10 @@ DRIVER = Judge(
 
 FALLEN_OFF = 79
 CLEANUP = 45
-"""The channels of a program are torn down; new drivers name the Xid that was the reason."""
+"""Xid of the cleanup after a program's channels were removed.
+
+New drivers name the Xid that was the reason.
+"""
 _CAUSE = re.compile(r"caused by previous Xid (\d{1,6})\b")
 RECOVERY = 154
 GSP_CODES = frozenset({119, 120})
@@ -52,13 +55,13 @@ _SEVERE = (
     "GPU lost",
     "GPU is lost",
 )
-"""Words of the driver after which a GPU cannot be used."""
+"""Messages of the driver after which a GPU cannot be used."""
 _NO_MEANING = Xid(
     codes=(),
     name="an Xid without a documented meaning",
     kind="driver",
     severity="warn",
-    action="Update the driver; report it to NVIDIA if it comes back.",
+    action="Update the driver; report the Xid to NVIDIA if it comes back.",
 )
 
 
@@ -70,7 +73,7 @@ class Case(Record, kw_only=True):
     row: Xid
     events: tuple[LogEvent, ...]
     recovered: bool = False
-    """True if the GPU now reports that it needs no recovery; a reset leaves no trace in the log."""
+    """Whether the GPU now reports that it needs no recovery; the log does not show a reset."""
 
     @property
     def count(self) -> int:
@@ -82,7 +85,7 @@ class Case(Record, kw_only=True):
 
     @property
     def severity(self) -> str:
-        """Return `fail`, `warn` or `none`, by the log's own statement for NVLink, else by the catalogue."""
+        """Return `fail`, `warn` or `none`: for NVLink errors from the log itself, else from the catalogue."""
         logged = [event.fatal for event in self.events if isinstance(event.fatal, bool)]
         severity = self.row.severity
         if self.row.kind == "link" and logged:
@@ -126,8 +129,8 @@ def gsp_timeout(events: tuple[LogEvent, ...], evidence: Evidence) -> Iterable[Fi
                 expected="every call to the GSP is answered",
                 observed=_observed(mine),
                 remedy=Remedy(
-                    text="Drain the node and reset the GPU; where that hangs, reboot the node. Update the "
-                    "driver if it comes back."
+                    text="Drain the node and reset the GPU; if the reset hangs, reboot the node. Update "
+                    "the driver if the error comes back."
                 ),
                 evidence=evidence_of(mine),
             )
@@ -140,7 +143,7 @@ def driver_messages(events: tuple[LogEvent, ...], evidence: Evidence) -> Iterabl
     cases = [case for case in _cases(evidence, events) if case.row.kind == "driver"]
     words = [event for event in events if event.kind in {"nvrm", "peermem"}]
     findings = [*_findings(DRIVER, evidence, cases), *(_complaint(evidence, event) for event in words)]
-    return findings or [DRIVER.passed(HOST, "the driver complains of nothing else")]
+    return findings or [DRIVER.passed(HOST, "the driver reports no other problem")]
 
 
 def _by_class(judge: Judge, evidence: Evidence, kinds: set[XidClass], good: str) -> Iterator[Finding]:
@@ -151,7 +154,7 @@ def _by_class(judge: Judge, evidence: Evidence, kinds: set[XidClass], good: str)
 
 
 def _cases(evidence: Evidence, events: Collection[LogEvent]) -> list[Case]:
-    """Return the Xids by device and number, in the order of the log."""
+    """Return the cases, grouped by device and Xid number, in the order of the log."""
     groups: dict[tuple[str, int], list[LogEvent]] = {}
     logged_codes = {(event.device, event.code) for event in events if event.kind == "xid"}
     for event in events:
@@ -182,7 +185,11 @@ def _findings(judge: Judge, evidence: Evidence, cases: Iterable[Case]) -> Iterat
         if case.severity == "none":
             continue
         recurs = case.code == FALLEN_OFF and case.count > 1
-        text = f"It came {case.count} times: the card, its power or its slot is at fault. " if recurs else ""
+        text = (
+            f"The error occurred {case.count} times: the card, its power or its slot is at fault. "
+            if recurs
+            else ""
+        )
         codes = sorted({event.sub_code for event in case.events if event.sub_code is not None})
         notes = {load_xids().sub_code(case.code, event.sub_code) for event in case.events}
         text += "".join(f"A sub-code means that {note}. " for note in sorted(filter(None, notes)))
@@ -200,7 +207,7 @@ def _findings(judge: Judge, evidence: Evidence, cases: Iterable[Case]) -> Iterat
 
 
 def _recovery(evidence: Evidence, events: Iterable[LogEvent]) -> Iterator[Finding]:
-    """Yield the action that Xid 154 names last on each device."""
+    """Yield the recovery action that the last Xid 154 of each device names."""
     last: dict[str, LogEvent] = {}
     for event in events:
         if event.kind == "xid" and event.code == RECOVERY and event.device is not None:
@@ -221,7 +228,7 @@ def _recovery(evidence: Evidence, events: Iterable[LogEvent]) -> Iterator[Findin
             f"the driver asks for a recovery of {device}: {action}",
             expected="recovery action None",
             observed=_observed((event,)),
-            remedy=Remedy(text=f"Drain the node, then do what the driver names: {action}."),
+            remedy=Remedy(text=f"Drain the node, then take the action that the driver names: {action}."),
             evidence=evidence_of((event,)),
         )
 
@@ -236,7 +243,7 @@ def _complaint(evidence: Evidence, event: LogEvent) -> Finding:
             expected="no error of nvidia-peermem",
             observed=_observed((event,)),
             remedy=Remedy(
-                text="Look for what ended the job; nvidia-peermem itself works."
+                text="Find out what ended the job; nvidia-peermem itself works."
                 if lost
                 else "Load nvidia-peermem after the RDMA drivers, or use the DMA-BUF path of the open driver."
             ),
@@ -245,7 +252,7 @@ def _complaint(evidence: Evidence, event: LogEvent) -> Finding:
     severe = any(words in event.message for words in _SEVERE) and not event.settled
     return DRIVER.problem(
         subject,
-        "the driver cannot use a GPU" if severe else "the driver complains",
+        "the driver cannot use a GPU" if severe else "the driver reports a problem",
         fails=severe,
         expected="no such message",
         observed=_observed((event,)),
@@ -253,14 +260,14 @@ def _complaint(evidence: Evidence, event: LogEvent) -> Finding:
             text="Check that module, library and firmware are of one version; reset the GPU, then reboot "
             "the node."
             if severe
-            else "Compare the time with failed jobs; update the driver if they go together."
+            else "Compare the time with failed jobs; update the driver if the times match."
         ),
         evidence=evidence_of((event,)),
     )
 
 
 def _subject(evidence: Evidence, device: str) -> str:
-    """Return the subject: `GPU4` if the machine's GPUs are known, else the PCI address."""
+    """Return the subject: `GPU4` if the machine's GPUs are known, otherwise the PCI address."""
     gpu = _gpu(evidence, device)
     return device if gpu is None else f"GPU{gpu.index}"
 

@@ -1,11 +1,12 @@
 """Check the host itself: its clock, power, shared memory, stack limit, filesystems and services.
 
 Data loader workers and NCCL pass data between processes through /dev/shm; containers give it 64 MiB by
-default. With an unlimited stack the C library gives threads 2 MiB each, and NCCL before 2.28 overflows that
-at start. The kernel remounts a damaged filesystem read-only. Only installed services are judged: a service
-that failed did not do what somebody installed it for. Source: AMD-AGI/Primus (time daemons, shared memory);
-IPMI 2.0 (power); NCCL user guide, troubleshooting; leptonai/gpud and mej/nhc, mount checks; systemctl(1);
-NVIDIA driver and DCGM documentation. The limits, and the images that are read-only by design, are data rows.
+default. If the stack is unlimited, the C library gives threads 2 MiB each, and NCCL before 2.28 needs more
+than this at its start. The kernel remounts a damaged filesystem read-only. Only installed services are
+judged: a failed service does not do the work for which it was installed. Source: AMD-AGI/Primus (time
+daemons, shared memory); IPMI 2.0 (power); NCCL user guide, troubleshooting; leptonai/gpud and mej/nhc, mount
+checks; systemctl(1); NVIDIA driver and DCGM documentation. The limits, and the images that are read-only by
+design, are data rows.
 """
 
 import shlex
@@ -25,7 +26,8 @@ TIME_SYNC = Judge(
 )
 HEADROOM = Judge(
     check_id="power-headroom",
-    why="When all GPUs draw their limit at once, an overloaded supply brakes the clocks or goes off.",
+    why="When all GPUs draw their limit at once, an overloaded supply makes the GPUs lower their clocks, "
+    "or it switches off.",
 )
 SHM = Judge(
     check_id="shm-size",
@@ -42,7 +44,7 @@ READ_ONLY = Judge(
 _LOCAL = ("/dev/",)
 SERVICES = Judge(
     check_id="services",
-    why="What the service looks after (drivers, memory exchange, the batch system) does not work.",
+    why="The part that the service manages (drivers, memory exchange, the batch system) does not work.",
 )
 
 
@@ -55,18 +57,18 @@ def time_sync(evidence: Evidence) -> Finding:
             expected="a synchronised clock",
             observed=clock.daemon if isinstance(clock.daemon, str) else "no time daemon",
             remedy=Remedy(
-                text="Look why the time daemon has no source.",
+                text="Find out why the time daemon has no time source.",
                 command="timedatectl timesync-status || chronyc tracking",
             ),
             evidence=clock.evidence,
         )
     if clock.synchronized is True:
-        observed = clock.daemon if isinstance(clock.daemon, str) else "by the kernel's word"
+        observed = clock.daemon if isinstance(clock.daemon, str) else "the kernel reports it"
         return TIME_SYNC.passed(HOST, "the clock is synchronised", observed=observed, evidence=clock.evidence)
     if isinstance(clock.daemon, str):
         return TIME_SYNC.passed(HOST, "a time daemon runs", observed=clock.daemon, evidence=clock.evidence)
     if isinstance(evidence.facts.container.runtime, str):
-        return TIME_SYNC.skipped(HOST, "the host of the container keeps the clock")
+        return TIME_SYNC.skipped(HOST, "the host of the container synchronises the clock")
     if clock.daemon is None:
         return TIME_SYNC.warned(
             HOST,
@@ -74,19 +76,21 @@ def time_sync(evidence: Evidence) -> Finding:
             expected="chronyd, ntpd or systemd-timesyncd",
             observed="none runs",
             remedy=Remedy(
-                text="Install and start one.",
+                text="Install and start one of these services.",
                 command="systemctl enable --now systemd-timesyncd",
                 needs_root=True,
             ),
             evidence=clock.evidence,
         )
-    return TIME_SYNC.undetermined(HOST, clock.daemon, what="who keeps the clock", evidence=clock.evidence)
+    return TIME_SYNC.undetermined(
+        HOST, clock.daemon, what="which service synchronises the clock", evidence=clock.evidence
+    )
 
 
 @on_gpus(HEADROOM)
 def power_headroom(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
     power, per_socket = evidence.facts.power, evidence.thresholds.host_power_per_socket_w
-    capacity, what = power.supply_capacity_w, "what the power supplies give"
+    capacity, what = power.supply_capacity_w, "the capacity of the power supplies"
     limits = [gpu.power_limit_w for gpu in gpus]
     unread = first_unknown(*limits)
     if isinstance(capacity, Unknown):
@@ -104,13 +108,13 @@ def power_headroom(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
     if gpus_w + host_w <= capacity:
         return HEADROOM.passed(
             HOST,
-            "the power supplies carry all GPUs",
+            "the power supplies are sufficient for all GPUs",
             observed=observed,
             evidence=(*power.evidence, per_socket.ref),
         )
     return HEADROOM.warned(
         HOST,
-        "the power supplies do not carry all GPUs at their limit",
+        "the power supplies are too weak for all GPUs at their limit",
         expected=f"at least {gpus_w + host_w:.0f} W",
         observed=observed,
         remedy=Remedy(
@@ -144,7 +148,7 @@ def shm_size(size: int, evidence: Evidence) -> Finding:
             expected=f"at least {gib(minimum.value)} free",
             observed=f"{gib(limits.shm_free_bytes)} of {gib(size)} free",
             remedy=Remedy(
-                text="Remove what ended jobs left there, when nobody uses it.",
+                text="Remove files that ended jobs left there, if nobody uses them.",
                 command="ls -lS /dev/shm | head",
                 reversible=False,
             ),
@@ -164,7 +168,7 @@ def _in_container(size_bytes: float) -> Remedy:
 
 def _on_host(size_bytes: float) -> Remedy:
     return Remedy(
-        text="Mount it larger, and keep that in /etc/fstab.",
+        text="Remount it with a larger size, and set this size in /etc/fstab too.",
         command=f"mount -o remount,size={size_bytes / 2**30:.0f}G /dev/shm",
         needs_root=True,
     )
@@ -182,7 +186,7 @@ def stack_limit(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
         )
     nccl = judged_nccl_version(evidence, STACK.check_id)
     if nccl is None:
-        return STACK.skipped(HOST, "the stack is unlimited, and no NCCL was found that could mind")
+        return STACK.skipped(HOST, "the stack is unlimited, but no NCCL was found that this affects")
     fine = nccl if isinstance(nccl, Unknown) else at_least(nccl, fixed.value)
     if isinstance(fine, Unknown):
         return STACK.undetermined(
@@ -197,7 +201,7 @@ def stack_limit(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
         )
     return STACK.warned(
         HOST,
-        "the stack is unlimited, which this NCCL does not survive on large machines",
+        "the stack is unlimited, and this NCCL crashes with it on large machines",
         expected=f"a limit such as 8192 KiB, or NCCL {fixed.value}",
         observed=f"unlimited, NCCL {nccl}",
         remedy=Remedy(text="Set a limit in the shell that starts training.", command="ulimit -s 8192"),
@@ -226,7 +230,7 @@ def read_only_filesystems(storage: tuple[Filesystem, ...], evidence: Evidence) -
             expected="writable",
             observed=f"{filesystem.device} is mounted read-only",
             remedy=Remedy(
-                text="Unless that is meant, read the kernel's log, then check the disk and the filesystem.",
+                text="Unless this is intended, read the kernel log, then check the disk and the filesystem.",
                 command="dmesg | grep -i -e 'I/O error' -e 'remounting'",
                 needs_root=True,
             ),
@@ -253,7 +257,7 @@ def services(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterator[Finding]:
             expected="active, or not installed",
             observed=service.value,
             remedy=Remedy(
-                text="Read why, then start it.",
+                text="Find out why it failed, then start it.",
                 command=f"journalctl -b -u {shlex.quote(service.name)} | tail -n 30",
                 needs_root=True,
             ),

@@ -2,8 +2,8 @@
 
 Without the NUMA node of each GPU and NIC neither NCCL nor a launcher can bind ranks near their GPU. Boards
 with eight GPUs behind NVSwitches are built into servers with two sockets. If all eight report one NUMA node,
-the firmware interleaves the memory of the sockets or the hypervisor hides the second node. All GPUs on one of
-two sockets share one socket's memory bandwidth and PCIe roots; an uneven spread often means that a GPU is
+the firmware interleaves the memory of the sockets or the hypervisor hides the second node. If all GPUs are on
+one of two sockets, they share its memory bandwidth and PCIe roots; an uneven spread often means that a GPU is
 missing. A virtual machine that hides link speeds and nodes leaves NCCL without paths. Source:
 NVIDIA/nvbandwidth, affinity (copies across sockets were measured at a third of the rate); NVIDIA HGX
 reference architecture; NCCL user guide, NUMA binding; NVIDIA/nccl, src/graph/xml.cc (defaults of NCCL without
@@ -40,15 +40,17 @@ HIDDEN = Judge(
     "to the other.",
 )
 SOCKETS = Judge(
-    check_id="gpu-sockets", why="GPUs that crowd one socket share its memory bandwidth while the other idles."
+    check_id="gpu-sockets",
+    why="If all GPUs are on one socket, they share its memory bandwidth while the other socket is idle.",
 )
 VISIBLE = Judge(
     check_id="topology-visible",
-    why="Without distances and speeds NCCL takes slow paths and may refuse peer-to-peer.",
+    why="Without distances and speeds, NCCL chooses slow paths and may refuse peer-to-peer.",
 )
 BALANCE = Judge(
     check_id="memory-balance",
-    why="A node with less memory has lost a module: its channels are slower, and its ranks run short first.",
+    why="A node with less memory has lost a module: its memory is slower, and its ranks run out of memory "
+    "first.",
 )
 
 
@@ -76,7 +78,7 @@ def _judge(device: Gpu | Nic) -> Judged:
         return f"node {device.numa_node}"
     return KNOWN.warned(
         subject_name(device),
-        "the platform states no NUMA node for this device",
+        "the platform reports no NUMA node for this device",
         expected="a NUMA node",
         observed="-1 (none)",
         remedy=Remedy(
@@ -88,7 +90,7 @@ def _judge(device: Gpu | Nic) -> Judged:
 
 
 def _node_count(facts: MachineFacts) -> int | Unknown:
-    """Return the number of nodes with CPUs. Memory of GPUs and behind CXL cannot hold a rank."""
+    """Return the number of nodes with CPUs. Ranks cannot run on nodes of GPU memory or CXL memory."""
     nodes = items_of(facts.numa_nodes)
     return sum(map(_can_hold_ranks, nodes)) if nodes else facts.cpu.sockets
 
@@ -106,7 +108,7 @@ def numa_hidden(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
     if unread is not None:
         return HIDDEN.undetermined(HOST, unread, what="the NUMA nodes of the GPUs", evidence=refs)
     if nodes == {None}:
-        return HIDDEN.skipped(HOST, "the platform states no NUMA node at all", evidence=refs)
+        return HIDDEN.skipped(HOST, "the platform reports no NUMA node at all", evidence=refs)
     if len(nodes) > 1:
         return HIDDEN.passed(
             HOST, "the GPUs are on several NUMA nodes", observed=f"{len(nodes)} nodes", evidence=refs
@@ -126,7 +128,7 @@ def numa_hidden(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
 
 
 def _is_switched(gpus: tuple[Gpu, ...], evidence: Evidence) -> bool:
-    """Return whether this is a whole board, on which every pair has as many NVLinks as only switches give."""
+    """Return whether this is a whole board with NVSwitches, according to the NVLinks of every pair."""
     limits, links = evidence.thresholds, items_of(evidence.facts.links)
     pairs = [link for link in links if link.a.startswith("GPU") and link.b.startswith("GPU")]
     is_whole = len(gpus) >= limits.gpus_of_switched_board.value and len(pairs) >= len(gpus) - 1
@@ -144,7 +146,7 @@ def gpu_sockets(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
     if unread is not None or None in nodes:
         by_node = _spread_over_nodes(gpus, evidence)
         return by_node or SOCKETS.undetermined(
-            HOST, unread or Unknown(Reason.NOT_SUPPORTED, "no NUMA node stated"), what="the NUMA nodes"
+            HOST, unread or Unknown(Reason.NOT_SUPPORTED, "no NUMA node is reported"), what="the NUMA nodes"
         )
     socket_of = _sockets_by_node(evidence.facts)
     if isinstance(socket_of, Unknown):
@@ -164,10 +166,11 @@ def gpu_sockets(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
 
 
 def _spread_over_nodes(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding | None:
-    """Judge the spread over NUMA nodes, or over lists of near CPUs, where no text states the sockets.
+    """Judge the spread over NUMA nodes, or over lists of near CPUs, if the sockets are unknown.
 
-    GPUs joined by NVLink that are no whole board may be the part of a machine that a job was given. All GPUs
-    on one node may be the only node there is. Both leave the question open, as does a small difference.
+    GPUs that NVLink joins but that are no whole board may be those of a single job. If all GPUs are on one
+    node, the machine may have only this node. In both cases, and for small differences, no finding is
+    returned.
     """
     sockets = evidence.facts.cpu.sockets
     if not isinstance(sockets, Unknown) or sockets.reason is not Reason.NOT_RECORDED:
@@ -194,7 +197,7 @@ def _uneven(summary: str, observed: str) -> Finding:
     return SOCKETS.warned(
         HOST,
         summary,
-        expected="the same number on each",
+        expected="the same number of GPUs on each",
         observed=observed,
         remedy=Remedy(
             text="Check whether a GPU is missing; if none is, move cards to slots of the other socket.",
@@ -206,7 +209,7 @@ def _uneven(summary: str, observed: str) -> Finding:
 def _sockets_by_node(facts: MachineFacts) -> dict[int, int] | Unknown:
     """Return the socket of each NUMA node with CPUs.
 
-    Firmware numbers the nodes socket by socket, with the same number of nodes each.
+    Firmware numbers the nodes socket by socket, and each socket has the same number of nodes.
     """
     if isinstance(facts.numa_nodes, Unknown) or isinstance(facts.cpu.sockets, Unknown):
         return unknown_among(facts.numa_nodes, facts.cpu.sockets)
@@ -219,13 +222,13 @@ def _sockets_by_node(facts: MachineFacts) -> dict[int, int] | Unknown:
 @on_gpus(VISIBLE)
 def topology_visible(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
     if len(gpus) == 1:
-        return VISIBLE.skipped(HOST, "one GPU needs no path to another")
+        return VISIBLE.skipped(HOST, "the only GPU needs no path to others")
     shown = [_shown(gpu) for gpu in gpus]
     kind = _only_distance(gpus, evidence)
     if kind is not None:
         return VISIBLE.warned(
             HOST,
-            "all devices have one distance to each other: a virtual machine flattens the PCIe topology",
+            "all devices have the same distance from each other: the virtual machine hides the PCIe topology",
             expected="near and far devices",
             observed=f"{kind} everywhere",
             remedy=Remedy(
@@ -252,10 +255,10 @@ def topology_visible(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
 
 
 def _only_distance(gpus: tuple[Gpu, ...], evidence: Evidence) -> str | None:
-    """Return the one distance of all devices that NVLink does not join, if so many cannot have one.
+    """Return the only distance between devices without NVLink, if these should have several distances.
 
-    One distance is normal on a Grace host, and between cards without NVLink on the slots of one socket. It is
-    not normal for a board whose GPUs NVLink joins, nor for cards on several NUMA nodes.
+    A single distance is normal on a Grace host, and between cards without NVLink in the slots of one socket.
+    A single distance is not normal for a board whose GPUs NVLink joins, nor for cards on several NUMA nodes.
     """
     limits, links = evidence.thresholds, items_of(evidence.facts.links)
     apart = [link for link in links if link.kind != "NVLINK"]
@@ -272,7 +275,7 @@ def _only_distance(gpus: tuple[Gpu, ...], evidence: Evidence) -> str | None:
 
 
 def _shown(gpu: Gpu) -> bool | Unknown:
-    """Return True if a node or a link is known, False if the platform reports that it has neither."""
+    """Return True if the GPU's node or link is known, False if the platform reports neither of them."""
     values = (gpu.numa_node, gpu.pcie.width, gpu.pcie.width_max)
     if any(known(value) and value is not None for value in values):
         return True

@@ -1,10 +1,10 @@
 """Compare the collectives of this machine with references, and find a slow layer or pair.
 
-The largest rate over all sizes is compared with what the same collective reached with as many GPUs and as
-large a message. If NCCL used a ring although the switch could reduce, the machine is sound but not at its
-best: this warns. Source: `probes/data/bench_references.toml`; NVIDIA/nccl-tests, doc/PERFORMANCE.md;
-stas00/ml-engineering (NVLS and ring by number of GPUs); awslabs/awsome-distributed-training (one layer at a
-time).
+The largest rate over all sizes is compared with the reference rate of the same collective for the same number
+of GPUs and message size. If NCCL used a ring although the NVSwitch could reduce (NVLS), the machine is sound
+but slower than possible: this is a warning. Source: `probes/data/bench_references.toml`; NVIDIA/nccl-tests,
+doc/PERFORMANCE.md; stas00/ml-engineering (NVLS and ring by number of GPUs);
+awslabs/awsome-distributed-training (one layer at a time).
 """
 
 from collections.abc import Iterator, Sequence
@@ -41,11 +41,11 @@ from probes.judging.findings import Evidence, Finding, Judge, Remedy, Status
 from probes.judging.reporting import HOST
 
 COLLECTIVES = Judge(
-    check_id="measured-collectives", why="Training waits for its collectives: their rate bounds every step."
+    check_id="measured-collectives", why="Training waits for its collectives: their rate limits every step."
 )
 ISOLATION = Judge(
     check_id="measured-isolation",
-    why="A slow layer between the ranks hides behind the others until a job is spread wider.",
+    why="A slow connection layer between ranks is not noticed until a job uses more ranks.",
 )
 PAIRS = Judge(
     check_id="measured-pairs", why="A slow pair slows every ring that passes it, and with it all ranks."
@@ -59,7 +59,7 @@ _SLOW = Remedy(
 )
 _RING = Remedy(
     text="See in NCCL's log whether NVLS is used; it needs the Fabric Manager, NCCL 2.18 or newer, and no "
-    "variable against it.",
+    "variable that disables it.",
     command="NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NVLS rigtune bench --only collectives",
 )
 _NAMES: dict[Layer, str] = {"all": HOST, "nvlink": "NVLink", "host-memory": "host memory", "nic": "NICs"}
@@ -88,7 +88,7 @@ def measured_collectives(evidence: Evidence) -> Iterator[Finding]:
         bench_ids=("collectives",),
         metric=_BUS,
         what="collective",
-        good="collectives are as fast as on such machines",
+        good="collectives are as fast as on equal machines",
         slow="collectives are slow",
         remedy=_SLOW,
         cause=lambda all_facts, _: of_collective(all_facts),
@@ -115,7 +115,11 @@ def _around_a_ring(evidence: Evidence, ringed: Sequence[Beside]) -> Finding:
     variable = forbids_nvls(evidence.facts)
     why = f": {variable} forbids it" if variable else ""
     is_full = worst.share >= evidence.thresholds.measured_warn_fraction.value
-    statement = "as fast as a ring, and not as the switch can reduce" if is_full else "slower than a ring"
+    statement = (
+        ("only as fast as a ring, although the switch could reduce faster")
+        if is_full
+        else "slower than a ring"
+    )
     return COLLECTIVES.warned(
         worst.measured.subject,
         f"all-reduce is {statement} (NVLS is not used){why}",
@@ -129,7 +133,7 @@ def _around_a_ring(evidence: Evidence, ringed: Sequence[Beside]) -> Finding:
 def _collapses(evidence: Evidence) -> Iterator[Finding]:
     """Yield larger messages that are much slower than smaller ones.
 
-    Only NCCL counts: on CPUs, caches cause the same drop.
+    Only NCCL is judged, because caches cause the same drop on CPUs.
     """
     curves: dict[tuple[str, str], list[Measurement]] = {}
     for point in of(evidence, ("collectives", "across-nodes"), _BUS):
@@ -155,7 +159,7 @@ def measured_isolation(evidence: Evidence) -> Iterator[Finding]:
     yield from failures(ISOLATION, evidence, ("isolation",))
     measured = of(evidence, ("isolation",), _BUS)
     if not measured:
-        yield ISOLATION.skipped(HOST, "the layers were not measured apart")
+        yield ISOLATION.skipped(HOST, "the layers were not measured separately")
         return
     by_layer = {
         layer: entry
@@ -190,9 +194,9 @@ def measured_isolation(evidence: Evidence) -> Iterator[Finding]:
 
 
 def measured_pairs(evidence: Evidence) -> Iterator[Finding]:
-    """Compare pairs that are joined alike.
+    """Compare pairs of GPUs that have the same kind of links.
 
-    A member without any fast pair is named instead of its pairs.
+    If all pairs of a GPU are slow, the GPU is reported instead of its pairs.
     """
     yield from failures(PAIRS, evidence, ("pairs",))
     measured = of(evidence, ("pairs",), "pair_bandwidth_bytes_per_s")
@@ -201,7 +205,7 @@ def measured_pairs(evidence: Evidence) -> Iterator[Finding]:
         return
     judged: list[Measurement] = []
     slow: dict[str | Pair, SlowPart] = {}
-    # A pair or member can be slow in several groups (sizes, operations); its worst share is reported.
+    # A pair or GPU can be slow in several groups (sizes, operations); the worst share is reported.
     for rates, members in _alike(evidence, measured):
         if len(rates) < evidence.thresholds.peers_compared_minimum.value:
             continue
@@ -213,7 +217,10 @@ def measured_pairs(evidence: Evidence) -> Iterator[Finding]:
         yield _slow_part(evidence, part, judged)
     if judged and not slow:
         yield PAIRS.passed(
-            HOST, "pairs that are joined alike are alike", observed=observed(judged), evidence=refs_of(judged)
+            HOST,
+            "pairs with the same links are about equally fast",
+            observed=observed(judged),
+            evidence=refs_of(judged),
         )
     elif not judged:
         yield PAIRS.skipped(
@@ -224,7 +231,10 @@ def measured_pairs(evidence: Evidence) -> Iterator[Finding]:
 def _alike(
     evidence: Evidence, measured: Sequence[Measurement]
 ) -> Iterator[tuple[dict[Pair, float], list[Measurement]]]:
-    """Group pairs with the same parameters and the same links. The slower of both directions counts."""
+    """Yield groups of pairs with the same parameters and links.
+
+    A pair's rate is that of its slower direction.
+    """
     links = items_of(evidence.facts.links)
     kinds = {frozenset((link.a, link.b)): (str(link.kind), link.nvlink_count) for link in links}
     groups: dict[object, list[Measurement]] = {}
@@ -248,9 +258,9 @@ def _slow_part(evidence: Evidence, slow: SlowPart, judged: Sequence[Measurement]
     cause: Cause | None = of_peer_copy(evidence, gpus) if gpus else None
     fails = slow.share < evidence.thresholds.measured_fail_fraction.value
     statement = (
-        "slow with every other"
+        "slow with every other GPU"
         if isinstance(slow.part, str)
-        else "slower than other pairs that are joined alike"
+        else "slower than other pairs with the same links"
     )
     statement += f", {percent(round(slow.share, 2))} of the usual rate"
     measurements = [

@@ -2,11 +2,11 @@
 
 Rates are compared with those of healthy GPUs of the same model. The best case of a sweep over shapes counts.
 A GPU that falls short, or slows down within seconds of full load, is named with the facts that may be the
-cause: a power limit, heat, a narrow PCIe link, NVLinks that are down. Wrong values are the worst fault:
-nothing stops, and the training is lost. Source: `probes/data/bench_references.toml`, `tool_references.toml`;
-stas00/ml-engineering (achievable FLOPS, bandwidths); NVIDIA/DCGM (limits at three quarters); facebook's and
-Google's reports on silent data corruption (arXiv 2102.11245, "Cores that don't count"); NVML reference, clock
-event reasons; memtest86 (patterns).
+cause: a power limit, heat, a narrow PCIe link, NVLinks that are down. Wrong values are the worst fault: no
+program stops, and the training result is useless. Source: `probes/data/bench_references.toml`,
+`tool_references.toml`; stas00/ml-engineering (achievable FLOPS, bandwidths); NVIDIA/DCGM (limits at three
+quarters); facebook's and Google's reports on silent data corruption (arXiv 2102.11245, "Cores that don't
+count"); NVML reference, clock event reasons; memtest86 (patterns).
 """
 
 import functools
@@ -40,7 +40,7 @@ HOST_DEVICE = Judge(
 
 _COMPUTE = Remedy(
     text="Look at clocks, power and temperature under load; compare the GPU with the others, and have it "
-    "replaced if it stays.",
+    "replaced if it stays slow.",
     command="nvidia-smi -q -d CLOCK,POWER,TEMPERATURE,PERFORMANCE",
 )
 _MEMORY_CLOCK = Remedy(
@@ -48,7 +48,7 @@ _MEMORY_CLOCK = Remedy(
     command="nvidia-smi -q -d CLOCK,ECC,ROW_REMAPPER",
 )
 _PCIE = Remedy(
-    text="Look at the PCIe link's speed and width under load, and at the NUMA node that the copy ran on.",
+    text="Look at the PCIe link's speed and width under load, and at the NUMA node on which the copy ran.",
     command=SMI_LINK,
 )
 _NVLINK = Remedy(
@@ -57,20 +57,20 @@ _NVLINK = Remedy(
 )
 
 _MOST_PAIRS = 4
-"""Slow pairs that are named one by one."""
+"""Maximum number of slow pairs that are reported separately."""
 SUSTAINED = Judge(
-    check_id="measured-sustained", why="Training runs for days: what counts is the rate of a warm machine."
+    check_id="measured-sustained", why="Training runs for days, so the rate of a warm machine counts."
 )
 RESULTS = Judge(
     check_id="measured-results",
-    why="Hardware that computes or keeps wrong values ruins training without a word.",
+    why="Hardware that computes or stores wrong values ruins training without any message.",
 )
 
 _CHECKED = frozenset({
     "memory-test", "collectives", "isolation", "pairs", "across-nodes", "peer-copy", "host-device", "gemm",
     "attention", "memory-copy", "host-memory", "sustained",
 })  # fmt: skip
-"""Benchmarks that compare what they computed or moved with what it must be."""
+"""Benchmarks that compare computed or copied values with the right values."""
 _WRONG_ANYWHERE = Remedy(
     text="Drain the machine. Repeat on single GPUs and on pairs to find the one that is in every wrong "
     "result; look at ECC and NVLink errors.",
@@ -85,12 +85,12 @@ measured_gemm = functools.partial(
     Aspect(
         judge=Judge(
             check_id="measured-gemm",
-            why="Matrix products are most of a training step; all ranks wait for the slowest GPU.",
+            why="Matrix products take most of a training step; all ranks wait for the slowest GPU.",
         ),
         bench_ids=("gemm", "cpu-gemm"),
         metric="gemm_flops_per_s",
         what="matrix product",
-        good="matrix products are as fast as on such hardware",
+        good="matrix products are as fast as on equal hardware",
         slow="matrix products are slow",
         remedy=_COMPUTE,
         cause=of_compute,
@@ -102,16 +102,17 @@ measured_attention = functools.partial(
     judge_references,
     Aspect(
         judge=Judge(
-            check_id="measured-attention", why="Attention grows with the square of the sequence length."
+            check_id="measured-attention",
+            why="The time for attention grows with the square of the sequence length.",
         ),
         bench_ids=("attention",),
         metric="attention_flops_per_s",
         what="attention",
-        good="attention is as fast as on such hardware",
+        good="attention is as fast as on equal hardware",
         slow="attention is slow",
         remedy=Remedy(
-            text="See which kernel torch takes (torch.nn.attention.sdpa_kernel), and whether a newer torch "
-            "has a faster one."
+            text="See which kernel torch uses (torch.nn.attention.sdpa_kernel), and whether a newer torch "
+            "has a faster kernel."
         ),
         cause=of_compute,
     ),
@@ -123,12 +124,12 @@ measured_memory = functools.partial(
     Aspect(
         judge=Judge(
             check_id="measured-memory",
-            why="The optimizer, normalisations and activations are bound by the bandwidth of GPU memory.",
+            why="The bandwidth of GPU memory limits the optimizer, normalisations and activations.",
         ),
         bench_ids=("memory-copy", "host-memory"),
         metric="memory_bandwidth_bytes_per_s",
         what="memory bandwidth",
-        good="memory is as fast as on such hardware",
+        good="memory is as fast as on equal hardware",
         slow="memory is slow",
         remedy=_MEMORY_CLOCK,
         cause=of_compute,
@@ -216,12 +217,12 @@ def measured_sustained(fractions: tuple[Measurement, ...], evidence: Evidence) -
     steady = [measurement for measurement in fractions if not measurement.median < least]
     if steady:
         left = (
-            f"{percent(round(min(measurement.median for measurement in steady), 3))} or more of the "
-            "first rate is left at the end"
+            f"{percent(round(min(measurement.median for measurement in steady), 3))} or more of the first "
+            "rate remains at the end"
         )
         yield SUSTAINED.passed(
             fold_names([measurement.subject for measurement in steady]),
-            "the rate holds under load",
+            "the rate stays constant under load",
             observed=left,
             evidence=refs_of(steady),
         )
@@ -255,7 +256,7 @@ def _sags(evidence: Evidence, fraction: Measurement) -> Finding:
 
 
 def _reason(evidence: Evidence, subject: str) -> tuple[str, Remedy]:
-    """Return heat or power as the reason, by what held the clocks down meanwhile."""
+    """Return the reason (heat or power) that held the clocks down during the measurement, and the remedy."""
     reasons, gpu = held_down(evidence, subject), gpu_named(evidence, subject)
     place = f"-i {smi_name(gpu)} " if gpu is not None else ""
     command = f"nvidia-smi {place}-q -d PERFORMANCE,TEMPERATURE,POWER"
@@ -268,7 +269,9 @@ def _reason(evidence: Evidence, subject: str) -> tuple[str, Remedy]:
         )
     elif any("power" in reason for reason in reasons):
         words = ": power is capped"
-        text = "Look at the power limit, and at the supplies and cables where the hardware itself brakes."
+        text = (
+            "Look at the power limit; if the hardware itself slows the GPU, look at the supplies and cables."
+        )
     elif gpu is None:
         text = "Look at the temperature and the clock of the processors, and at who else uses them."
         command = ""
@@ -292,7 +295,7 @@ def _heat(rates: Measurement) -> str:
 
 def measured_results(evidence: Evidence) -> Iterator[Finding]:
     errors = [record for record in of(evidence, ("memory-test",), "memory_errors") if record.median > 0]
-    # A memory test with errors has a finding with its patterns below, so its failure is not reported twice.
+    # A memory test with errors is reported below with its patterns, so its failure is not reported here too.
     checked_benches = _CHECKED - ({"memory-test"} if errors else set())
     wrong = [
         record
@@ -310,7 +313,7 @@ def measured_results(evidence: Evidence) -> Iterator[Finding]:
             if gpu is None
             else Remedy(
                 text="Take this GPU out of use, and look at its ECC errors and remapped rows; measure "
-                "again, replace it where it computes wrong again.",
+                "again, and replace the GPU if it computes wrong values again.",
                 command=f"nvidia-smi -i {smi_name(gpu)} -q -d ECC,ROW_REMAPPER",
             ),
         )
@@ -321,7 +324,7 @@ def measured_results(evidence: Evidence) -> Iterator[Finding]:
         gpu = gpu_named(evidence, subject)
         yield RESULTS.failed(
             subject,
-            "memory gives back other values than were written",
+            "memory returns other values than those that were written",
             expected="0 errors",
             observed="; ".join(
                 f"{record.median:.0f} with {record.parameters.get('pattern', 'a pattern')}"
@@ -341,7 +344,10 @@ def measured_results(evidence: Evidence) -> Iterator[Finding]:
     if checked and not wrong and not errors:
         benches = ", ".join(dict.fromkeys(record.bench_id for record in checked))
         yield RESULTS.passed(
-            HOST, "what was computed, moved and kept is right", observed=benches, evidence=refs_of(checked)
+            HOST,
+            "all computed, copied and stored values are right",
+            observed=benches,
+            evidence=refs_of(checked),
         )
     elif not checked and not wrong:
-        yield RESULTS.skipped(HOST, "nothing was measured that is checked for right values")
+        yield RESULTS.skipped(HOST, "no benchmark that checks for right values was run")

@@ -1,6 +1,6 @@
-"""Compare equal devices or ranks with each other.
+"""Compare devices of the same kind, or ranks with the same work, with each other.
 
-Equal devices need no reference: each of them should reach their median, whatever the hardware. Source:
+Devices of the same kind need no reference: each of them should reach their median, on any hardware. Source:
 NVIDIA/nvidia-resiliency-ext (relative score against the median); microsoft/superbenchmark and ROCm/cvs
 (outliers of a fleet). With few members the median and its absolute deviation are used, because one bad member
 does not move them.
@@ -25,7 +25,7 @@ DEVICES = Judge(
 )
 RANKS = Judge(
     check_id="equal-ranks",
-    why="A collective ends when its last rank arrives: one late rank is paid for by all of them.",
+    why="A collective ends when its last rank arrives: all ranks wait for a late rank.",
 )
 
 _ALONE = (
@@ -38,14 +38,14 @@ _ALONE = (
     "host-memory",
     "cpu-gemm",
 )
-"""Benchmarks in which devices work beside each other, each for itself."""
+"""Benchmarks in which devices work at the same time but independently."""
 _STRAGGLER = Remedy(
     text="See which CPUs this rank runs on and who else uses them; bind ranks to cores, and move other work "
     "away.",
     command="top",
 )
 _DEVICE = Remedy(
-    text="Swap it with another slot or compare it on a quiet machine; if it stays slow alone, have it "
+    text="Swap it with another slot or compare it on a quiet machine; if it alone stays slow, have it "
     "replaced.",
     command="nvidia-smi -q -d CLOCK,POWER,TEMPERATURE,PERFORMANCE",
 )
@@ -91,21 +91,22 @@ def _are_devices(peers: Peers) -> bool:
 
 def _differ(evidence: Evidence, peers: Peers) -> bool:
     if peers.members[0].subject.startswith("CPU"):
-        # The host's scheduler decides how fast two ranks on its CPUs are, and a shortage shows in both.
+        # The host's scheduler decides how fast two ranks on its CPUs are, and a lack of CPUs slows both of
+        # them.
         return False
     first, second = (member.median for member in peers.members)
     return min(first, second) < evidence.thresholds.measured_warn_fraction.value * max(first, second)
 
 
 def _odd_one(evidence: Evidence, subject: str, slow_cases: list[tuple[Peers, Measurement]]) -> Finding:
-    """Report a device that is slower than its equals, in one benchmark or in several."""
+    """Report a device that is slower than devices of its kind, in one or several benchmarks."""
     slow_cases = sorted(slow_cases, key=lambda pair: pair[0].share(pair[1]))
     peers, worst = slow_cases[0]
     gpu = gpu_named(evidence, subject)
     explains = of_host_copy if worst.bench_id == "host-device" else of_compute
     cause: Cause | None = explains(evidence, subject) if gpu is not None else None
     benches = ", ".join(dict.fromkeys(member.bench_id for _, member in slow_cases))
-    # Ranks on CPUs never fail: the host's scheduler has a part in their speed.
+    # Ranks on CPUs never cause a FAIL, because the host's scheduler also influences their speed.
     fails = gpu is not None and peers.share(worst) < evidence.thresholds.measured_fail_fraction.value
     shown = [
         f"{member.bench_id} {words_of(member)} {quantity(member.median, member.unit)} "
@@ -130,7 +131,7 @@ def _odd_one(evidence: Evidence, subject: str, slow_cases: list[tuple[Peers, Mea
 
 
 def _two_that_differ(evidence: Evidence, unlike: list[Peers]) -> Finding:
-    """Report that two devices differ. Without a reference it is unknown which of them is the bad one."""
+    """Report that two devices differ. Without a reference, it is unknown which of the two is at fault."""
     peers = min(unlike, key=lambda group: min(group.share(member) for member in group.members))
     first, second = sorted(peers.members, key=lambda member: member.subject)
     slower, faster = sorted(
@@ -155,7 +156,7 @@ def equal_ranks(evidence: Evidence) -> Iterator[Finding]:
     own_work = of(evidence, ("collectives", "across-nodes"), "rank_compute_s")
     times = {rank.subject: rank for rank in own_work if is_sound(rank)}
     if len(times) < 2:
-        yield RANKS.skipped(HOST, "the ranks' own work was not measured on several ranks")
+        yield RANKS.skipped(HOST, "the ranks' own work was not measured with several ranks")
         return
     fastest = min(times.values(), key=lambda rank: rank.median)
     limits = evidence.thresholds
@@ -189,7 +190,7 @@ def equal_ranks(evidence: Evidence) -> Iterator[Finding]:
         )
         yield RANKS.passed(
             fold_names(sorted(times)),
-            "all ranks work at one speed",
+            "all ranks work at the same speed",
             observed=f"{low} to {high}",
             evidence=refs_of(times.values()),
         )

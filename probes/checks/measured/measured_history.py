@@ -2,8 +2,8 @@
 
 Two measurements are compared only if all parameters are equal. A difference counts if it is more than a
 twentieth and not due to chance; changes in between (torch, driver, NCCL) are named. Numbers that were
-measured while others used the machine warn at most. Source: probes/base/statistics.py (Mann-Whitney U,
-bootstrap); NVIDIA/nvidia-resiliency-ext (a device against its own best).
+measured while others used the machine cause a warning at most. Source: probes/base/statistics.py
+(Mann-Whitney U, bootstrap); NVIDIA/nvidia-resiliency-ext (a device against its own best).
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,21 +19,21 @@ from probes.judging.reporting import HOST, fold_names
 
 BASELINE = Judge(
     check_id="measured-baseline",
-    why="A machine that lost speed without a change of hardware has a fault or a worse setting.",
+    why="A machine that became slower without a change of hardware has a fault or a worse setting.",
 )
 CONDITIONS = Judge(
     check_id="measured-conditions",
-    why="Numbers taken while others use the machine are lower than the machine deserves.",
+    why="Numbers that are measured while others use the machine are too low.",
 )
 
 _KINDS = {"previous": "the run before", "pinned": "the pinned run"}
 _MOST_SHOWN = 3
 _REMEDY = Remedy(
-    text="Measure again on a quiet machine. If it stays so, undo the change named here, or look at clocks, "
-    "links and errors; where the change was wanted, pin the new run.",
+    text="Measure again on a quiet machine. If it is still slower, undo the change named here, or look at "
+    "clocks, links and errors. If the change was intended, pin the new run.",
     command="rigtune bench --pin",
 )
-_QUIET = Remedy(text="End what else runs, or measure at another time; then measure again.", command="top")
+_QUIET = Remedy(text="End other programs and measure again, or measure at another time.", command="top")
 
 
 def measured_baseline(evidence: Evidence) -> Iterator[Finding]:
@@ -91,7 +91,7 @@ def _slower(evidence: Evidence, cases: Sequence[Earlier]) -> Finding:
 
 
 def _as_fast(evidence: Evidence, kind: str, judged: Sequence[Earlier]) -> Finding:
-    """Return the PASS if nothing is slower; it names what became faster."""
+    """Return the PASS for the case that nothing is slower; it also names what became faster."""
     least = evidence.thresholds.earlier_difference_fraction.value
     faster = [
         case
@@ -123,7 +123,9 @@ def measured_conditions(evidence: Evidence) -> Iterator[Finding]:
     yield from disturbances
     observed_load = [measurement for measurement in measured if "host_busy" in measurement.conditions]
     if not observed_load:
-        yield CONDITIONS.undetermined(HOST, NOT_RECORDED, what="who else used the machine meanwhile")
+        yield CONDITIONS.undetermined(
+            HOST, NOT_RECORDED, what="the use of the machine by others during the measurement"
+        )
     elif not disturbances:
         share = percent(round(others_share(observed_load), 3))
         yield CONDITIONS.passed(
@@ -146,16 +148,19 @@ def _strangers(measured: Sequence[Measurement]) -> Iterator[Finding]:
         benches = ", ".join(dict.fromkeys(measurement.bench_id for measurement in affected))
         yield CONDITIONS.warned(
             names or HOST,
-            f"{processes} used it too during {benches}: these numbers may be lower than on a quiet machine",
+            f"{processes} also used this GPU during {benches}: these numbers may be lower than on a quiet "
+            "machine",
             expected="no other user",
             observed=processes,
-            remedy=Remedy(text="Wait for it or end it, and measure again.", command="nvidia-smi"),
+            remedy=Remedy(
+                text="Wait until these processes end, or end them, and measure again.", command="nvidia-smi"
+            ),
             evidence=refs_of(affected),
         )
 
 
 def _busy(measured: Sequence[Measurement]) -> Iterator[Finding]:
-    """Yield the load of others on the CPUs."""
+    """Yield a finding if others used the CPUs during the measurement."""
     yield from _strangers(measured)
     busy = [
         measurement
@@ -201,7 +206,7 @@ def _clocks(evidence: Evidence, measured: Sequence[Measurement]) -> Iterator[Fin
 
 
 def _versions(measured: Sequence[Measurement]) -> Iterator[Finding]:
-    """Yield ranks that ran different versions, which means hosts with different software."""
+    """Yield ranks with different versions of software, which means that their hosts differ."""
     for name in ("torch_version", "nccl_version", "cuda_version"):
         by_value: dict[str, list[Measurement]] = {}
         for measurement in measured:
@@ -211,7 +216,7 @@ def _versions(measured: Sequence[Measurement]) -> Iterator[Finding]:
             software = name.removesuffix("_version")
             yield CONDITIONS.warned(
                 HOST,
-                f"measured with {len(by_value)} versions of {software}: the numbers do not compare with "
+                f"measured with {len(by_value)} versions of {software}: the numbers cannot be compared with "
                 "each other",
                 expected="one version",
                 observed=", ".join(sorted(by_value)),

@@ -1,8 +1,7 @@
 """Compare hosts, and links between hosts, with each other.
 
-A host is judged by its best link: a good host has at least one fast link to another good host; a bad host
-has none.
-Collectives across hosts are also compared with the line rate of the training ports. Source:
+A host is judged by its best link: a good host has at least one fast link to another good host, a bad host has
+no fast link. Collectives across hosts are also compared with the line rate of the training ports. Source:
 oracle-quickstart/oci-hpc and GoogleCloudPlatform/cluster-health-scanner (pairs, confirmed with a known-good
 partner); coreweave/nccl-tests and awslabs/awsome-distributed-training (share of line rate).
 """
@@ -33,7 +32,7 @@ JUDGE = Judge(
 
 _LINKS = ("tcp_bandwidth_bytes_per_s", "pair_bandwidth_bytes_per_s")
 _HOST_NAMES = frozenset({"from", "to", "sender", "receiver", "hosts"})
-"""Parameters that name the hosts."""
+"""Parameters whose values name the hosts."""
 _HOST_REMEDY = Remedy(
     text="Look at this host's interface: speed, errors, cable, and limits that somebody set (tc).",
     command="ip -s link && tc qdisc show",
@@ -63,7 +62,9 @@ def measured_network(measured: tuple[Measurement, ...], evidence: Evidence) -> I
         yield _finding(evidence, part, group)
     if not judged:
         yield JUDGE.skipped(
-            HOST, f"there is nothing to compare with: {observed(measured)}", evidence=refs_of(measured)
+            HOST,
+            f"no other measurement exists to compare with: {observed(measured)}",
+            evidence=refs_of(measured),
         )
     elif not slow_members:
         yield JUDGE.passed(
@@ -85,7 +86,7 @@ def _alike(measured: Sequence[Measurement]) -> list[list[Measurement]]:
 
 
 def _slow(evidence: Evidence, group: Sequence[Measurement]) -> Iterator[SlowPart]:
-    """Yield the slow members: the slower direction of each pair, or single hosts that are outliers."""
+    """Yield slow hosts and pairs: a pair's rate is that of its slower direction; outliers are slow."""
     least = 1 - evidence.thresholds.measured_warn_fraction.value
     pairs: dict[Pair, float] = {}
     hosts: dict[str, float] = {}
@@ -125,7 +126,7 @@ def _finding(evidence: Evidence, slow: SlowPart, group: Sequence[Measurement]) -
 
 
 def _direction(slow: SlowPart, measurements: Sequence[Measurement], limit: float) -> str:
-    """Return whether a host is slow when it sends, when it receives, or both."""
+    """Return a statement about whether a host is slow when it sends, when it receives, or in both cases."""
     sends = [
         measurement.median for measurement in measurements if measurement.subject.startswith(f"{slow.part}->")
     ]

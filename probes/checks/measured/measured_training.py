@@ -2,9 +2,10 @@
 
 The right speed of a step depends on the model, so there is no reference: one rank alone is compared with all
 ranks together. Storage and loaders must deliver what the step consumes. The measured step of the
-convolutional network gives the images per second; an image is one random read. Source: PyTorch, DDP design
-notes (overlap of all-reduce and backward); health reports of clusters that compare a step alone and together;
-NVIDIA DALI and MLPerf Storage (a loader must outrun the accelerator); PyTorch, DataLoader, num_workers.
+convolutional network gives the required images per second; loading an image counts as one random read.
+Source: PyTorch, DDP design notes (overlap of all-reduce and backward); health reports of clusters that
+compare the step of one rank with the step of all ranks; NVIDIA DALI and MLPerf Storage (a loader must outrun
+the accelerator); PyTorch, DataLoader, num_workers.
 """
 
 from collections.abc import Iterator
@@ -19,20 +20,20 @@ from probes.judging.reporting import HOST
 
 STEP = Judge(
     check_id="measured-train-step",
-    why="What is lost from one rank to all of them is paid for in every step and on every GPU.",
+    why="The speed that is lost between one rank and all ranks is lost in every step and on every GPU.",
 )
 
 _BENCHES = ("train-step", "train-cnn")
 _GROWTH = Remedy(
-    text="See which part grows: measure the collectives and their overlap, and watch clocks and CPUs while "
-    "all ranks train.",
+    text="See which part becomes slower: measure the collectives and their overlap, and watch clocks and "
+    "CPUs while all ranks train.",
     command="rigtune bench --only collectives --only overlap --only sustained --suite full",
 )
 STORAGE = Judge(
     check_id="measured-storage",
-    why="Where reading is slower than training, the GPUs wait for data in every step.",
+    why="If reading is slower than training, the GPUs wait for data in every step.",
 )
-LOADER = Judge(check_id="measured-data-loader", why="A step that waits for its batch leaves the GPUs idle.")
+LOADER = Judge(check_id="measured-data-loader", why="The GPUs are idle while a step waits for its batch.")
 
 _IMAGE_BYTES = 128 * 1024
 """Block size of `storage` that represents an image.
@@ -52,7 +53,7 @@ def measured_train_step(evidence: Evidence) -> Iterator[Finding]:
     together = [measurement for measurement in rates if _whole(measurement, "world_size") > 1]
     alone = {_case(rate): rate for rate in rates if _whole(rate, "world_size") == 1}
     limit = evidence.thresholds.scaling_warn_fraction
-    # The last pair of a benchmark has the largest micro-batch, which training will choose.
+    # The last pair of a benchmark has the largest micro-batch, which training would use.
     best = {rate.bench_id: (alone[_case(rate)], rate) for rate in together if _case(rate) in alone}
     slow = {bench: pair for bench, pair in best.items() if pair[1].median < limit.value * pair[0].median}
     for bench, (one_rank, all_ranks) in slow.items():
@@ -60,8 +61,8 @@ def measured_train_step(evidence: Evidence) -> Iterator[Finding]:
         yield STEP.warned(
             all_ranks.subject,
             f"{bench}: each of {_whole(all_ranks, 'world_size')} ranks reaches "
-            f"{percent(round(all_ranks.median / one_rank.median, 2))} of what one "
-            f"rank reaches alone{f': {cause.words}' if cause else ''}",
+            f"{percent(round(all_ranks.median / one_rank.median, 2))} of the rate that one rank reaches "
+            f"alone{f': {cause.words}' if cause else ''}",
             expected=f"at least {percent(limit.value)}",
             observed=f"{observed([all_ranks])}, alone {observed([one_rank])} ({words_of(all_ranks)})",
             remedy=cause.remedy if cause else _GROWTH,
@@ -77,7 +78,7 @@ def measured_train_step(evidence: Evidence) -> Iterator[Finding]:
     elif not best:
         yield STEP.skipped(
             HOST,
-            f"the step was measured on one number of ranks only: {observed(rates)}",
+            f"the step was measured with only one number of ranks: {observed(rates)}",
             evidence=refs_of(rates),
         )
 
@@ -99,10 +100,10 @@ def measured_storage(measured: tuple[Measurement, ...], evidence: Evidence) -> F
     step = _images(evidence)
     if step is None or not reads:
         return STORAGE.skipped(
-            _where(measured[0]), f"what training needs was not measured: {observed(measured)}"
+            _where(measured[0]), f"the rate that training needs was not measured: {observed(measured)}"
         )
     best = max(reads, key=lambda measurement: measurement.median)
-    facts = f"{count(round(best.median))} reads of an image's size per second, {observed(measured)}"
+    facts = f"{count(round(best.median))} image-sized reads per second, {observed(measured)}"
     if best.median >= step.median:
         return STORAGE.passed(
             _where(best),
@@ -112,8 +113,9 @@ def measured_storage(measured: tuple[Measurement, ...], evidence: Evidence) -> F
         )
     return STORAGE.warned(
         _where(best),
-        f"random reads reach {percent(round(best.median / step.median, 2))} of what the measured step takes",
-        expected=f"{count(round(step.median))} images per second, as {step.subject} train",
+        f"random reads reach {percent(round(best.median / step.median, 2))} of the rate that the measured "
+        "step needs",
+        expected=f"{count(round(step.median))} images per second, the training speed of {step.subject}",
         observed=facts,
         remedy=Remedy(
             text="Keep the data on local NVMe or in memory, or pack it into large files that are read in "
@@ -134,7 +136,7 @@ def measured_data_loader(rates: tuple[Measurement, ...], evidence: Evidence) -> 
     rate, step = _samples_per_s(best), _images(evidence)
     observed = f"{count(round(rate))} samples per second{_advice(evidence, best)}"
     if step is None:
-        return LOADER.skipped(HOST, f"what training needs was not measured: {observed}")
+        return LOADER.skipped(HOST, f"the rate that training needs was not measured: {observed}")
     if rate >= step.median:
         return LOADER.passed(
             HOST,
@@ -144,11 +146,12 @@ def measured_data_loader(rates: tuple[Measurement, ...], evidence: Evidence) -> 
         )
     return LOADER.warned(
         HOST,
-        f"the loaders deliver {percent(round(rate / step.median, 2))} of what the measured step takes",
-        expected=f"{count(round(step.median))} images per second, as {step.subject} train",
+        f"the loaders deliver {percent(round(rate / step.median, 2))} of the rate that the measured step "
+        "needs",
+        expected=f"{count(round(step.median))} images per second, the training speed of {step.subject}",
         observed=observed,
         remedy=Remedy(
-            text="Decode and resize the data once beforehand, decode on the GPU (NVIDIA DALI, "
+            text="Decode and resize the data once in advance, decode on the GPU (NVIDIA DALI, "
             "torchvision.io), or give each rank more CPUs.",
         ),
         evidence=refs_of([best, step]),
@@ -156,7 +159,7 @@ def measured_data_loader(rates: tuple[Measurement, ...], evidence: Evidence) -> 
 
 
 def _images(evidence: Evidence) -> Measurement | None:
-    """Return the fastest measured step over most ranks, in images per second of all ranks."""
+    """Return the fastest step measured with the most ranks, in images per second of all ranks."""
     steps = of(evidence, ("train-cnn",), "images_per_s")
     return max(
         steps, key=lambda measurement: (_whole(measurement, "world_size"), measurement.median), default=None
@@ -164,7 +167,7 @@ def _images(evidence: Evidence) -> Measurement | None:
 
 
 def _samples_per_s(loader: Measurement) -> float:
-    """Return the samples per second of all ranks, each taken as fast as the slowest."""
+    """Return the samples per second of all ranks together, if each is as slow as the slowest."""
     return loader.median * _whole(loader, "batch_size") * _whole(loader, "world_size")
 
 

@@ -1,13 +1,13 @@
 """Judge other tools' results: DCGM's diagnostic and health watches, and collectives.
 
-A failed test of DCGM is a fault of the node until it passes, except for tests of settings that slow nothing
-down. A report without a recognised test is unknown, never a pass.
+A failed test of DCGM is a fault of the node until the test passes, except for tests of settings that do not
+affect speed. A report without a recognised test is unknown, never a pass.
 
-The reference of collectives holds for a ring within one machine and for messages that fill the links; NVLS
-and trees may be faster. Across machines the network decides, and a table alone does not identify it: then
-only a collapse with growing size is judged. Source: NVIDIA DCGM user guide, diagnostics;
-`probes/data/tool_references.toml`; NVIDIA/nccl-tests, doc/PERFORMANCE.md; stas00/ml-engineering, network
-benchmarks.
+The reference of collectives applies to a ring within one machine and to messages that are large enough for
+the full rate; NVLS and trees may be faster. Across machines, the network determines the rate, and a table
+alone does not identify the network: then only a collapse of the rate for larger messages is judged. Source:
+NVIDIA DCGM user guide, diagnostics; `probes/data/tool_references.toml`; NVIDIA/nccl-tests,
+doc/PERFORMANCE.md; stas00/ml-engineering, network benchmarks.
 """
 
 import re
@@ -25,21 +25,21 @@ from probes.parsers.tools.dcgm_words import SETTING_ERRORS, SETTING_TESTS
 
 DIAGNOSIS = Judge(
     check_id="dcgm-diagnosis",
-    why="DCGM's tests load the GPU as training does: what fails there fails or slows a job later.",
+    why="DCGM's tests load the GPU as training does: a GPU that fails them will fail or slow down jobs.",
 )
 
 _NUMBER = re.compile(r"\bGPU ?\d{1,4}\b")
-"""Words that differ only in the GPU that they name are one problem."""
+"""Name of a GPU in a message; messages that differ only in this name are one problem."""
 RESULTS = Judge(
     check_id="collective-results",
-    why="A collective that computes wrong values ruins training without a word.",
+    why="A collective that computes wrong values ruins training without any message.",
 )
 BANDWIDTH = Judge(
-    check_id="collective-bandwidth", why="Training waits for its collectives: their rate bounds every step."
+    check_id="collective-bandwidth", why="Training waits for its collectives: their rate limits every step."
 )
 COMPLAINTS = Judge(
     check_id="tool-complaints",
-    why="A measurement that its own tool complains about is no evidence about the machine.",
+    why="If a tool reports problems with its own measurement, the result is no evidence about the machine.",
 )
 
 _AVERAGE = "average"
@@ -54,8 +54,9 @@ _SLOW = Remedy(
     command="NCCL_DEBUG=INFO all_reduce_perf -b 1G -e 8G -f 2 -g 8",
 )
 _CONGESTED = Remedy(
-    text="Run the test on pairs of machines within and across switches: where only many or distant ones "
-    "collapse, the network between them drops or pauses packets (flow control, ECN, routing). Also compare "
+    text="Run the test on pairs of machines within and across switches: if the rate collapses only with "
+    "many or distant machines, the network between them drops or pauses packets (flow control, ECN, "
+    "routing). Also compare "
     "NCCL_ALGO and NCCL_PROTO."
 )
 
@@ -89,7 +90,7 @@ def dcgm_diagnosis(diagnoses: tuple[Diagnosis, ...], evidence: Evidence) -> Iter
             _names(fine), "DCGM's tests passed", observed=", ".join(tests), evidence=evidence_of(fine)
         )
     elif not diagnoses:
-        yield DIAGNOSIS.skipped(HOST, "no diagnosis was given")
+        yield DIAGNOSIS.skipped(HOST, "no output of a diagnostic was given")
     elif not any(diagnosis.result in ("FAIL", "WARN", "UNKNOWN") for diagnosis in diagnoses):
         yield DIAGNOSIS.skipped(HOST, "DCGM skipped all its tests", evidence=evidence_of(diagnoses))
 
@@ -109,7 +110,8 @@ def _problem(result: str, test: str, message: str, same: list[Diagnosis]) -> Fin
         expected="Pass",
         observed=(message or result.capitalize()) + number,
         remedy=Remedy(
-            text="Drain the node, follow its message, and run the test again; a GPU that fails twice "
+            text="Drain the node, do what the message recommends, and run the test again; a GPU that fails "
+            "twice "
             "needs service.",
             command="dcgmi diag -r 3",
         ),
@@ -172,12 +174,12 @@ def collective_bandwidth(results: tuple[ToolResult, ...], evidence: Evidence) ->
 
 
 def _refused(result: ToolResult) -> Finding | None:
-    """Report the tool's own verdict on the minimum that it was given."""
+    """Report the tool's own result if the average is below the required minimum."""
     if result.test != _AVERAGE or not result.message:
         return None
     return BANDWIDTH.failed(
         HOST,
-        "the average bus bandwidth is below the minimum that was asked for",
+        "the average bus bandwidth is below the required minimum",
         expected="nine tenths of NCCL_TESTS_MIN_BW",
         observed=gb_per_s(result.value) if isinstance(result.value, float) else result.message,
         remedy=_SLOW,
@@ -193,7 +195,7 @@ def _collapsed(references: ToolReferences, test: str, points: Sequence[ToolResul
     peak, low = collapse.peak, collapse.low
     return BANDWIDTH.problem(
         HOST,
-        f"{test} collapses with growing size",
+        f"the rate of {test} collapses for larger messages",
         fails=collapse.fails,
         expected=f"no less than with {gib(peak.size_bytes or 0)} ({gb_per_s(_value(peak))})",
         observed=f"{gb_per_s(_value(low))} with {gib(low.size_bytes or 0)}" + _of(low),
@@ -229,7 +231,7 @@ def _reference(evidence: Evidence, points: Sequence[ToolResult]) -> Expected | N
 
 
 def _well(evidence: Evidence, curves: dict[str, list[ToolResult]]) -> Iterator[Finding]:
-    """Yield the PASS for curves with a reference; it is unknown how fast the others should be."""
+    """Yield the PASS for curves with a reference, and a SKIP for curves whose expected rate is unknown."""
     judged = {test: points for test, points in curves.items() if _reference(evidence, points) is not None}
     best = {test: max(points, key=_value) for test, points in (judged or curves).items()}
     observed = "; ".join(f"{test} {gb_per_s(_value(point))}" for test, point in best.items())
@@ -264,7 +266,7 @@ def tool_complaints(results: tuple[ToolResult, ...], evidence: Evidence) -> Iter
     if not results:
         yield COMPLAINTS.skipped(HOST, "no measurement of another tool was given")
     elif not by_tool:
-        yield COMPLAINTS.passed(HOST, "the tools complain of nothing")
+        yield COMPLAINTS.passed(HOST, "the tools report no problem")
 
 
 def _of(point: ToolResult) -> str:

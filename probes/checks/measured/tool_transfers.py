@@ -1,11 +1,11 @@
 """Check that the transfers measured by other tools, between GPUs, host and network, are as fast as the links.
 
-The reference is the achievable rate of the GPU's PCIe link, its NVLinks or the RDMA port. If the GPU is not
-known, GPUs are only compared with each other. Copies by the copy engine over one GPU's link at a time are
-judged; copies by SMs, and several at once, are slower by nature. RDMA headers take a few hundredths of a
-port's rate, and small messages do not fill it; a loop within one card has the same rate. Source:
-`probes/data/tool_references.toml`; NVIDIA/nvbandwidth, README; leptonai/gpud and azurehpc-health-checks,
-their gates; linux-rdma/perftest; oracle-quickstart/oci-hpc, active health checks.
+The reference is the achievable rate of the GPU's PCIe link, its NVLinks or the RDMA port. If the GPU model is
+unknown, GPUs are only compared with each other. Only copies by the copy engine, over one GPU's link at a
+time, are judged; copies by SMs, and several copies at once, are always slower. RDMA headers take a few
+hundredths of a port's rate, and small messages do not reach this rate; a loop within one card has the same
+rate. Source: `probes/data/tool_references.toml`; NVIDIA/nvbandwidth, README; leptonai/gpud and
+azurehpc-health-checks, their gates; linux-rdma/perftest; oracle-quickstart/oci-hpc, active health checks.
 """
 
 import re
@@ -23,8 +23,8 @@ from probes.judging.reporting import HOST, SMI_LINK, evidence_of, fold_names, on
 
 HOST_COPIES = Judge(
     check_id="host-bandwidth",
-    why="Batches, checkpoints and offloaded states cross this link, and so does every collective where GPUs "
-    "have no direct path.",
+    why="Batches, checkpoints and offloaded states cross this link, and so do collectives if GPUs have no "
+    "direct path.",
 )
 PEER_COPIES = Judge(
     check_id="peer-bandwidth",
@@ -37,7 +37,7 @@ _HOST_TESTS = re.compile(
 _PEER_TESTS = re.compile(r"device_to_device_memcpy_(?:read|write)_ce|gpu_to_gpu(?:_read|_write)?_by_dma")
 
 _PCIE = Remedy(
-    text="Look at the PCIe link's speed and width under load, and at the NUMA node that the copy ran on; "
+    text="Look at the PCIe link's speed and width under load, and at the NUMA node on which the copy ran; "
     "reseat the card.",
     command=f"{SMI_LINK} && lspci -vv",
 )
@@ -96,7 +96,7 @@ def _judge(
 
 
 def _best(results: Sequence[ToolResult]) -> list[ToolResult]:
-    """Return the fastest result of each test and subject: tools repeat a copy for each NUMA node."""
+    """Return the fastest result of each test and subject, because tools repeat a copy for each NUMA node."""
     best: dict[tuple[str, str, str], ToolResult] = {}
     for result in results:
         key = (result.tool, result.test, result.subject)
@@ -150,7 +150,7 @@ def _among_peers(
         if len(best) < limits.peers_compared_minimum.value:
             yield judge.skipped(
                 _names(same),
-                f"{same[0].test}: the GPU's links are not known, and there is nothing to compare with",
+                f"{same[0].test}: the GPU's links are unknown, and no other GPU was measured",
             )
             continue
         usual = statistics.median(_value(result) for result in best.values())
@@ -171,7 +171,7 @@ def _among_peers(
         if not slow:
             yield judge.passed(
                 _names(same),
-                f"{same[0].test} is alike on all GPUs",
+                f"{same[0].test} is about equally fast on all GPUs",
                 observed=_spread(same),
                 evidence=evidence_of(same),
             )
@@ -256,11 +256,14 @@ def _latency(references: ToolReferences, subject: str, same: Sequence[ToolResult
     best = min(small, key=_value)
     if _value(best) <= row.latency_s:
         return NETWORK.passed(
-            subject, "small transfers are quick", observed=duration(_value(best)), evidence=best.evidence
+            subject,
+            "the latency is low",
+            observed=duration(_value(best)),
+            evidence=best.evidence,
         )
     return NETWORK.warned(
         subject,
-        "small RDMA transfers are slow",
+        "small RDMA transfers have a high latency",
         expected=f"at most {duration(row.latency_s)}",
         observed=f"{duration(_value(best))} by {best.test}",
         remedy=_PORT,

@@ -1,4 +1,4 @@
-"""Check that the InfiniBand fabric behind the host is complete, as discovery tools show it.
+"""Check with the output of discovery tools that the InfiniBand fabric behind the host is complete.
 
 Source: infiniband-diags manual pages, iblinkinfo(8) (`Could be`) and ibnetdiscover(8);
 treydock/infiniband_exporter (ports without a speed); stanford-rc/ibswinfo (states of power supplies and
@@ -16,7 +16,7 @@ from probes.parsers.fabric.rdma_words import LANE_GBPS
 
 LINKS = Judge(
     check_id="fabric-links",
-    why="A cable that leads nowhere is bandwidth that the fabric was planned with and lacks.",
+    why="If a cable leads nowhere, the fabric lacks bandwidth with which it was planned.",
 )
 SPEED = Judge(check_id="fabric-speed", why="One slow link slows every collective whose route crosses it.")
 ISOLATION = Judge(
@@ -28,15 +28,15 @@ SWITCHES = Judge(
 LOOK = Remedy(
     text="Check the cable and both of its ends; compare with the cabling plan.", command="iblinkinfo"
 )
-_NO_PORTS = "no port in what the tools printed"
+_NO_PORTS = "the tools' output contains no port"
 _AGGREGATION = "Aggregation Node"
-"""SHARP's own node inside of a switch, at the switch's own speed."""
+"""The node of SHARP inside a switch, which has the speed of the switch."""
 _MOST_NAMED = 8
-_UNREAD = Unknown(Reason.UNPARSABLE, "the tool left it empty")
+_UNREAD = Unknown(Reason.UNPARSABLE, "the tool's output lacks the value")
 
 
 def _on_ports(judge: Judge) -> Callable[[Callable[[tuple[FabricPort, ...], Evidence], Findings]], Check]:
-    """Give a check the ports of the fabric."""
+    """Decorate a check so that it receives the ports of the fabric."""
     return on_fact(judge, "the fabric", lambda facts: facts.fabric_ports)
 
 
@@ -45,8 +45,8 @@ def fabric_links(ports: tuple[FabricPort, ...], evidence: Evidence) -> Iterator[
     if not ports:
         yield LINKS.skipped(HOST, _NO_PORTS)
         return
-    # A port that has no partner and its nominal speed is not cabled; one whose speed has no name has a link
-    # that does not work.
+    # A port without a partner has no cable if its speed is the nominal speed; a port whose speed has no name
+    # has a link that does not work.
     broken = [
         port
         for port in ports
@@ -55,7 +55,7 @@ def fabric_links(ports: tuple[FabricPort, ...], evidence: Evidence) -> Iterator[
     for port in broken:
         yield LINKS.warned(
             _name(port),
-            "the port has a link and no partner",
+            "the port has a link but no partner",
             expected="a partner, or no link",
             observed=f"the speed is {port.speed}",
             remedy=LOOK,
@@ -75,11 +75,11 @@ def fabric_links(ports: tuple[FabricPort, ...], evidence: Evidence) -> Iterator[
 def fabric_speed(ports: tuple[FabricPort, ...], evidence: Evidence) -> Iterator[Finding]:
     cabled = [port for port in ports if port.peer is not None and _AGGREGATION not in port.node + port.peer]
     if not cabled:
-        yield SPEED.skipped(HOST, "no link between two nodes in what the tools printed")
+        yield SPEED.skipped(HOST, "the tools' output contains no link between two nodes")
         return
     rates = {_name(port): _rate(port) for port in cabled}
     hosts = {port.node for port in cabled if port.node_kind == "host"}
-    # Links to hosts and links between switches are judged apart, because their usual rates may differ.
+    # Links to hosts and links between switches are judged separately, because their usual rates may differ.
     to_host = {_name(port): port.node in hosts or port.peer in hosts for port in cabled}
     usual = {
         kind: Counter(rate for name, rate in rates.items() if rate and to_host[name] is kind).most_common(1)
@@ -92,7 +92,7 @@ def fabric_speed(ports: tuple[FabricPort, ...], evidence: Evidence) -> Iterator[
         yield SPEED.warned(
             _name(port),
             "the link is slower than it could be",
-            expected=port.could_be or f"{usual[to_host[_name(port)]][0][0]:g} Gb/s as the others",
+            expected=port.could_be or f"{usual[to_host[_name(port)]][0][0]:g} Gb/s, like the others",
             observed=f"{port.width}X {port.speed} to {port.peer}",
             remedy=LOOK,
             evidence=port.evidence,
@@ -127,12 +127,12 @@ def fabric_speed(ports: tuple[FabricPort, ...], evidence: Evidence) -> Iterator[
 def fabric_isolation(ports: tuple[FabricPort, ...], evidence: Evidence) -> Iterator[Finding]:
     hosts = [port for port in ports if port.node_kind == "host"]
     if not hosts:
-        yield ISOLATION.skipped(HOST, "no host in what the tools printed")
+        yield ISOLATION.skipped(HOST, "the tools' output contains no host")
         return
     if any(port.peer is not None for port in ports):
         yield ISOLATION.passed(
             HOST,
-            "the hosts see a fabric",
+            "the hosts see other nodes of the fabric",
             observed=f"{len({port.node for port in hosts})} hosts",
             evidence=_first(hosts),
         )
@@ -140,7 +140,7 @@ def fabric_isolation(ports: tuple[FabricPort, ...], evidence: Evidence) -> Itera
     for port in hosts:
         yield ISOLATION.failed(
             _name(port),
-            "the host sees nothing but itself on its fabric",
+            "the host sees only itself on its fabric",
             expected="a switch at the other end",
             observed="no link",
             remedy=Remedy(
@@ -152,7 +152,7 @@ def fabric_isolation(ports: tuple[FabricPort, ...], evidence: Evidence) -> Itera
 
 @on_fact(SWITCHES, "the state of the switches", lambda facts: facts.fabric_switches)
 def switch_health(switches: tuple[FabricSwitch, ...], evidence: Evidence) -> Findings:
-    return [*map(_judge_switch, switches)] or SWITCHES.skipped(HOST, "no state of a switch was given")
+    return [*map(_judge_switch, switches)] or SWITCHES.skipped(HOST, "no state of a switch is known")
 
 
 def _judge_switch(switch: FabricSwitch) -> Finding:
@@ -166,7 +166,7 @@ def _judge_switch(switch: FabricSwitch) -> Finding:
     if bad:
         return SWITCHES.warned(
             name,
-            "parts of the switch fail",
+            "parts of the switch do not work",
             expected="OK",
             observed=", ".join(bad),
             remedy=Remedy(text="Replace the part, and check the power feed and the air flow of the switch."),
@@ -193,13 +193,13 @@ def _rate(port: FabricPort) -> float | None:
 def _is_slow(rate: float | None, usual: list[tuple[float, int]]) -> bool:
     """Return whether a rate is below that of most links of its kind.
 
-    A tie or a single link proves nothing.
+    If two rates are equally frequent, or there is only one link, no rate counts as slow.
     """
     return rate is not None and bool(usual) and usual[0][1] > 2 and rate < usual[0][0]
 
 
 def _first(ports: list[FabricPort] | tuple[FabricPort, ...]) -> tuple[EvidenceRef, ...]:
-    """Return the text itself as evidence: a fabric has thousands of lines."""
+    """Return only the source as evidence, because a fabric has thousands of lines."""
     return tuple(
         dict.fromkeys(EvidenceRef(source=ref.source, key=ref.key) for port in ports for ref in port.evidence)
     )

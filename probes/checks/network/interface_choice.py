@@ -1,10 +1,10 @@
-"""Check that the ranks' interface is clear, that each network has one, and that the host name leads there.
+"""Check that the ranks' interface is unambiguous and that the host name leads to a usable address.
 
-NCCL and Gloo take the first interface that is up unless they are configured; a second interface in the same
-subnet answers for the first. Launchers put the name of the first node into MASTER_ADDR, and Gloo takes the
-address of its own name. Debian writes the name with 127.0.1.1 into /etc/hosts. Source: NCCL user guide,
-NCCL_SOCKET_IFNAME; NVIDIA/nccl#286, #913, #1580; Linux kernel documentation, ip-sysctl (arp_ignore);
-vllm-project/vllm#7074; sgl-project/sglang#3226; Debian reference, the hostname resolution.
+NCCL and Gloo take the first interface that is up unless they are configured; if two interfaces are in the
+same subnet, either may answer for the other. Launchers put the name of the first node into MASTER_ADDR, and
+Gloo uses the address of the host's own name. Debian writes the name with 127.0.1.1 into /etc/hosts. Source:
+NCCL user guide, NCCL_SOCKET_IFNAME; NVIDIA/nccl#286, #913, #1580; Linux kernel documentation, ip-sysctl
+(arp_ignore); vllm-project/vllm#7074; sgl-project/sglang#3226; Debian reference, the hostname resolution.
 """
 
 import ipaddress
@@ -19,11 +19,12 @@ from probes.judging.reporting import HOST, evidence_of, on_fact
 
 CHOICE = Judge(
     check_id="interface-choice",
-    why="A rank that meets the others over the wrong interface hangs at start, or uses a slow network.",
+    why="A rank that connects to the others over the wrong interface hangs at start, or uses a slow network.",
 )
 SUBNETS = Judge(
     check_id="interface-subnets",
-    why="With two interfaces in one subnet the kernel answers and sends over either: traffic leaves its "
+    why="With two interfaces in one subnet, the kernel answers and sends over either of them: traffic "
+    "leaves its "
     "rail.",
 )
 HOSTNAME = Judge(
@@ -40,10 +41,10 @@ def interface_choice(usable: tuple[Interface, ...], evidence: Evidence) -> Findi
     default = default_interface(evidence.facts)
     refs = evidence_of(usable)
     if forced is not None:
-        return CHOICE.passed(HOST, "NCCL_SOCKET_IFNAME chooses the interface", observed=forced, evidence=refs)
+        return CHOICE.passed(HOST, "NCCL_SOCKET_IFNAME selects the interface", observed=forced, evidence=refs)
     if default is not None:
         return CHOICE.passed(
-            HOST, "the default route names the interface", observed=default.name, evidence=refs
+            HOST, "the default route determines the interface", observed=default.name, evidence=refs
         )
     if unread is not None:
         return CHOICE.undetermined(HOST, unread, what="the addresses of the interfaces", evidence=refs)
@@ -60,7 +61,7 @@ def interface_choice(usable: tuple[Interface, ...], evidence: Evidence) -> Findi
     return CHOICE.warned(
         HOST,
         "several interfaces have an address, and "
-        + ("none of them alone has the default route" if several_routes else "none has the default route"),
+        + ("more than one of them has a default route" if several_routes else "none has the default route"),
         expected="one interface, or NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME",
         observed=", ".join(interface.name for interface in usable),
         remedy=Remedy(
@@ -107,7 +108,7 @@ def interface_subnets(usable: tuple[Interface, ...], evidence: Evidence) -> Iter
 
 
 def _networks(usable: Iterable[Interface]) -> dict[str, list[str]]:
-    """Return the interfaces of each IPv4 network; point-to-point addresses are left out."""
+    """Return the interfaces of each IPv4 network, without point-to-point addresses."""
     networks: dict[str, list[str]] = {}
     for interface in usable:
         for address in items_of(interface.addresses):
@@ -141,8 +142,8 @@ def hostname_address(addresses: tuple[str, ...], evidence: Evidence) -> Finding:
         expected=f"an address of the network for {name}",
         observed=", ".join(addresses) or "none",
         remedy=Remedy(
-            text="For several nodes put an address of the network beside the name in /etc/hosts, or give the "
-            "launcher an address.",
+            text="For several nodes, write an address of the network beside the name into /etc/hosts, or "
+            "pass an address to the launcher.",
             command=f"getent ahosts {shlex.quote(name)}" if known(evidence.facts.hostname) else "",
         ),
         evidence=naming.evidence,

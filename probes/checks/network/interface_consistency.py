@@ -24,23 +24,23 @@ SPEED = Judge(
     why="A member that is slower takes the same share of the connections and slows them.",
 )
 MTU = Judge(
-    check_id="interface-mtu", why="Where MTUs differ large packets are lost or cut, while ping and ssh work."
+    check_id="interface-mtu", why="If MTUs differ, large packets are lost or cut, although ping and ssh work."
 )
 CABLING = Judge(
     check_id="interface-cabling",
-    why="A port that is taken for another has the wrong addresses, bond or network.",
+    why="A port that is mistaken for another has the wrong addresses, bond or network.",
 )
 _NO_BOND = "this machine has no bond"
 _CABLE = Remedy(text="Check the cable and the switch port of the member.", command="cat /proc/net/bonding/*")
 
 
 def _on_interfaces(judge: Judge) -> Callable[[Callable[[tuple[Interface, ...], Evidence], Findings]], Check]:
-    """Give a check the network interfaces."""
+    """Decorate a check so that it receives the network interfaces."""
     return on_fact(judge, "the network interfaces", lambda facts: facts.interfaces)
 
 
 def _bonds(interfaces: tuple[Interface, ...]) -> list[Interface]:
-    """Return the bonds that have members, or should have some; an unused bond does no harm."""
+    """Return the bonds that have, or should have, members; an unused bond does no harm."""
     wanted = {
         interface.bond_configured for interface in interfaces if isinstance(interface.bond_configured, str)
     }
@@ -61,7 +61,7 @@ def interface_state(interfaces: tuple[Interface, ...], evidence: Evidence) -> It
     for interface in vanished:
         yield STATE.warned(
             interface.name,
-            "the interface is configured and not there",
+            "the interface is configured but does not exist",
             expected="an interface of this name",
             observed="none",
             remedy=Remedy(
@@ -101,8 +101,8 @@ def _judge_bond(bond: Interface, by_name: dict[str, Interface]) -> Judged:
             expected="at least one member that is up",
             observed=", ".join(lost) or "no member",
             remedy=Remedy(
-                text="Compare the hardware addresses in the network configuration with the cards': names "
-                "may be swapped.",
+                text="Compare the hardware addresses in the network configuration with those of the cards; "
+                "the names may be swapped.",
                 command="cat /proc/net/bonding/*",
             ),
         )
@@ -119,7 +119,7 @@ def _judge_bond(bond: Interface, by_name: dict[str, Interface]) -> Judged:
 
 def _member_up(member: Interface | None) -> bool | Unknown:
     if member is None:
-        return Unknown(Reason.NOT_RECORDED, "the member's own state is not known")
+        return Unknown(Reason.NOT_RECORDED, "the state of the member is unknown")
     return member.link_seen_by_bond if isinstance(member.link_seen_by_bond, bool) else member.up
 
 
@@ -149,7 +149,7 @@ def interface_speed(interfaces: tuple[Interface, ...], evidence: Evidence) -> Fi
         by_machine = machine is not None and own_speed == wanted
         return SPEED.warned(
             member.name,
-            "the interface is slower than this machine's port can"
+            "the interface is slower than this machine's port can be"
             if by_machine
             else "the member is slower than the others",
             expected=gbit_per_s(wanted),
@@ -162,7 +162,7 @@ def interface_speed(interfaces: tuple[Interface, ...], evidence: Evidence) -> Fi
         )
 
     return judge_each(
-        SPEED, members, judge, what="the speed of the interface", good="members of a bond have one speed"
+        SPEED, members, judge, what="the speed of the interface", good="members of a bond have the same speed"
     )
 
 
@@ -176,7 +176,7 @@ def interface_mtu(interfaces: tuple[Interface, ...], evidence: Evidence) -> Find
         and (isinstance(interface.bond, str) or isinstance(interface.mtu_configured, int))
     ]
     if not up:
-        return MTU.skipped(HOST, "no bond, and no MTU in a network configuration")
+        return MTU.skipped(HOST, "no bond exists, and no network configuration sets an MTU")
     usual = Counter(only_known(interface.mtu for interface in up)).most_common(1)
 
     def judge(interface: Interface) -> Judged:
@@ -189,7 +189,7 @@ def interface_mtu(interfaces: tuple[Interface, ...], evidence: Evidence) -> Find
             return f"{interface.mtu} bytes"
         return MTU.warned(
             interface.name,
-            "the interface has another MTU than its configuration or its bond",
+            "the MTU of the interface differs from its configuration or its bond",
             expected=f"{wanted} bytes",
             observed=f"{interface.mtu} bytes",
             remedy=Remedy(
@@ -211,7 +211,7 @@ def interface_cabling(interfaces: tuple[Interface, ...], evidence: Evidence) -> 
         if interface.configured_name != interface.name:
             yield CABLING.failed(
                 interface.name,
-                "the interface has the hardware address that the configuration gives to another",
+                "the interface has the hardware address that the configuration assigns to another interface",
                 expected=f"the address of {interface.configured_name} on {interface.configured_name}",
                 observed=f"on {interface.name}",
                 remedy=Remedy(
@@ -231,7 +231,7 @@ def interface_cabling(interfaces: tuple[Interface, ...], evidence: Evidence) -> 
     for interface in astray:
         yield CABLING.warned(
             interface.name,
-            "the interface has a link and a neighbour, and is not in the bond that the configuration names",
+            "the interface has a link and a neighbour, but is not in the bond that the configuration names",
             expected=f"a member of {interface.bond_configured}",
             observed=f"no member; at the other end {interface.neighbour}",
             remedy=Remedy(
@@ -243,7 +243,7 @@ def interface_cabling(interfaces: tuple[Interface, ...], evidence: Evidence) -> 
     if not interfaces:
         return
     if not named and not astray:
-        yield CABLING.skipped(HOST, "no network configuration was given to compare with")
+        yield CABLING.skipped(HOST, "no network configuration is known to compare with")
     elif not astray and all(interface.configured_name == interface.name for interface in named):
         yield CABLING.passed(
             HOST,

@@ -1,8 +1,9 @@
 """Check that links stay up, and that cables and modules work.
 
-The kernel counts the changes of an interface's carrier since boot, and the log names each loss. One loss is
-normal; many, or one that ends the log, need a look. Source: Azure/azurehpc-health-checks (link flaps in 24
-hours); NVIDIA/NVSentinel, NIC health (carrier_changes); leptonai/gpud (port module events of mlx5).
+The kernel counts the changes of an interface's carrier since boot, and the log names each loss. A single loss
+is normal; many losses, or a loss after which the log reports no link, are reported. Source:
+Azure/azurehpc-health-checks (link flaps in 24 hours); NVIDIA/NVSentinel, NIC health (carrier_changes);
+leptonai/gpud (port module events of mlx5).
 """
 
 from collections.abc import Iterator
@@ -27,7 +28,8 @@ def link_flapping(evidence: Evidence) -> Iterator[Finding]:
     facts, events = evidence.facts, events_in(evidence.facts)
     losses = [event for event in items_of(events) if event.kind == "link-down"]
     returns = [event for event in items_of(events) if event.kind == "link-up"]
-    # Only a port with a cable counts: software changes the state of loopback, bond and container interfaces.
+    # Only ports with a cable are judged: software changes the state of loopback, bond and container
+    # interfaces.
     interfaces = [
         interface
         for interface in items_of(facts.interfaces)
@@ -45,12 +47,14 @@ def link_flapping(evidence: Evidence) -> Iterator[Finding]:
             FLAPPING,
             interfaces,
             lambda interface: _judge(evidence, interface, losses, returns),
-            what="the changes of the carrier",
+            what="the number of carrier changes",
             good="links stay up",
         )
     elif known(events):
         yield FLAPPING.passed(
-            HOST, "the log shows no link that goes up and down", observed=f"{_times(losses)} losses of a link"
+            HOST,
+            "the log reports no link that goes up and down repeatedly",
+            observed=f"{_times(losses)} losses of a link",
         )
     elif isinstance(facts.interfaces, Unknown):
         yield FLAPPING.undetermined(HOST, facts.interfaces, what="the network interfaces")
@@ -106,7 +110,7 @@ def _judge_losses(
         times = "1 loss" if _times(events) == 1 else f"{_times(events)} losses"
         return FLAPPING.warned(
             device,
-            "the link went down and did not come back",
+            "the link went down and did not come up again",
             expected="the link up at the end of the log",
             observed=f"{times}, last {last.last_time}: {last.message}"
             if last.last_time
@@ -118,10 +122,10 @@ def _judge_losses(
 
 
 def _last_loss(events: list[LogEvent], returns: list[LogEvent]) -> LogEvent | None:
-    """Return the loss that ends the log.
+    """Return the last loss of the link if the log reports no link after it.
 
-    A port that never came up has no cable and reports a loss at each boot, so it does not count. A bond
-    that loses its last member counts.
+    A port that never came up has no cable and reports a loss at each boot, so it is left out. The loss of a
+    bond's last member is included.
     """
     last = max(
         (event for event in events if not event.settled), key=lambda event: event.last_line, default=None

@@ -1,8 +1,9 @@
-"""Check that the training ports' interfaces are up, and that RoCE ports have addresses that others reach.
+"""Check that the interfaces of training ports are up, and that other nodes can reach RoCE ports.
 
 InfiniBand works without its interface (IPoIB), but the rendezvous often uses it; RoCE does not work without
-one. RoCE packets carry a GID as their address. Only the entries of RoCE v2 with an IP address of the
-interface cross a router; their place in the table depends on the order in which addresses were added.
+its interface. RoCE packets contain a GID as their address. Only packets with a RoCE v2 GID made from an IP
+address of the interface cross a router. The index of this GID in the table depends on the order in which
+addresses were added.
 Source: NCCL user guide, troubleshooting (networking) and NCCL_IB_GID_INDEX; facebookresearch/gcm, health
 checks (operstate of each ib interface); AMD-AGI/Primus, preflight; NVIDIA/nccl#426, #925, #1510, #1796.
 """
@@ -18,7 +19,7 @@ from probes.judging.reporting import Judged, each_port, subject_name, unknown_am
 
 NETDEV = Judge(
     check_id="nic-netdev",
-    why="RoCE needs the interface of its port; over InfiniBand the rendezvous and MPI often use it.",
+    why="RoCE needs the network interface of its port; on InfiniBand, the rendezvous and MPI often use it.",
 )
 ADDRESS = Judge(
     check_id="roce-address",
@@ -33,10 +34,11 @@ INDEX = Judge(
     why="With the wrong GID, connections fail with error 12 or leave by another network.",
 )
 _USUAL = (1, 3)
-"""Index of RoCE v2 with IPv4 on a fresh host: 3 on NVIDIA and Broadcom cards, 1 on others."""
+"""Index of the RoCE v2 GID with IPv4 after installation: 3 on NVIDIA and Broadcom cards, 1 on others."""
 _NO_ROCE = "no training port is RoCE"
 _UNSET = Remedy(
-    text="Unset NCCL_IB_GID_INDEX: NCCL 2.21 and newer finds the entry itself; older ones need this index."
+    text="Unset NCCL_IB_GID_INDEX: NCCL 2.21 and newer finds the entry itself; older versions need this "
+    "index."
 )
 
 
@@ -60,7 +62,7 @@ def nic_netdev(nic: Nic, evidence: Evidence) -> Judged:
         return nic.netdev
     if nic.link_layer != "Ethernet" and _is_without_ip(evidence.facts):
         return "IP over InfiniBand is not in use"
-    # The port itself is up: over InfiniBand only IP is missing.
+    # The port itself is up, so on InfiniBand only IP is missing.
     return NETDEV.problem(
         subject_name(nic),
         "the network interface of the training port is down",
@@ -68,7 +70,7 @@ def nic_netdev(nic: Nic, evidence: Evidence) -> Judged:
         expected=f"{nic.netdev} up",
         observed=f"{nic.netdev} down, the port itself is {nic.state}",
         remedy=Remedy(
-            text="Set it up, and give it its address in the network configuration.",
+            text="Set the interface up, and configure its address in the network configuration.",
             command=f"ip link set {shlex.quote(nic.netdev)} up",
             needs_root=True,
         ),
@@ -76,7 +78,7 @@ def nic_netdev(nic: Nic, evidence: Evidence) -> Judged:
 
 
 def _is_without_ip(facts: MachineFacts) -> bool:
-    """Return whether several InfiniBand ports have interfaces and none is up.
+    """Return whether several InfiniBand ports have interfaces, but none of these is up.
 
     Then IP over InfiniBand is not in use on this machine.
     """
@@ -168,7 +170,7 @@ def _is_routable(gid: Gid) -> bool:
     return not gid.gid.lower().startswith("fe80")
 
 
-@each_port(INDEX, _roce_rails, absent=_NO_ROCE, what="the GID table", good="the GID index is right")
+@each_port(INDEX, _roce_rails, absent=_NO_ROCE, what="the GID table", good="the GID index is correct")
 def nic_gid_index(nic: Nic, evidence: Evidence) -> Judged:
     if isinstance(nic.gids, Unknown):
         return nic.gids
@@ -192,7 +194,7 @@ def nic_gid_index(nic: Nic, evidence: Evidence) -> Judged:
         return f"not forced; RoCE v2 at {good[0]}"
     return INDEX.warned(
         subject_name(nic),
-        "RoCE v2 is not where scripts expect it in the GID table",
+        "RoCE v2 is not at the index of the GID table that scripts expect",
         expected=f"RoCE v2 with an IP address at index {_USUAL[1]}, or at {_USUAL[0]}",
         observed=f"at index {', '.join(map(str, good))}",
         remedy=_UNSET,

@@ -1,7 +1,8 @@
 """Check that the training ports belong to one working network.
 
-They need a subnet manager, one partition and one kind. NCCL uses every port that is up unless it is
-configured; InfiniBand and RoCE ports cannot communicate with each other. Source: NCCL user guide,
+The ports need a subnet manager, and all must be in one partition and of one kind. NCCL uses every port that
+is up unless it is configured; InfiniBand and RoCE ports cannot communicate with each other. Source: NCCL user
+guide,
 troubleshooting: networking (NCCL_IB_HCA, NCCL_IB_PKEY, NCCL_IB_TC); InfiniBand Architecture Specification
 volume 1, subnet management.
 """
@@ -18,8 +19,8 @@ from probes.judging.reporting import HOST, Judged, each_port, fold_names, judge_
 
 SUBNET_MANAGER = Judge(
     check_id="nic-subnet-manager",
-    why="Without a subnet manager a port has no address and no routes; when it dies, links that change do "
-    "not come back.",
+    why="Without a subnet manager a port has no address and no routes; if the subnet manager fails later, "
+    "links that go down do not come back.",
 )
 PKEY = Judge(
     check_id="nic-pkey",
@@ -27,19 +28,19 @@ PKEY = Judge(
 )
 MIXTURE = Judge(
     check_id="nic-mixture",
-    why="NCCL takes all ports that are up: InfiniBand and RoCE ports, or different cards, do not work as "
-    "one set of rails.",
+    why="NCCL takes all ports that are up: InfiniBand and RoCE ports, or different cards, cannot work "
+    "together as rails.",
 )
 TRAFFIC_CLASS = Judge(
     check_id="roce-traffic-class",
-    why="RoCE traffic outside of the lossless class is dropped under load: training is fast on two nodes "
-    "and collapses on many.",
+    why="RoCE traffic outside the lossless class is dropped under load: training is fast on two nodes but "
+    "very slow on many.",
 )
 _FULL_MEMBER = 0x8000
-"""The bit of a partition key that is set for a full member."""
+"""Bit of a partition key that is set for full members."""
 _PKEY = re.compile(r"0x[0-9a-fA-F]{1,4}")
 _UNCONFIGURED = ("INIT", "ARMED")
-"""States of a port with a link that no subnet manager has set up."""
+"""States of a port that has a link but was not set up by a subnet manager."""
 _NO_INFINIBAND = "no training port is InfiniBand"
 _NO_ROCE = "no training port is RoCE"
 
@@ -67,7 +68,8 @@ def nic_subnet_manager(nic: Nic, evidence: Evidence) -> Judged:
         expected="ACTIVE, and the LID of a subnet manager",
         observed=f"{nic.state}, SM lid {value_or(nic.sm_lid, 'not known')}",
         remedy=Remedy(
-            text="Start or ask for the subnet manager of this fabric (opensm, UFM); the cable is fine.",
+            text="Start the subnet manager of this fabric (opensm, UFM), or ask its administrator to; the "
+            "cable is fine.",
             command="sminfo",
         ),
     )
@@ -103,18 +105,18 @@ def nic_pkey(nics: tuple[Nic, ...], evidence: Evidence) -> Findings:
 
 
 def _partition(pkeys: tuple[str, ...]) -> str:
-    """Return the keys in the form of full members; a limited member is in the same partition."""
+    """Return the keys as those of full members, because a limited member is in the same partition."""
     numbers = sorted({int(key, 16) | _FULL_MEMBER for key in pkeys if _PKEY.fullmatch(key)})
     return ", ".join(f"0x{number:04x}" for number in numbers) or "none"
 
 
 @on_nics(MIXTURE)
 def nic_mixture(nics: tuple[Nic, ...], evidence: Evidence) -> Finding:
-    # Without a recorded environment it is unknown whether a variable selects the ports.
+    # If the environment was not recorded, it is unknown whether a variable selects the ports.
     chosen = not known(evidence.facts.environment) or value_of(evidence.facts, "NCCL_IB_HCA") is not None
     rails = [nic for nic in training_rails(evidence.facts).active if known(nic.link_layer)]
     if not rails:
-        return MIXTURE.skipped(HOST, "no training port is up, or their link layers are not known")
+        return MIXTURE.skipped(HOST, "no training port is up, or the link layers are unknown")
     layer = rails[0].link_layer
     others = [nic for nic in nics if is_up(nic) and value_or(nic.link_layer, layer) != layer]
     kinds = set(only_known(nic.device_type for nic in rails))
@@ -124,13 +126,14 @@ def nic_mixture(nics: tuple[Nic, ...], evidence: Evidence) -> Finding:
             "the training ports are of different cards",
             expected="one part number",
             observed=", ".join(sorted(kinds)),
-            remedy=Remedy(text="Use cards of one kind, or choose those of one kind with NCCL_IB_HCA."),
+            remedy=Remedy(text="Use cards of one kind, or select cards of one kind with NCCL_IB_HCA."),
         )
     observed = f"{rails[0].link_layer}: {fold_names([subject_name(nic) for nic in rails])}"
     if others and not chosen and _comparable(others, rails):
         return MIXTURE.warned(
             fold_names([subject_name(nic) for nic in others]),
-            "InfiniBand and RoCE ports are up at the rate of the rails, and no setting selects the ports "
+            "both InfiniBand and RoCE ports are up at the rate of the rails, and no setting selects the "
+            "ports "
             "for NCCL",
             expected="NCCL_IB_HCA names the training ports",
             observed=f"{observed}; {others[0].link_layer}: "
@@ -156,7 +159,7 @@ def roce_traffic_class(nics: tuple[Nic, ...], evidence: Evidence) -> Findings:
 
     def judge(nic: Nic) -> Judged:
         if isinstance(nic.traffic_class, Unknown):
-            # Only the vendor's own drivers have this switch.
+            # Only the vendor's own drivers have this setting.
             return f"NCCL_IB_TC={forced}" if forced is not None else nic.traffic_class
         if nic.traffic_class == usual[0][0]:
             return f"class {nic.traffic_class}" if nic.traffic_class else "none is forced"
@@ -173,5 +176,9 @@ def roce_traffic_class(nics: tuple[Nic, ...], evidence: Evidence) -> Findings:
         )
 
     return judge_each(
-        TRAFFIC_CLASS, rails, judge, what="the RoCE traffic class", good="the training ports have one class"
+        TRAFFIC_CLASS,
+        rails,
+        judge,
+        what="the RoCE traffic class",
+        good="the training ports have the same class",
     )

@@ -1,9 +1,9 @@
-"""Check that all NICs are there, with one firmware for cards of a kind, names of their places, whole devices.
+"""Check that all NICs are present, with equal firmware, the names of their places, and no virtual functions.
 
-The number is only known for a known machine: a machine of the catalogue, by its maker's product name, or a
-machine whose NICs are in known places. Source: the rows' own sources (`probes/data/machines.toml`,
-`nics.toml`); AMD-AGI/Primus, preflight (firmware equal across a fleet); rdma-core, persistent naming;
-facebookresearch/gcm, health checks (interfaces bound to other cards).
+The expected number is known only if the machine's product name or the places of its NICs identify a machine
+of the catalogue. Source: the rows' own sources (`probes/data/machines.toml`, `nics.toml`); AMD-AGI/Primus,
+preflight (firmware equal across a fleet); rdma-core, persistent naming; facebookresearch/gcm, health checks
+(interfaces bound to other cards).
 """
 
 import re
@@ -20,11 +20,11 @@ from probes.judging.reporting import HOST, Judged, judge_each, on_fact, on_nics,
 
 COUNT = Judge(
     check_id="nic-count",
-    why="A NIC that is missing takes its share of the bandwidth to other nodes, or stops the job.",
+    why="A missing NIC lowers the bandwidth to other nodes, or stops the job.",
 )
 _MISSING = Remedy(
-    text="Look for the card on the PCI bus: if it is not there, reseat it or call the maker; else look why "
-    "its driver left it.",
+    text="Look for the card on the PCI bus: if it is missing there, reseat it or call the maker; otherwise "
+    "find out why its driver does not use it.",
     command="lspci -d 15b3:",
 )
 FIRMWARE = Judge(
@@ -33,8 +33,8 @@ FIRMWARE = Judge(
 )
 NAMING = Judge(
     check_id="nic-naming",
-    why="NCCL_IB_HCA, topology files and monitoring go by names: a name at another place joins the wrong "
-    "rail to a GPU.",
+    why="NCCL_IB_HCA, topology files and monitoring use names: a name at another place connects a GPU to "
+    "the wrong rail.",
 )
 VIRTUAL = Judge(
     check_id="nic-virtual",
@@ -55,9 +55,9 @@ def nic_count(nics: tuple[Nic, ...], evidence: Evidence) -> Finding:
 
 
 def _machine(evidence: Evidence) -> MachineModel | None:
-    """Return the catalogue's machine with this product name.
+    """Return the machine of the catalogue that has this product name.
 
-    Clouds give one name to machines with different NICs, so their machines are left out.
+    Clouds use one product name for machines with different NICs, so their machines are left out.
     """
     product = evidence.facts.dmi.product_name
     rows = evidence.catalogue.machines_sold_as(product) if known(product) else ()
@@ -78,7 +78,7 @@ def _by_places(nics: tuple[Nic, ...], layout: Layout) -> Finding:
             evidence=refs,
         )
     return COUNT.passed(
-        HOST, "all NICs are there", observed=f"{len(layout.rails)} as in a {layout.title}", evidence=refs
+        HOST, "all NICs are present", observed=f"{len(layout.rails)} as in a {layout.title}", evidence=refs
     )
 
 
@@ -95,7 +95,7 @@ def _by_number(machine: MachineModel, rails: Rails) -> Finding:
             evidence=refs,
         )
     return COUNT.passed(
-        HOST, "all training ports are there", observed=f"{present}: {machine.title}", evidence=refs
+        HOST, "all training ports are present", observed=f"{present}: {machine.title}", evidence=refs
     )
 
 
@@ -118,19 +118,21 @@ def nic_firmware(nics: tuple[Nic, ...], evidence: Evidence) -> Iterable[Finding]
             expected=usual,
             observed=nic.firmware_version,
             remedy=Remedy(
-                text="Bring the cards to one firmware.", command="mlxfwmanager --query", needs_root=True
+                text="Install the same firmware on all these cards.",
+                command="mlxfwmanager --query",
+                needs_root=True,
             ),
         )
 
     return judge_each(
-        FIRMWARE, nics, judge, what="the firmware version", good="cards of one kind have one firmware"
+        FIRMWARE, nics, judge, what="the firmware version", good="cards of one kind have the same firmware"
     )
 
 
 def _family(nic: Nic) -> tuple[str, str]:
     """Return the part and the parameter set of a card.
 
-    If virtual functions share a part number, the first number of a version distinguishes the chips.
+    Virtual functions may share a part number; then the first number of the version distinguishes the chips.
     """
     part = nic.board_id if known(nic.board_id) else nic.device_type
     return value_or(part, ""), value_or(nic.firmware_version, "").partition(".")[0]
@@ -140,8 +142,9 @@ def _family(nic: Nic) -> tuple[str, str]:
 def nic_naming(nics: tuple[Nic, ...], evidence: Evidence) -> Findings:
     layout = load_nic_models().layout(evidence.facts)
     if layout is None:
-        # Numbers follow the order of the bus scan, which differs from that of the addresses on many machines.
-        return NAMING.skipped(HOST, "the names that belong to the places of this machine are unknown")
+        # The kernel numbers devices in the order of the bus scan, which often differs from that of the
+        # addresses.
+        return NAMING.skipped(HOST, "the expected names at the places of this machine are unknown")
     names = {place.address: place.device for place in layout.rails}
     placed = [nic for nic in nics if str(nic.pci_bus_id) in names and _NUMBERED.fullmatch(nic.name)]
     if not placed:
@@ -153,7 +156,7 @@ def nic_naming(nics: tuple[Nic, ...], evidence: Evidence) -> Findings:
             return ""
         return NAMING.warned(
             subject_name(nic),
-            "the device bears the name of another place",
+            "the device has the name that belongs to another place",
             expected=f"{expected}, as in a {layout.title}",
             observed=f"{nic.name} at {nic.pci_bus_id}",
             remedy=Remedy(
@@ -183,7 +186,7 @@ def nic_virtual(nics: tuple[Nic, ...], evidence: Evidence) -> Findings:
         card = load_nic_models().card(nic)
         if isinstance(nic.is_virtual_function, Unknown):
             return (
-                "a virtual function, as the cloud passes it through"
+                "a virtual function, which the cloud passes through"
                 if card and card.virtual
                 else nic.is_virtual_function
             )
@@ -191,7 +194,7 @@ def nic_virtual(nics: tuple[Nic, ...], evidence: Evidence) -> Findings:
             return "virtual functions" if nic.is_virtual_function else ""
         return VIRTUAL.warned(
             subject_name(nic),
-            "a virtual function among whole devices",
+            "a virtual function among physical devices",
             expected="physical functions",
             observed="a virtual function of a card of this host",
             remedy=Remedy(
@@ -201,11 +204,11 @@ def nic_virtual(nics: tuple[Nic, ...], evidence: Evidence) -> Findings:
         )
 
     if not ports:
-        return VIRTUAL.skipped(HOST, "no port is for training")
+        return VIRTUAL.skipped(HOST, "no port is used for training")
     return judge_each(
         VIRTUAL,
         ports,
         judge,
-        what="whether it is a virtual function",
+        what="whether the device is a virtual function",
         good="no virtual function is among physical RDMA devices",
     )

@@ -1,11 +1,12 @@
 """Check that the training ports are up, at one rate, and as fast and wide as their cards allow.
 
-`probes/judging/rails.py` selects these ports. A training port that is down costs its share of the bandwidth
-or stops the job; a port for storage or management only deserves a look. NCCL spreads a collective evenly over
-the rails, so the slowest port sets the pace.
+`probes/judging/rails.py` selects these ports. If a training port is down, its bandwidth is lost or the job
+stops; a port for storage or management that is down only causes a warning. NCCL spreads a collective evenly
+over the rails, so the slowest port determines the rate.
 
-A port trains down if a cable or transceiver is poor, or if the other end is slower. Half of a card's rate is
-normal if one port of a switch is split over two hosts (HDR100, NDR200): then the lanes are fast and few.
+A port falls back to a lower rate if a cable or transceiver is poor, or if the other end is slower. Half of a
+card's rate is normal if one port of a switch is split over two hosts (HDR100, NDR200): the link then has
+fewer lanes, but each lane is fast.
 Source: NCCL user guide, troubleshooting; AMD-AGI/Primus; NVIDIA/nccl#307, #489 (rates), #709 (MTU); OCI GPU
 health checks (bit error rates); NVIDIA ConnectX user manuals; NVIDIA firmware tools, mlxlink.
 """
@@ -31,22 +32,23 @@ STATE = Judge(
 )
 SPARE = Judge(
     check_id=STATE.check_id,
-    why="It may serve storage or management, or nobody at all; training goes on without it.",
+    why="The port may serve storage or management, or be unused; training works without it.",
 )
 
 
 _LOST = Remedy(
-    text="Look in the kernel log for why the driver lost the device, then reset the card or reboot.",
+    text="Read in the kernel log why the driver lost the device, then reset the card or reboot.",
     command="dmesg",
 )
 _UNCONFIGURED = ("INIT", "ARMED")
-"""States of a port with a cable that the subnet manager has not finished to configure."""
+"""States of a port that has a cable but that the subnet manager has not finished configuring."""
 RATE = Judge(
     check_id="nic-rate",
     why="NCCL shares the load evenly over the rails: the slowest port slows every multi-node collective.",
 )
 SPEED = Judge(
-    check_id="nic-speed", why="Every message between nodes takes as much longer as the link is slower."
+    check_id="nic-speed",
+    why="Messages between nodes take longer in the same proportion as the link is slower.",
 )
 WIDTH = Judge(
     check_id="nic-width",
@@ -54,11 +56,12 @@ WIDTH = Judge(
 )
 ADVICE = Judge(
     check_id="nic-advice",
-    why="The card's firmware sees the cable and the other end, and knows why a link is bad.",
+    why="The card's firmware can examine the cable and the other end, and reports why a link is bad.",
 )
 MTU = Judge(
     check_id="nic-mtu",
-    why="Small packets cost rate, and two ports that disagree drop large messages while small tests pass.",
+    why="Small packets lower the rate. If the MTUs of two ports differ, large messages are dropped, while "
+    "small tests pass.",
 )
 _RESEAT = Remedy(
     text="Reseat or replace cable and transceiver, and compare with the switch port.", command="ibstat"
@@ -87,7 +90,7 @@ def _judge_state(nic: Nic, rails: Rails, *, with_gpus: bool) -> Judged:
             return nic.state
         return STATE.failed(
             subject_name(nic),
-            "the device is listed and cannot be read",
+            "the device is listed but cannot be read",
             expected="ACTIVE, LinkUp",
             observed=nic.state.words,
             remedy=_LOST,
@@ -121,14 +124,17 @@ def _remedy(nic: Nic, physical: str) -> Remedy:
         return Remedy(text=text, command=f"rdma link show {device}/{nic.port}")
     if nic.state == "INIT":
         text = (
-            "The cable is fine and no subnet manager has configured the port: start or ask for the "
+            "The cable is fine, but no subnet manager has configured the port: start or ask for the "
             "subnet manager."
         )
         return Remedy(text=text, command=f"sminfo -C {device} -P {nic.port}")
     if nic.state == "ARMED":
-        return Remedy(text="The subnet manager has not finished with this port: look at its log.")
+        return Remedy(
+            text="The subnet manager has not finished configuring this port: look at the subnet "
+            "manager's log."
+        )
     if physical == "Disabled":
-        text = "The port is switched off by an administrator: enable it."
+        text = "An administrator has switched the port off: enable it."
         return Remedy(text=text, command=f"ibportstate -C {device} -D 0 {nic.port} enable", needs_root=True)
     if physical == "Polling":
         text = "The port finds no partner: check cable, transceiver and switch port."
@@ -149,8 +155,8 @@ def nic_rate(nics: tuple[Nic, ...], evidence: Evidence) -> Findings:
             return nic.rate_gbps
         if isinstance(usual, Unknown) or nic.rate_gbps >= usual:
             return gbit_per_s(nic.rate_gbps)
-        # A slower port below a GPU's switch is a rail. Without distances it may also be a storage port of the
-        # same device type.
+        # A slower port below a GPU's PCIe switch is a rail. If distances are unknown, the port may also be a
+        # storage port of the same device type.
         return RATE.problem(
             subject_name(nic),
             "the port is slower than the other training ports",
@@ -168,7 +174,7 @@ def nic_rate(nics: tuple[Nic, ...], evidence: Evidence) -> Findings:
         rails.active + rails.slower,
         judge,
         what="the rate of the port",
-        good="training ports run at one rate",
+        good="training ports run at the same rate",
     )
 
 
@@ -198,7 +204,7 @@ def _by_layout(nic: Nic, layout: Layout) -> Judged:
         return gbit_per_s(nic.rate_gbps)
     return SPEED.failed(
         subject_name(nic),
-        "the port is slower than this machine's ports are",
+        "the port is slower than the ports of this machine usually are",
         expected=f"{gbit_per_s(layout.rate_gbps)} in a {layout.title}",
         observed=_rate_words(nic),
         remedy=_RESEAT,
@@ -210,23 +216,23 @@ def _by_card(nic: Nic) -> Judged:
     card = load_nic_models().card(nic)
     if card is None or card.rate_gbps is None or nic.link_layer != "InfiniBand":
         why = (
-            "the rate of an Ethernet port is the switch's choice"
+            "the switch determines the rate of an Ethernet port"
             if nic.link_layer == "Ethernet"
-            else "no row for this card"
+            else "the catalogue has no row for this card"
         )
         return Unknown(
             Reason.NOT_RECORDED if isinstance(nic.device_type, Unknown) else Reason.NOT_SUPPORTED, why
         )
     if isinstance(nic.rate_gbps, Unknown):
         return nic.rate_gbps
-    # Half the rate with fast lanes is a split cable; with the old speed on all lanes the link trained down.
-    # Cards before HDR were sold with several limits under one part number.
+    # Half the rate on few fast lanes means a split cable; half the rate on all lanes means that the link fell
+    # back to an older speed. Cards before HDR were sold with several speed limits under one part number.
     is_split_kind = LANE_GBPS[card.lane] >= LANE_GBPS["HDR"]
     trained_down = is_split_kind and nic.lanes == 4 and _lane_gbps(nic, math.inf) < LANE_GBPS[card.lane]
     if trained_down or nic.rate_gbps < card.rate_gbps / 2:
         return SPEED.warned(
             subject_name(nic),
-            "the link runs at an older speed than its card can",
+            "the link runs at an older, slower speed than its card supports",
             expected=f"{gbit_per_s(card.rate_gbps)} of a {card.title}, or half of it over a split cable",
             observed=_rate_words(nic),
             remedy=_RESEAT,
@@ -273,18 +279,20 @@ def nic_width(nic: Nic, evidence: Evidence) -> Judged:
     lambda evidence: [nic for nic in items_of(evidence.facts.nics) if known(nic.advice)],
     absent="only mlxlink reports the firmware's diagnosis, and its output was not given",
     what="the firmware's diagnosis",
-    good="the firmware sees no issue with the links",
+    good="the firmware reports no issue with the links",
 )
 def nic_advice(nic: Nic, evidence: Evidence) -> Judged:
     if not isinstance(nic.advice, str):
         return "no issue"
     return ADVICE.warned(
         subject_name(nic),
-        "the card's firmware sees an issue with the link",
+        "the card's firmware reports an issue with the link",
         expected="no issue",
-        observed=nic.advice or "an issue without words",
+        observed=nic.advice or "an issue without a description",
         remedy=Remedy(
-            text="Do what it recommends.", command=f"mlxlink -d {shlex.quote(nic.name)}", needs_root=True
+            text="Follow this advice.",
+            command=f"mlxlink -d {shlex.quote(nic.name)}",
+            needs_root=True,
         ),
     )
 
@@ -313,17 +321,17 @@ def nic_mtu(nics: tuple[Nic, ...], evidence: Evidence) -> Findings:
             observed=f"{mtu} bytes",
             remedy=Remedy(
                 text="Ethernet: set the interface's MTU to 4200 or more, as on the switch. InfiniBand: ask "
-                "for it in the subnet manager's partition.",
+                "for a larger MTU in the subnet manager's partition.",
                 command=f"ibv_devinfo -d {shlex.quote(nic.name)}",
             ),
             evidence=(least.ref,),
         )
 
-    return judge_each(MTU, rails, judge, what="the RDMA MTU", good="RDMA MTUs are large and alike")
+    return judge_each(MTU, rails, judge, what="the RDMA MTU", good="RDMA MTUs are large and equal")
 
 
 def _mtu(nic: Nic, facts: MachineFacts, headers_bytes: float) -> int | Unknown:
-    """Return the active MTU; for RoCE, else the largest that fits the interface's frames."""
+    """Return the active MTU; if unknown, for RoCE the largest MTU that fits the interface's frames."""
     if known(nic.mtu) or nic.link_layer != "Ethernet" or isinstance(facts.interfaces, Unknown):
         return nic.mtu
     frame = next((interface.mtu for interface in facts.interfaces if interface.name == nic.netdev), nic.mtu)

@@ -1,9 +1,10 @@
 """Check that programs can use the RDMA devices, and that NICs access GPU memory directly (GPUDirect RDMA).
 
-There are two ways to GPU memory: dma-buf, with the open kernel module and a kernel that supports it, and the
-older module nvidia_peermem. EFA brings its own, and GeForce GPUs have none. Source: NVIDIA/NVSentinel, NIC
-health (uverbs of each NIC); awslabs/awsome-distributed-training, EFA enumeration (modules); NVIDIA/nccl#451
-(device files missing in a container), #897, #1537; NVIDIA GPU Operator, GPUDirect RDMA.
+A NIC can access GPU memory in two ways: with dma-buf, which needs the open kernel module and a kernel that
+supports dma-buf, or with the older module nvidia_peermem. EFA has a separate mechanism, and GeForce GPUs have
+none. Source: NVIDIA/NVSentinel, NIC health (uverbs of each NIC); awslabs/awsome-distributed-training, EFA
+enumeration (modules); NVIDIA/nccl#451 (device files missing in a container), #897, #1537; NVIDIA GPU
+Operator, GPUDirect RDMA.
 """
 
 from collections.abc import Iterator
@@ -41,7 +42,7 @@ _DRIVER_PREFIXES = {
     "irdma": "irdma",
     "hfi1_": "hfi1",
 }
-"""The driver by the beginning of a device's name."""
+"""The driver of a device, by the prefix of the device's name."""
 PEERMEM = Judge(
     check_id="peermem",
     why="Without GPUDirect RDMA every message to another node is copied through host memory, at a fraction "
@@ -64,9 +65,9 @@ def _rails(evidence: Evidence) -> tuple[Nic, ...]:
 @each_port(
     DEVICES,
     _rails,
-    absent="no port is for training",
+    absent="no port is used for training",
     what="the device files in /dev/infiniband",
-    good="RDMA device files are here",
+    good="RDMA device files exist",
 )
 def verbs_devices(nic: Nic, evidence: Evidence) -> Judged:
     if isinstance(nic.has_verbs_device, Unknown):
@@ -75,11 +76,12 @@ def verbs_devices(nic: Nic, evidence: Evidence) -> Judged:
         return "uverbs"
     return DEVICES.failed(
         subject_name(nic),
-        "the device file of the NIC is not here",
+        "the device file of the NIC is missing",
         expected="/dev/infiniband/uverbs* of the device",
         observed="none",
         remedy=Remedy(
-            text="In a container pass /dev/infiniband in; on a host load ib_uverbs and look at the udev "
+            text="For a container, pass /dev/infiniband into it; on a host, load ib_uverbs and look at the "
+            "udev "
             "rules.",
             command="modprobe ib_uverbs",
             needs_root=True,
@@ -100,7 +102,7 @@ def rdma_modules(nics: tuple[Nic, ...], evidence: Evidence) -> Finding:
     wanted = (*_CORE, *sorted(drivers))
     loaded = {module for module in software.modules if known(module)}
     missing = [module for module in wanted if module not in loaded]
-    # Ports that work prove that drivers are built into the kernel.
+    # If ports work, their drivers are built into the kernel.
     if missing and not any(nic.state == "ACTIVE" and nic.has_verbs_device is True for nic in nics):
         return MODULES.warned(
             HOST,
@@ -129,7 +131,7 @@ def peermem(evidence: Evidence) -> Iterator[Finding]:
     if not rails:
         yield PEERMEM.skipped(HOST, "no RDMA port is up, see nic-state")
     elif all(_is_efa(nic) for nic in rails):
-        yield PEERMEM.skipped(HOST, "EFA brings its own way to GPU memory")
+        yield PEERMEM.skipped(HOST, "EFA has its own mechanism to access GPU memory")
     elif all(known(gpu.name) and "geforce" in gpu.name.lower() for gpu in gpus):
         yield PEERMEM.skipped(HOST, "GeForce GPUs have no GPUDirect RDMA")
     elif (module := _peer_module(facts.software)) is not None:
@@ -141,7 +143,7 @@ def peermem(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _peer_module(software: Software) -> str | None:
-    """Return the loaded module; nv_peer_mem is the predecessor of the driver's own module."""
+    """Return the loaded module; nv_peer_mem is the predecessor of nvidia_peermem."""
     if software.peermem_loaded is True:
         return "nvidia_peermem"
     return "nv_peer_mem" if known(software.modules) and "nv_peer_mem" in software.modules else None

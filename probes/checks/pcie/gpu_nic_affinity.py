@@ -4,8 +4,9 @@ GPUDirect RDMA runs at full rate below one PCIe switch or host bridge; across so
 turns it off. On Grace machines every distance is NODE or SYS because NVLink-C2C hides the PCIe tree; this is
 no fault.
 
-A matrix of `nvidia-smi topo -m` alone names the NICs but neither their state nor their role. There a GPU
-counts as left out if most GPUs have a NIC close by, and a machine as lopsided if all NICs are on one side.
+If only a matrix of `nvidia-smi topo -m` is known, it names the NICs but neither their state nor their role.
+Then a GPU is reported if it has no NIC close by although most GPUs have one, and a machine is reported if all
+NICs are on one side.
 Source: linux-rdma/perftest#241; NCCL user guide, NCCL_NET_GDR_LEVEL.
 """
 
@@ -30,8 +31,8 @@ _NO_PATH = Unknown(Reason.NOT_RECORDED, "no distance between this GPU and the tr
 
 _HIDDEN = Unknown(
     Reason.NOT_SUPPORTED,
-    "every NIC is SYS, as on a Grace superchip or where the PCIe topology is hidden; the matrix does not "
-    "name the GPU",
+    "every NIC has the distance SYS, as on a Grace superchip or if the PCIe topology is hidden; the matrix "
+    "does not name the GPU",
 )
 _SLOTS = Remedy(
     text="Move the NIC or the GPU to slots of one socket; in a virtual machine, ask for the host's PCIe "
@@ -67,8 +68,8 @@ def gpu_nic_affinity(evidence: Evidence) -> Iterator[Finding]:
         return
 
     nodes = {gpu.numa_node for gpu in gpus if known(gpu.numa_node)}
-    # Fewer rails than GPUs means that some GPUs share a rail on their NUMA node, by design; fewer rails than
-    # NUMA nodes, that some nodes have none.
+    # If there are fewer rails than GPUs, some GPUs share a rail on their NUMA node by design; if there are
+    # fewer rails than NUMA nodes, some nodes have no rail.
     shared = {"NODE": len(rails) < len(gpus), "SYS": len(rails) < len(nodes)}
 
     def judge(gpu: Gpu) -> Judged:
@@ -100,15 +101,15 @@ def _all_far() -> Finding:
         expected="PIX, PXB or PHB for each GPU",
         observed="SYS everywhere",
         remedy=Remedy(
-            text="In a virtual machine give NCCL the provider's topology file (NCCL_TOPO_FILE); else "
-            "look at slots and BIOS.",
+            text="In a virtual machine, pass the provider's topology file to NCCL (NCCL_TOPO_FILE); "
+            "otherwise check slots and BIOS.",
             command="nvidia-smi topo -m",
         ),
     )
 
 
 def _nics_of_matrix(facts: MachineFacts) -> dict[str, Link]:
-    """Return the NICs that only the distances name, each with one of its links."""
+    """Return the NICs that only distances mention, each with one of its links."""
     return {
         end: link
         for link in items_of(facts.links)
@@ -118,9 +119,9 @@ def _nics_of_matrix(facts: MachineFacts) -> dict[str, Link]:
 
 
 def _by_matrix(evidence: Evidence, gpus: tuple[Gpu, ...], nics: dict[str, Link]) -> Iterator[Finding]:
-    """Judge by the distances alone.
+    """Judge by the distances only.
 
-    NICs that are close to some GPU are taken for its training ports; without any, all NICs are.
+    NICs that are close to a GPU are assumed to be training ports; if no NIC is close, all NICs are.
     """
     links, good = items_of(evidence.facts.links), evidence.thresholds.close_link_kinds
     near = {name for name in nics if any(link.kind in good.value for link in _links_to_gpus(name, links))}
@@ -135,11 +136,11 @@ def _by_matrix(evidence: Evidence, gpus: tuple[Gpu, ...], nics: dict[str, Link])
         yield far if is_grace else _all_far()
         return
     without = [gpu for gpu in gpus if nearest[gpu.index] == "SYS"]
-    # GPUs that reach every NIC only through the other socket; one adapter has no second side to be on.
+    # These GPUs reach every NIC only through the other socket. A single adapter cannot be on both sides.
     if len(without) > 1 and len(without) * 2 >= len(gpus) and _adapters(near or nics, links) > 1:
         yield JUDGE.warned(
             HOST,
-            "all NICs are on one side of the machine, and GPUs of the other side have none",
+            "all NICs are on one side of the machine, and the GPUs on the other side have no NIC close by",
             expected="a NIC on the socket of each GPU",
             observed=f"{fold_names(sorted(near or nics))} are SYS for "
             + fold_names([f"GPU{gpu.index}" for gpu in without]),
@@ -171,9 +172,9 @@ def _links_to_gpus(nic: str, links: tuple[Link, ...]) -> list[Link]:
 
 
 def _adapters(nics: Collection[str], links: tuple[Link, ...]) -> int:
-    """Return the least number of adapters that these NICs can be: two ports of one adapter are PIX.
+    """Return the minimum number of adapters of these NICs: two ports of one adapter have the distance PIX.
 
-    Without rows of NICs, each two may be one adapter.
+    If the matrix has no rows of NICs, every two NICs may belong to one adapter.
     """
     between = [link for link in links if link.a in nics and link.b in nics]
     if not between:
@@ -185,16 +186,16 @@ def _adapters(nics: Collection[str], links: tuple[Link, ...]) -> int:
 def _rails(facts: MachineFacts) -> tuple[Nic, ...]:
     """Return the training ports that are up.
 
-    All ports count if no text states their role (lspci, templates of clouds).
+    All ports count if the sources do not report their states (lspci, templates of clouds).
     """
     nics = items_of(facts.nics)
     return training_rails(facts).active if any(known(nic.state) for nic in nics) else nics
 
 
 def _on_grace(facts: MachineFacts) -> bool:
-    """Return whether the CPU is a Grace.
+    """Return whether the CPU is an NVIDIA Grace.
 
-    The architecture or a GPU of a superchip shows it: a pasted matrix does not name the CPU.
+    The architecture or the GPU of a superchip shows this, because a pasted matrix does not name the CPU.
     """
     names = only_known(gpu.name for gpu in items_of(facts.gpus))
     return facts.cpu.architecture == "aarch64" or any(re.search(r"\bG[BH]\d", name) for name in names)

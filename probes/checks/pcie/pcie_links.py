@@ -1,11 +1,12 @@
 """Check that PCIe links have full width and the speed of both ends, without replays or lost packets.
 
-A link that trained narrow halves host copies, offloading and GPUDirect. An idle GPU lowers its PCIe
-generation to save power: its current generation counts only while it is busy, and otherwise only its maximum,
-which is that of its path, as the driver reports it. NICs and NVMe devices keep theirs. Other devices are
-compared with the lanes that both ends of their link have. Source: oracle-quickstart/oci-hpc (width), Primus
-(outliers); DCGM, nvvs/plugin_src/pcie (replays); Linux, drivers/pci/pcie/aer.c and pci.c (limited bandwidth);
-leptonai/gpud, kmsg and mlx5 driver (slot power).
+A link with half of its lanes halves the rates of host copies, offloading and GPUDirect. An idle GPU lowers
+its PCIe generation to save power. Therefore the current generation counts only while the GPU is busy;
+otherwise only the maximum generation of the GPU's path counts, which the driver reports. NICs and NVMe
+devices do not lower their generation. Links of other devices are compared with the lanes that both of their
+ends support. Source: oracle-quickstart/oci-hpc (width), Primus (outliers); DCGM, nvvs/plugin_src/pcie
+(replays); Linux, drivers/pci/pcie/aer.c and pci.c (limited bandwidth); leptonai/gpud, kmsg and mlx5 driver
+(slot power).
 """
 
 from collections.abc import Iterator
@@ -49,8 +50,8 @@ _RESEAT = Remedy(
     needs_root=True,
 )
 _COMPARE = Remedy(
-    text="Compare with the data sheet: many machines are built so (AWS g4dn, g5, g6e). If it promises more, "
-    "reseat the card.",
+    text="Compare with the data sheet: many machines are designed like this (AWS g4dn, g5, g6e). If the "
+    "data sheet promises more, reseat the card.",
     command="lspci -vv | grep LnkSta",
     needs_root=True,
 )
@@ -60,11 +61,13 @@ _WATCH = Remedy(
 )
 SPEED = Judge(
     check_id="pcie-speed",
-    why="Each generation doubles the bandwidth: host copies and RDMA stop at half of what was bought.",
+    why="Each generation doubles the bandwidth: host copies and RDMA reach only half of the rate that the "
+    "hardware supports.",
 )
 ERRORS = Judge(
     check_id="pcie-errors",
-    why="Damaged and lost packets slow transfers down; an uncorrectable one ends the job or the GPU.",
+    why="Damaged and lost packets slow transfers down; an uncorrectable error ends the job or makes the "
+    "GPU unusable.",
 )
 
 _SLOT = Remedy(
@@ -74,18 +77,24 @@ _SLOT = Remedy(
     needs_root=True,
 )
 _LOAD = Remedy(
-    text="An idle GPU lowers its speed: read the link again during a copy. If it stays, look at card, riser "
+    text="An idle GPU lowers its speed: read the link again during a copy. If the speed stays low, look at "
+    "card, riser "
     "and power.",
     command=SMI_LINK,
 )
 _RESEAT_OR_REPLACE = Remedy(
     text="Reseat the card, its riser and cables; when the count still grows, have the card or slot replaced."
 )
-_POWER = Remedy(text="Power the machine off and on; if it comes back, have card, slot and power checked.")
+_POWER = Remedy(
+    text="Power the machine off and on; if the error comes back, have card, slot and power checked."
+)
 _ALL_ONES = "ffff:ffff"
 _NEEDED = frozenset({"gpu", "rdma", "nvswitch", "nvme"})
 _STEADY = frozenset({"rdma", "nvme"})
-"""Kinds that keep their speed when idle. Plain Ethernet serves the management."""
+"""Kinds of devices that do not lower their speed when idle.
+
+Plain Ethernet is left out: it serves management.
+"""
 
 
 def pcie_link(evidence: Evidence) -> Iterator[Finding]:
@@ -105,9 +114,9 @@ def pcie_link(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _others(evidence: Evidence) -> Iterator[Finding]:
-    """Yield NICs, NVMe and NVSwitches that trained narrower than both ends allow.
+    """Yield NICs, NVMe devices and NVSwitches whose links have fewer lanes than both ends support.
 
-    The others share one finding.
+    Devices without a problem share one finding.
     """
     facts, well = evidence.facts, []
     tree, names = tree_of(facts), names_of(facts)
@@ -142,7 +151,7 @@ def _judge_width(gpu: Gpu, widest: int, evidence: Evidence) -> Judged:
             subject,
             "the PCIe link is narrower than it could be"
             if fault
-            else "the PCIe link is narrower than the GPU allows; the slot may be so",
+            else "the PCIe link is narrower than the GPU allows; the slot may be narrow by design",
             fails=fault,
             expected=f"x{link.width_max}",
             observed=f"x{link.width}",
@@ -150,7 +159,7 @@ def _judge_width(gpu: Gpu, widest: int, evidence: Evidence) -> Judged:
             evidence=(floor.ref,),
         )
     slow = known(link.generation) and known(link.generation_max) and link.generation < link.generation_max
-    # A busy GPU shows both signs of work; between two kernels it shows neither.
+    # Load and clock of a GPU are both high while it works; between two kernels, neither is high.
     reasons = value_or(gpu.throttle_reasons, ("gpu_idle",))
     if slow and value_or(gpu.utilization_percent, 0) > 0 and "gpu_idle" not in reasons:
         return WIDTH.warned(
@@ -168,7 +177,7 @@ def pcie_speed(evidence: Evidence) -> Iterator[Finding]:
     gpus = responsive_of(items_of(facts.gpus))
     slow = [verdict for gpu in gpus if isinstance(verdict := _gpu_speed(gpu, evidence), Finding)]
     if len(slow) == len(gpus) > 1 and len({verdict.observed for verdict in slow}) == 1:
-        # This is a property of the machine and not a fault of each card, so one finding is enough.
+        # This is a property of the machine, not a fault of each card, so one finding is enough.
         yield msgspec.structs.replace(
             slow[0], subject=fold_names([f"GPU{gpu.index}" for gpu in gpus]), evidence=gpus[0].evidence
         )
@@ -218,7 +227,7 @@ def _device_speed(device: PciDevice, tree: Tree, subject: str) -> Finding | str 
             return None
         return SPEED.warned(
             subject,
-            "the link states a speed that no PCIe generation has",
+            "the reported speed of the link is not that of any PCIe generation",
             expected="2.5, 5, 8, 16, 32 or 64 GT/s",
             observed=f"{now.detail}, "
             + (f"x{device.pcie.width}" if known(device.pcie.width) else "width unknown"),
@@ -230,7 +239,7 @@ def _device_speed(device: PciDevice, tree: Tree, subject: str) -> Finding | str 
             return f"generation {now}"
         return SPEED.warned(
             subject,
-            "a link runs below the speed that its device has",
+            "a link runs below the speed that its device supports",
             expected="the speed of LnkCap, under load",
             observed=f"generation {now}, downgraded",
             remedy=_LOAD,
@@ -243,7 +252,7 @@ def _device_speed(device: PciDevice, tree: Tree, subject: str) -> Finding | str 
         return f"generation {now}"
     return SPEED.warned(
         subject,
-        "the link runs below the speed that both of its ends have",
+        "the link runs below the speed that both of its ends support",
         expected=f"generation {most}",
         observed=f"generation {now}",
         remedy=_SLOT,
@@ -253,7 +262,7 @@ def _device_speed(device: PciDevice, tree: Tree, subject: str) -> Finding | str 
 
 def _nothing(judge: Judge, facts: MachineFacts, what: str) -> Finding:
     if facts.pci_devices == () or (known(facts.pci_devices) and not known(facts.gpus)) or facts.gpus == ():
-        return judge.skipped(HOST, "no PCI device that training uses states it")
+        return judge.skipped(HOST, "no PCI device that training uses reports it")
     return judge.undetermined(HOST, unread_tree(facts), what=what)
 
 
@@ -298,8 +307,8 @@ def pcie_errors(evidence: Evidence) -> Iterator[Finding]:
 def _lost(device: PciDevice, subject: str, *, is_needed: bool) -> Finding | None:
     """Return the finding on a device that does not answer or whose link is down.
 
-    A link may also have gone down where a card was pulled out on purpose, so that a port without a device
-    of training below only gets a warning.
+    A link may also have gone down because a card was removed on purpose. Therefore a port with no training
+    device below it only gets a warning.
     """
     if device.responds is False and (device.kind in _NEEDED or device.device_id == _ALL_ONES):
         return ERRORS.failed(
@@ -324,7 +333,7 @@ def _lost(device: PciDevice, subject: str, *, is_needed: bool) -> Finding | None
 
 
 def _counters(device: PciDevice, subject: str, evidence: Evidence) -> Finding | bool:
-    """Return a finding, or whether the counters are known at all."""
+    """Return a finding; without a finding, return whether the counters are known."""
     most = evidence.thresholds.pcie_correctable_errors_most
     fatal, nonfatal = value_or(device.aer_fatal, 0), value_or(device.aer_nonfatal, 0)
     corrected = value_or(device.aer_correctable, 0)

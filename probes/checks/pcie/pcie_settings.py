@@ -1,14 +1,17 @@
 """Check that payload sizes, read requests, ACS and the IOMMU are set as the PCIe path needs them.
 
-The payload of a device must not exceed what the bridge above it takes, and a smaller one than all ends
-support wastes bandwidth. NICs of 200 Gb/s and more need read requests of 4096 bytes to fetch at line rate.
+The payload size of a device must not exceed that of the bridge above it. A payload size below what all
+devices on the path support wastes bandwidth. NICs of 200 Gb/s and more need read requests of 4096 bytes to
+fetch at line rate.
 
 A bridge with request or completion redirect (ACS) sends every peer-to-peer packet up to the root complex:
-slow at best, a hang at worst. In a virtual machine the host needs it for isolation. On Grace the same holds
-for the SMMU. A redirect warns; if copies between GPUs were measured to be slow because of it, it fails.
+this is slow at best, and causes a hang at worst. For virtual machines, the host needs ACS for isolation.
+Grace needs ACS for its SMMU. A redirect is a warning; it is a FAIL if measured copies between GPUs are slow
+because of it.
 
 On x86 without virtual machines, translation by the IOMMU costs bandwidth of GPUDirect and breaks it on some
-machines; passthrough or no IOMMU is right. On Arm the SMMU has to translate for DMA-BUF before Linux 6.11.
+machines; passthrough mode or no IOMMU is the right setting. On Arm the SMMU has to translate for DMA-BUF
+before Linux 6.11.
 Source: Linux, drivers/pci/probe.c (MPS); azurehpc-health-checks, MaxPayload; NVIDIA, performance tuning for
 Mellanox adapters (MaxReadReq); NCCL, troubleshooting, PCI Access Control Services; NVIDIA/nccl#304 (patterns
 of broken and good machines), #2079, #257; ROCm/cvs, host checks; NVIDIA/nodewright-packages#121 (Arm).
@@ -37,11 +40,12 @@ from probes.reading.pci.paths import (
 
 PAYLOAD = Judge(
     check_id="pcie-payload",
-    why="Small packets spend more of the link on headers; too large ones are dropped by the bridge.",
+    why="With small packets, headers take more of the bandwidth; the bridge drops packets that are too "
+    "large.",
 )
 READ = Judge(
     check_id="pcie-read-request",
-    why="A NIC fetches what it sends in blocks of this size; small ones bound its rate.",
+    why="A NIC fetches the data that it sends in blocks of this size; small blocks limit its rate.",
 )
 
 _PAYLOAD_SETTING = Remedy(
@@ -51,7 +55,8 @@ _PAYLOAD_SETTING = Remedy(
 )
 ACS = Judge(
     check_id="acs",
-    why="GPUDirect and peer-to-peer copies go through the CPU: a fraction of the bandwidth, or a hang.",
+    why="GPUDirect and peer-to-peer copies go through the CPU: they reach a fraction of the bandwidth, or "
+    "hang.",
 )
 
 _CLEAR = Remedy(
@@ -62,11 +67,11 @@ _CLEAR = Remedy(
     reversible=True,
 )
 IOMMU = Judge(
-    check_id="iommu", why="GPUDirect loses bandwidth or fails where every address is translated on its way."
+    check_id="iommu", why="GPUDirect loses bandwidth or fails if the IOMMU translates every address."
 )
 ARM = Judge(
     check_id=IOMMU.check_id,
-    why="Without translation CUDA cannot create a context there when DMA-BUF is used.",
+    why="Without translation, CUDA cannot create a context on these kernels if DMA-BUF is used.",
 )
 
 
@@ -98,7 +103,7 @@ def _payload(device: PciDevice, tree: Tree, subject: str) -> Finding | Unknown |
     if set_above and payload > min(set_above):
         return PAYLOAD.warned(
             subject,
-            "the device sends larger packets than a bridge above it takes",
+            "the device sends larger packets than a bridge above it accepts",
             expected=f"at most {min(set_above)} bytes",
             observed=f"{payload} bytes",
             remedy=_PAYLOAD_SETTING,
@@ -150,18 +155,20 @@ def acs(evidence: Evidence) -> Findings:
     if is_virtual(facts):
         return ACS.skipped(HOST, "a virtual machine needs ACS on its host")
     if facts.cpu.architecture == "aarch64":
-        return ACS.skipped(HOST, "Arm machines translate peer-to-peer by ATS and need ACS")
+        return ACS.skipped(
+            HOST, "Arm machines translate peer-to-peer addresses with ATS, and need ACS for this"
+        )
     if isinstance(facts.pci_devices, Unknown):
         return ACS.undetermined(HOST, unread_tree(facts), what="the PCI bridges")
     if unnamed := [device for device in facts.pci_devices if not device.bus_id and known(device.acs)]:
         return _of_lines(unnamed)
     if len(devices) < 2:
-        return ACS.skipped(HOST, "no two GPUs or NICs that could reach each other")
+        return ACS.skipped(HOST, "there are no two GPUs or NICs that could reach each other")
     return _judged(evidence, devices)
 
 
 def _of_lines(bridges: list[PciDevice]) -> Finding:
-    """Judge `lspci -vvv | grep ACSCtl`, which reports bridges without their names."""
+    """Judge the output of `lspci -vvv | grep ACSCtl`, which reports bridges without their names."""
     redirecting = [bridge for bridge in bridges if REDIRECTS & set(_controls(bridge))]
     if not redirecting:
         return ACS.passed(
@@ -195,7 +202,8 @@ def _judged(evidence: Evidence, devices: tuple[PciDevice, ...]) -> Iterator[Find
         ]
         worst = min(slow_below, key=lambda measurement: measurement.median, default=None)
         statement = (
-            f"; {worst.subject} copy {quantity(worst.median, worst.unit)}, far less than with the host"
+            f"; {worst.subject} copy {quantity(worst.median, worst.unit)}, far less than copies to the "
+            "host reach"
             if worst
             else ""
         )
@@ -244,7 +252,7 @@ def iommu(evidence: Evidence) -> Finding:
     if facts.gpus == () and not any(device.kind == "gpu" for device in training_devices(facts)):
         return IOMMU.skipped(HOST, "this machine has no GPU")
     if is_virtual(facts):
-        return IOMMU.skipped(HOST, "the IOMMU of a virtual machine is its host's matter")
+        return IOMMU.skipped(HOST, "the host controls the IOMMU of a virtual machine")
     mode = _mode(facts)
     if isinstance(mode, Unknown):
         return IOMMU.undetermined(HOST, mode, what="the mode of the IOMMU")
@@ -268,7 +276,7 @@ def iommu(evidence: Evidence) -> Finding:
 
 
 def _mode(facts: MachineFacts) -> str | Unknown:
-    """Return the kernel's mode, else that of the groups of the devices."""
+    """Return the mode of the kernel, or else the mode of the devices' IOMMU groups."""
     groups = {device.iommu_group_type for device in training_devices(facts) if known(device.iommu_group_type)}
     if known(facts.kernel.iommu) or not groups:
         return facts.kernel.iommu

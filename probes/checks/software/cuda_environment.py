@@ -19,7 +19,8 @@ from probes.judging.reporting import HOST, on_gpus
 
 CONNECTIONS = Judge(
     check_id="cuda-connections",
-    why="With one queue to the GPU, communication waits behind computation, and sharded training loses its "
+    why="With only one queue to the GPU, communication waits behind computation, and sharded training "
+    "loses its "
     "overlap.",
 )
 VISIBLE = Judge(
@@ -28,11 +29,11 @@ VISIBLE = Judge(
 )
 INJECTION = Judge(
     check_id="cuda-injection",
-    why="A tool in the process slows every call down, and some change what is measured.",
+    why="A tool that is loaded into the process slows every call down, and some tools distort measurements.",
 )
 THREADS = Judge(
     check_id="omp-threads",
-    why="Too many threads wait for each other's cores; work on the CPU takes a multiple of the time.",
+    why="Too many threads wait for each other's cores; work on the CPU takes several times as long.",
 )
 _INJECTING = ("CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH")
 _TOOLS = (
@@ -55,7 +56,7 @@ def cuda_connections(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterator[Find
         return
     variable = variables.get("CUDA_DEVICE_MAX_CONNECTIONS")
     if variable is None or not variable.value:
-        yield CONNECTIONS.passed(HOST, "CUDA's default holds", observed="not set")
+        yield CONNECTIONS.passed(HOST, "CUDA's default applies", observed="not set")
         return
     row = load_variables().find(variable.name)
     largest = row.maximum if row is not None and row.maximum is not None else 0
@@ -70,7 +71,8 @@ def cuda_connections(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterator[Find
             evidence=variable.evidence,
         )
         return
-    # One connection orders the kernels of tensor parallelism on Hopper and older; newer GPUs do not need it.
+    # A single connection keeps the kernels of tensor parallelism in order on Hopper and older; newer GPUs do
+    # not need this.
     capabilities = [gpu.compute_capability for gpu in gpus]
     unread, limit = first_unknown(*capabilities), evidence.thresholds.cuda_connections_architecture
     newer = any(at_least(capability, limit.value) is True for capability in only_known(capabilities))
@@ -85,7 +87,8 @@ def cuda_connections(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterator[Find
             expected="not set, or 32",
             observed=setting(variable),
             remedy=Remedy(
-                text="Remove it; it orders kernels of tensor parallelism on Hopper and older.",
+                text="Remove the variable; it is only needed on Hopper and older, to keep kernels of "
+                "tensor parallelism in order.",
                 command=removal(variable),
             ),
             evidence=variable.evidence,
@@ -94,7 +97,7 @@ def cuda_connections(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterator[Find
         hint = "; right for tensor parallelism in Megatron only, wrong for FSDP" if number == 1 else ""
         yield CONNECTIONS.passed(
             HOST,
-            "the number of queues is possible",
+            "the number of queues is in the allowed range",
             observed=setting(variable) + hint,
             evidence=variable.evidence,
         )
@@ -114,11 +117,11 @@ def cuda_visible_devices(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterator[
     def is_valid(name: str) -> bool:
         return bool(_DEVICE.fullmatch(name)) and not (name.isdecimal() and int(name) >= len(gpus))
 
-    # CUDA stops reading at the first name that it does not know.
+    # CUDA stops reading at the first unknown name.
     valid = list(itertools.takewhile(is_valid, names))
     in_job = isinstance(evidence.facts.scheduler.kind, str)
     if len(valid) < len(names) or len(set(valid)) < len(valid):
-        problem = "CUDA_VISIBLE_DEVICES names GPUs that are not there, or one twice"
+        problem = "CUDA_VISIBLE_DEVICES names a GPU that does not exist, or names the same GPU twice"
     elif len(valid) < len(gpus) and not in_job:
         problem = f"CUDA_VISIBLE_DEVICES hides {len(gpus) - len(valid)} GPUs"
     else:
@@ -134,7 +137,9 @@ def cuda_visible_devices(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterator[
         problem,
         expected=f"not set, or {len(gpus)} GPUs",
         observed=setting(variable),
-        remedy=Remedy(text="Remove it, and let the launcher assign the GPUs.", command=removal(variable)),
+        remedy=Remedy(
+            text="Remove the variable, and let the launcher assign the GPUs.", command=removal(variable)
+        ),
         evidence=variable.evidence,
     )
 
@@ -149,14 +154,16 @@ def cuda_injection(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterator[Findin
     if preload is not None and any(tool in preload.value for tool in _TOOLS):
         injecting.append(preload)
     if not injecting:
-        yield INJECTION.passed(HOST, "no tool is injected")
+        yield INJECTION.passed(HOST, "no tool is injected into programs")
     for variable in injecting:
         yield INJECTION.warned(
             HOST,
             "a debugger or profiler is loaded into every program",
             expected="not set",
             observed=setting(variable),
-            remedy=Remedy(text="Remove it, unless this run is to be profiled.", command=removal(variable)),
+            remedy=Remedy(
+                text="Remove the variable, unless you want to profile this run.", command=removal(variable)
+            ),
             evidence=variable.evidence,
         )
 
@@ -193,7 +200,7 @@ def _threads(value: str, summary: str, expected: str) -> Finding:
         expected=expected,
         observed=f"OMP_NUM_THREADS={value[:40]}",
         remedy=Remedy(
-            text="Give each rank the physical cores of its share, and leave some to loaders.",
+            text="Use per rank its share of the physical cores, minus some cores for data loaders.",
             command="unset OMP_NUM_THREADS",
         ),
     )

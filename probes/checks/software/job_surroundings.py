@@ -1,12 +1,12 @@
-"""Check what surrounds a job: its container, a proxy between the ranks, the batch system.
+"""Check the surroundings of a job: its container, a proxy between the ranks, the batch system.
 
 A container needs device files, the right to lock memory, and the right to place memory on NUMA nodes.
-Sidecars intercept the connections of ranks, and proxy variables catch connections over HTTP and gRPC (etcd,
-Ray, model hubs) unless `no_proxy` names the nodes. The batch system must leave training its limits and make
-all GPUs visible. Source: NCCL user guide, troubleshooting (containers, cuMem host allocations); docker run
-reference (capabilities, seccomp); NVIDIA/nccl#451; kubeflow/trainer#1636, kubeflow/kubeflow#5143,
-pytorch/pytorch#81704 (proxies); slurm.conf(5), PropagateResourceLimits; NVIDIA/nccl#1066 and
-open-mpi/ompi#11949 (GPUs bound to single tasks do not see each other); gres.conf(5).
+Sidecars intercept the connections of ranks, and proxy variables redirect connections over HTTP and gRPC
+(etcd, Ray, model hubs) unless `no_proxy` names the nodes. The batch system must not lower the limits of
+training processes, and must make all GPUs visible. Source: NCCL user guide, troubleshooting (containers,
+cuMem host allocations); docker run reference (capabilities, seccomp); NVIDIA/nccl#451; kubeflow/trainer#1636,
+kubeflow/kubeflow#5143, pytorch/pytorch#81704 (proxies); slurm.conf(5), PropagateResourceLimits;
+NVIDIA/nccl#1066 and open-mpi/ompi#11949 (GPUs bound to single tasks do not see each other); gres.conf(5).
 """
 
 from collections.abc import Iterator
@@ -19,15 +19,15 @@ from probes.judging.reporting import HOST, evidence_of, nics_of, on_fact, on_gpu
 
 DEVICES = Judge(
     check_id="container-devices",
-    why="NCCL finds no RDMA device and falls back to TCP without a word, at a tenth of the rate.",
+    why="NCCL finds no RDMA device and silently falls back to TCP, at a tenth of the rate.",
 )
 LOCKING = Judge(
     check_id="container-locking",
-    why="RDMA buffers must be locked in memory; without the right to, registering them fails.",
+    why="RDMA buffers must be locked in memory; without the right to do this, their registration fails.",
 )
 NUMA = Judge(
     check_id="container-numa",
-    why="NCCL places shared buffers by NUMA node; where the container forbids that, some versions fail to "
+    why="NCCL places shared buffers on NUMA nodes; if the container forbids this, some versions fail to "
     "start.",
 )
 PROXY = Judge(
@@ -47,7 +47,8 @@ BINDING = Judge(
 )
 JOB_GPUS = Judge(
     check_id="scheduler-gpus",
-    why="GPUs that the batch system does not know of lie idle; those it misses drain the node.",
+    why="GPUs that are missing in the batch system's configuration stay unused; if configured GPUs do not "
+    "exist, the node is drained.",
 )
 _NO_BINDING = ("none", "verbose,none", "quiet,none")
 
@@ -76,7 +77,8 @@ def container_devices(evidence: Evidence) -> Iterator[Finding]:
             expected="uverbs* in /dev/infiniband",
             observed=", ".join(files) or "none",
             remedy=Remedy(
-                text="Start it with --device=/dev/infiniband, or in Kubernetes ask for the device plugin's "
+                text="Start the container with --device=/dev/infiniband, or in Kubernetes request the "
+                "device plugin's "
                 "RDMA resource."
             ),
             evidence=container.evidence,
@@ -114,7 +116,8 @@ def container_locking(evidence: Evidence) -> Iterator[Finding]:
             expected="an unlimited memlock, or the capability IPC_LOCK",
             observed=f"a limit of {limit} bytes without the capability",
             remedy=Remedy(
-                text="Start it with --ulimit memlock=-1 --cap-add IPC_LOCK; in Kubernetes add IPC_LOCK to "
+                text="Start the container with --ulimit memlock=-1 --cap-add IPC_LOCK; in Kubernetes add "
+                "IPC_LOCK to "
                 "its capabilities."
             ),
             evidence=(*container.evidence, minimum.ref),
@@ -140,9 +143,10 @@ def container_numa(evidence: Evidence) -> Finding:
         HOST,
         "the container may not place memory by NUMA node",
         expected="the capability SYS_NICE, with which the default seccomp filter allows these calls",
-        observed="a system call filter without it",
+        observed="a system call filter without this capability",
         remedy=Remedy(
-            text="Start it with --cap-add SYS_NICE, or set NCCL_CUMEM_HOST_ENABLE=0 for NCCL 2.24 to 2.26.4."
+            text="Start the container with --cap-add SYS_NICE, or set NCCL_CUMEM_HOST_ENABLE=0 for NCCL "
+            "2.24 to 2.26.4."
         ),
         evidence=container.evidence,
     )
@@ -162,10 +166,12 @@ def proxy(evidence: Evidence) -> Iterator[Finding]:
     for sidecar in sidecars:
         yield PROXY.warned(
             HOST,
-            f"the proxy of {sidecar.name} takes the connections of this pod",
-            expected="none between the ranks of a job",
+            f"the proxy of {sidecar.name} intercepts the connections of this pod",
+            expected="no proxy between the ranks of a job",
             observed=sidecar.value,
-            remedy=Remedy(text="Switch its injection off for training pods, or exclude the job's ports."),
+            remedy=Remedy(
+                text="Switch the proxy's injection off for training pods, or exclude the job's ports."
+            ),
             evidence=container.evidence,
         )
     variables = yield from variables_of(PROXY, evidence)
@@ -177,18 +183,18 @@ def proxy(evidence: Evidence) -> Iterator[Finding]:
     if proxies and not exceptions:
         yield PROXY.warned(
             HOST,
-            "a proxy is set, and no address is excepted from it",
+            "a proxy is set, and no address is excluded from it",
             expected="no_proxy with the nodes of the cluster",
             observed=", ".join(map(setting, proxies)),
             remedy=Remedy(
-                text="List the nodes' names and addresses.",
+                text="List the names and addresses of the nodes in no_proxy.",
                 command="export no_proxy=localhost,127.0.0.1,.cluster.local",
             ),
             evidence=refs,
         )
     elif not sidecars:
         observed = "no_proxy names exceptions" if proxies else "none is set"
-        yield PROXY.passed(HOST, "no proxy stands between the ranks", observed=observed, evidence=refs)
+        yield PROXY.passed(HOST, "no proxy is between the ranks", observed=observed, evidence=refs)
 
 
 @on_fact(JOB_LIMITS, "the settings of the batch system", lambda facts: facts.scheduler.settings, "scheduler")
@@ -204,13 +210,13 @@ def scheduler_limits(settings: tuple[State, ...], evidence: Evidence) -> Finding
         return JOB_LIMITS.passed(HOST, "jobs keep the node's own limit of locked memory", evidence=refs)
     return JOB_LIMITS.warned(
         HOST,
-        "jobs take the limits of the shell that submits them",
+        "jobs inherit the limits of the shell that submits them",
         expected="PropagateResourceLimitsExcept=MEMLOCK",
         observed=f"PropagateResourceLimits={','.join(passes)}"
         if kept == [""]
         else "PropagateResourceLimitsExcept without MEMLOCK",
         remedy=Remedy(
-            text="Set it in slurm.conf, and LimitMEMLOCK=infinity for slurmd.",
+            text="Exclude MEMLOCK from propagation in slurm.conf, and set LimitMEMLOCK=infinity for slurmd.",
             command="scontrol reconfigure",
             needs_root=True,
         ),
@@ -224,7 +230,7 @@ def scheduler_binding(evidence: Evidence) -> Iterator[Finding]:
         yield BINDING.undetermined(HOST, batch.kind, what="whether this is a job", evidence=batch.evidence)
         return
     if batch.kind != "slurm":
-        yield BINDING.skipped(HOST, "this is no job of Slurm")
+        yield BINDING.skipped(HOST, "this is not a Slurm job")
         return
     variables = yield from variables_of(BINDING, evidence)
     if variables is None:
@@ -241,11 +247,11 @@ def scheduler_binding(evidence: Evidence) -> Iterator[Finding]:
             "Slurm shows each task only its own GPU",
             expected="--gpus-per-node, with --gpu-bind=none",
             observed=", ".join(map(setting, bound)),
-            remedy=Remedy(text="Ask for GPUs by node, and let every rank choose by its local number."),
+            remedy=Remedy(text="Request GPUs per node, and let every rank select its GPU by its local rank."),
             evidence=evidence_of(bound),
         )
     else:
-        yield BINDING.passed(HOST, "tasks see the GPUs of each other", evidence=batch.evidence)
+        yield BINDING.passed(HOST, "tasks see each other's GPUs", evidence=batch.evidence)
 
 
 @on_gpus(JOB_GPUS)
@@ -256,21 +262,24 @@ def scheduler_gpus(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
         return JOB_GPUS.skipped(HOST, "no batch system is set up here")
     if isinstance(configured, Unknown):
         return JOB_GPUS.undetermined(
-            HOST, configured, what="the GPUs that the batch system knows of", evidence=batch.evidence
+            HOST, configured, what="the GPUs in the batch system's configuration", evidence=batch.evidence
         )
     if known(batch.kind) and batch.kind is not None:
         return JOB_GPUS.skipped(HOST, "a job sees its own GPUs only")
     if configured == len(gpus):
         return JOB_GPUS.passed(
-            HOST, "the batch system knows all GPUs", observed=str(configured), evidence=batch.evidence
+            HOST,
+            "the batch system's configuration contains all GPUs",
+            observed=str(configured),
+            evidence=batch.evidence,
         )
     return JOB_GPUS.warned(
         HOST,
-        "the batch system counts other GPUs than there are",
+        "the number of GPUs in the batch system's configuration is wrong",
         expected=f"Gres=gpu:{len(gpus)}",
         observed=f"{configured} in slurm.conf, {len(gpus)} here",
         remedy=Remedy(
-            text="Where a GPU is lost, see gpu-count; else correct Gres in slurm.conf and gres.conf.",
+            text="If a GPU is lost, see gpu-count; otherwise correct Gres in slurm.conf and gres.conf.",
             needs_root=True,
         ),
         evidence=batch.evidence,

@@ -1,4 +1,4 @@
-"""Check that the variables that control NCCL are understood and cost nothing.
+"""Check that NCCL understands the variables that control it, and that they do not cost speed.
 
 Source: NVIDIA NCCL user guide, environment variables; NVIDIA/nccl, src/misc/param.cc and utils.cc;
 NVIDIA/nccl#1716 (maintainers: do not set what you do not need). The variables are rows of
@@ -18,20 +18,21 @@ from probes.judging.reporting import HOST, evidence_of
 
 DEBUGGING = Judge(
     check_id="nccl-debug-settings",
-    why="Switches for finding faults cost speed or hide the fault, and stay in scripts long after it is "
+    why="Switches for finding faults cost speed or hide the fault, and often stay in scripts long after "
+    "the fault is "
     "gone.",
 )
 VALUES = Judge(
     check_id="nccl-values",
-    why="NCCL takes a value that it does not understand for another one, without a word.",
+    why="NCCL silently replaces a value that it does not understand by another value.",
 )
 FORCED = Judge(
     check_id="nccl-forced",
-    why="NCCL chooses by message size and number of ranks; a forced choice is wrong for most of them.",
+    why="NCCL chooses by message size and number of ranks; a forced choice is wrong in most cases.",
 )
 FILES = Judge(
     check_id="nccl-configuration",
-    why="NCCL takes blanks, quotes and comments for a part of the name or the value.",
+    why="NCCL treats blanks, quotes and comments as a part of the name or the value.",
 )
 _PLUGIN_NAMES = (
     "NCCL_FASTRAK_",
@@ -43,7 +44,7 @@ _PLUGIN_NAMES = (
     "NCCL_OFI_",
     "NCCL_PSK",
 )
-"""Beginnings of names that plugins read, and the key of newer releases, whose value must not be shown."""
+"""Prefixes of variables that plugins read, and the key of newer releases, whose value must not be shown."""
 _NOISY = ("COLL", "CALL", "ALL", "PROXY")
 """Subsystems of NCCL that log a line for every call."""
 
@@ -51,7 +52,7 @@ _NOISY = ("COLL", "CALL", "ALL", "PROXY")
 def _variables(judge: Judge, evidence: Evidence, well: str) -> Generator[Finding, None, Variables | None]:
     """Return the variables that are set.
 
-    If none is set, all is well, and the table need not be read.
+    If none is set, yield a PASS; the table is then not read.
     """
     variables = yield from variables_of(judge, evidence)
     if variables == {}:
@@ -94,7 +95,8 @@ def nccl_debug_settings(evidence: Evidence) -> Iterator[Finding]:
             expected="not set in production",
             observed=", ".join(map(setting, others[:8])),
             remedy=Remedy(
-                text="Remove the variables without a measured gain; NCCL's defaults follow the machine."
+                text="Remove the variables that do not measurably help; NCCL's defaults depend on the "
+                "machine."
             ),
             evidence=evidence_of(others),
         )
@@ -103,7 +105,7 @@ def nccl_debug_settings(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _noise(variables: dict[str, EnvironmentVariable]) -> Finding | None:
-    """Return a warning of log settings that write at every call."""
+    """Return a warning about log settings with which NCCL writes a line at every call."""
     level, parts = variables.get("NCCL_DEBUG"), variables.get("NCCL_DEBUG_SUBSYS")
     if level is None or level.value.upper() not in ("INFO", "TRACE"):
         return None
@@ -122,7 +124,7 @@ def _noise(variables: dict[str, EnvironmentVariable]) -> Finding | None:
 
 
 def nccl_values(evidence: Evidence) -> Iterator[Finding]:
-    variables = yield from _variables(VALUES, evidence, "every value is understood")
+    variables = yield from _variables(VALUES, evidence, "NCCL understands every value")
     if not variables:
         return
     table, version = load_variables(), nccl_version(evidence.facts)
@@ -134,7 +136,7 @@ def nccl_values(evidence: Evidence) -> Iterator[Finding]:
                 is_problem = True
                 yield VALUES.warned(
                     HOST,
-                    f"no NCCL that rigtune knows reads {variable.name[:60]!r}",
+                    f"no version of NCCL that rigtune knows reads {variable.name[:60]!r}",
                     expected="the name of a variable",
                     observed=setting(variable),
                     remedy=Remedy(text="Correct the name, or remove the line."),
@@ -163,7 +165,7 @@ def nccl_values(evidence: Evidence) -> Iterator[Finding]:
     if product is not None:
         yield product
     elif not is_problem:
-        yield VALUES.passed(HOST, "every value is understood", observed=f"{judged} variables")
+        yield VALUES.passed(HOST, "NCCL understands every value", observed=f"{judged} variables")
 
 
 def _is_nobodys(name: str) -> bool:
@@ -179,7 +181,7 @@ def _sockets(variables: dict[str, EnvironmentVariable], most: Number) -> Finding
         return None
     return VALUES.warned(
         HOST,
-        "more sockets are asked for than NCCL opens",
+        "more sockets are requested than NCCL opens",
         expected=f"a product of at most {most.value:.0f}",
         observed=", ".join(map(setting, both)),
         remedy=Remedy(text="Lower one of them; 4 times 4 is enough for 100 Gb/s."),
@@ -213,13 +215,19 @@ def nccl_forced(evidence: Evidence) -> Iterator[Finding]:
     ]
     for variable, row in forcing:
         costs = f": {row.costs}" if row.costs else ""
-        yield _warn(FORCED, variable, row, f"{variable.name} takes a decision from NCCL{costs}", "not set")
+        yield _warn(
+            FORCED,
+            variable,
+            row,
+            f"{variable.name} overrides NCCL's own choice{costs}",
+            "not set",
+        )
     if not forcing:
         yield FORCED.passed(HOST, "NCCL chooses its algorithms itself")
 
 
 def nccl_configuration(evidence: Evidence) -> Iterator[Finding]:
-    """Check the files that the variables come from, and the lines that NCCL skips."""
+    """Check the files from which the variables come, and the lines that NCCL skips."""
     facts = evidence.facts
     variables = yield from variables_of(FILES, evidence)
     if variables is None or not known(facts.environment):
@@ -239,7 +247,7 @@ def nccl_configuration(evidence: Evidence) -> Iterator[Finding]:
             expected="NAME=value without blanks, quotes and comments",
             observed=f"{variable.name[:60]}={variable.value[:60]}",
             remedy=Remedy(
-                text="Correct the line; comments stand on lines of their own, with # in the first column."
+                text="Correct the line; write comments on separate lines, with # in the first column."
             ),
             evidence=variable.evidence,
         )
@@ -257,7 +265,7 @@ def nccl_configuration(evidence: Evidence) -> Iterator[Finding]:
         return
     if lines:
         files = ", ".join(dict.fromkeys(variable.origin for variable in lines))
-        yield FILES.passed(HOST, "NCCL's configuration files are well written", observed=files)
+        yield FILES.passed(HOST, "NCCL's configuration files are correct", observed=files)
     else:
         yield FILES.skipped(HOST, "no configuration file sets a variable")
 
@@ -265,21 +273,21 @@ def nccl_configuration(evidence: Evidence) -> Iterator[Finding]:
 def _mangled(variable: EnvironmentVariable) -> str | None:
     name, value = variable.name, variable.value
     if name != name.strip() or not name.replace("_", "a").isalnum():
-        return "the name has blanks or other signs in it"
+        return "the name contains blanks or other invalid characters"
     if value != value.strip():
-        return "blanks belong to the value"
+        return "the blanks become a part of the value"
     if value[:1] in "\"'" and value:
-        return "quotes belong to the value"
-    return "a comment behind a value belongs to it" if " #" in value else None
+        return "the quotes become a part of the value"
+    return "the comment after the value becomes a part of the value" if " #" in value else None
 
 
 def _warn(judge: Judge, variable: EnvironmentVariable, row: Variable, summary: str, expected: str) -> Finding:
     text = (
-        "Remove it; keep it only with a measured gain."
+        "Remove the variable; keep it only if it measurably helps."
         if expected == "not set"
-        else "Correct the value, or remove it."
+        else "Correct the value, or remove the variable."
     )
-    place = "" if variable.origin == "environment" else f" It stands in {variable.origin}."
+    place = "" if variable.origin == "environment" else f"  It is set in {variable.origin}."
     return judge.warned(
         HOST,
         summary,

@@ -1,8 +1,8 @@
-"""Check that the variables that name interfaces and ports name the right ones.
+"""Check that the variables for interfaces and ports name the right interfaces and ports.
 
-NCCL takes name prefixes unless `=` comes first, and a user's list replaces its own filter of docker and
-loopback. Gloo takes whole names only. Source: NVIDIA NCCL user guide, NCCL_SOCKET_IFNAME and NCCL_IB_HCA;
-NVIDIA/nccl#286, #913; aws-samples/aws-do-eks#50 (gloo).
+NCCL treats names as prefixes unless `=` comes first, and a user's list replaces NCCL's own filter for docker
+and loopback. Gloo accepts only whole names. Source: NVIDIA NCCL user guide, NCCL_SOCKET_IFNAME and
+NCCL_IB_HCA; NVIDIA/nccl#286, #913; aws-samples/aws-do-eks#50 (gloo).
 """
 
 import shlex
@@ -30,7 +30,8 @@ INTERFACES = Judge(
 )
 PORTS = Judge(
     check_id="nccl-hcas",
-    why="A port that should not carry training slows it down or cannot reach the others, and one left out "
+    why="A port that is not for training slows the training down or cannot reach the others, and a port "
+    "left out "
     "lies idle.",
 )
 GLOO = Judge(
@@ -79,7 +80,7 @@ def _of_interfaces(wanted: NameList, selected: tuple[str, ...]) -> str | None:
     if local:
         return f"NCCL_SOCKET_IFNAME names {local[0]}, which reaches no other node"
     if len(selected) > 1 and not wanted.exact and not wanted.excludes and len(selected) > len(wanted.names):
-        return "NCCL_SOCKET_IFNAME is the beginning of several names, and the first is used"
+        return "NCCL_SOCKET_IFNAME is the prefix of several names, and the first of these is used"
     return None
 
 
@@ -101,7 +102,7 @@ def nccl_hcas(variables: Variables, evidence: Evidence) -> Finding:
         for nic in (*rails.slower, *rails.others)
         if nic.name in selected and nic.name not in active and is_up(nic)
     ]
-    # NCCL takes prefixes: `mlx5_1` also selects `mlx5_10` to `mlx5_19`.
+    # NCCL treats names as prefixes: `mlx5_1` also selects `mlx5_10` to `mlx5_19`.
     prefixes = () if wanted.exact or wanted.excludes else wanted.names
     extra = [name for name in selected if name not in prefixes and _is_number_longer(name, prefixes)]
     expected = f"NCCL_IB_HCA=={','.join(dict.fromkeys(active))}" if active else "names of training ports"
@@ -109,10 +110,10 @@ def nccl_hcas(variables: Variables, evidence: Evidence) -> Finding:
         problem = "NCCL_IB_HCA names no RDMA device of this machine"
     elif extra:
         problem = (
-            f"NCCL_IB_HCA takes {fold_names(extra)} too, whose names only begin like those that are named"
+            f"NCCL_IB_HCA also selects {fold_names(extra)}, because a listed name is a prefix of these names"
         )
     elif foreign:
-        problem = f"NCCL_IB_HCA takes {fold_names(foreign)}, which is not for training"
+        problem = f"NCCL_IB_HCA selects {fold_names(foreign)}, which is not for training"
     elif idle:
         problem = f"NCCL_IB_HCA leaves out {fold_names(idle)}"
     else:
@@ -136,7 +137,9 @@ def gloo_interface(variables: Variables, evidence: Evidence) -> Finding:
     best = _best(evidence.facts)
     expected = f"GLOO_SOCKET_IFNAME={best}" if best else "the whole name of an interface"
     if variable.value[0] in "^=":
-        return _warned(GLOO, variable, "gloo takes whole names, without ^ and =", expected, setting(variable))
+        return _warned(
+            GLOO, variable, "Gloo accepts only whole names, without ^ and =", expected, setting(variable)
+        )
     if isinstance(interfaces, Unknown):
         return GLOO.undetermined(HOST, interfaces, what="the network interfaces", evidence=variable.evidence)
     names = [name for name in variable.value.split(",") if name]
@@ -164,9 +167,9 @@ def _without_ports(wanted: NameList) -> NameList:
 
 
 def _is_number_longer(name: str, prefixes: Iterable[str]) -> bool:
-    """Return whether a prefix also matches a longer number, for example `mlx5_1` the name `mlx5_10`.
+    """Return whether a prefix matches a name only because the number is longer (`mlx5_1`, `mlx5_10`).
 
-    A prefix without a number, such as `mlx5`, is meant to match them all.
+    A prefix without a number, such as `mlx5`, is meant to match all devices.
     """
     return any(
         entry[-1:].isdecimal() and name.startswith(entry) and name[len(entry) :].isdecimal() and "_" in entry

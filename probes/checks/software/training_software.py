@@ -1,9 +1,9 @@
 """Check that torch and NCCL run on these GPUs: versions, architectures, duplicates, plugins.
 
-A torch build that is older than the GPU, or so new that it no longer supports the GPU, can be imported but
-fails at the first kernel ("no kernel image is available"). Source: NVIDIA CUDA Compatibility guide; CUDA
-Toolkit release notes; NCCL release notes; pytorch/pytorch#122571 and NVIDIA/nccl#354 (mixed versions);
-aws-ofi-nccl documentation. The required versions are rows of data files.
+A torch build that is older than the GPU, or so new that it no longer supports the GPU, can be imported, but
+the first kernel fails ("no kernel image is available"). Source: NVIDIA CUDA Compatibility guide; CUDA Toolkit
+release notes; NCCL release notes; pytorch/pytorch#122571 and NVIDIA/nccl#354 (mixed versions); aws-ofi-nccl
+documentation. The required versions are rows of data files.
 """
 
 import shlex
@@ -28,16 +28,18 @@ _INSTALL = Remedy(
 )
 ARCHITECTURE = Judge(
     check_id="torch-architecture",
-    why='Torch imports well and the first kernel fails: "no kernel image is available for execution on the '
+    why='The import of torch works, but the first kernel fails: "no kernel image is available for '
+    "execution on the "
     'device".',
 )
 VERSION = Judge(
     check_id="nccl-version",
-    why="An NCCL that is older than these GPUs does not start on them, or does not know their links.",
+    why="A version of NCCL that is older than these GPUs does not start on them, or does not support their "
+    "links.",
 )
 DUPLICATES = Judge(
     check_id="nccl-duplicates",
-    why="A library on the search path replaces the one that torch was tested with; ranks with "
+    why="A library on the search path replaces the library with which torch was tested; ranks with "
     "different NCCL versions cannot connect to each other.",
 )
 PLUGIN = Judge(
@@ -82,7 +84,7 @@ def _with_gpus(facts: MachineFacts, torch: str, limits: Thresholds) -> Finding:
             expected="a CUDA build",
             observed=f"torch {torch}",
             remedy=Remedy(
-                text="Install a CUDA build of torch that suits the driver.",
+                text="Install a CUDA build of torch that the driver supports.",
                 command=f"{python} -m pip install --force-reinstall torch",
             ),
             evidence=refs,
@@ -98,11 +100,11 @@ def _with_gpus(facts: MachineFacts, torch: str, limits: Thresholds) -> Finding:
     if isinstance(enough, Unknown):
         return TORCH.undetermined(HOST, enough, what="the driver version", evidence=refs)
     supported = facts.software.cuda_driver_version
-    # With a forward compatibility package an older driver supports a newer CUDA.
+    # With a forward compatibility package, an older driver supports a newer CUDA.
     if enough or (known(supported) and at_least(supported, str(row.cuda_major)) is True):
         return TORCH.passed(
             HOST,
-            "the driver runs torch's CUDA",
+            "the driver supports torch's CUDA version",
             observed=f"torch {torch}, CUDA {cuda}, driver {driver}",
             evidence=(*refs, row.ref),
         )
@@ -138,7 +140,7 @@ def torch_architecture(gpus: tuple[Gpu, ...], evidence: Evidence) -> Findings:
         gpus,
         lambda gpu: _judge_architecture(gpu, cuda, evidence.thresholds),
         what="the compute capability",
-        good="torch's CUDA knows these GPUs",
+        good="torch's CUDA version supports these GPUs",
     )
 
 
@@ -212,7 +214,7 @@ def nccl_version(gpus: tuple[Gpu, ...], evidence: Evidence) -> Findings:
             evidence=(*refs, row.ref),
         )
 
-    return judge_each(VERSION, gpus, judge, what="the compute capability", good="NCCL knows these GPUs")
+    return judge_each(VERSION, gpus, judge, what="the compute capability", good="NCCL supports these GPUs")
 
 
 @on_gpus(DUPLICATES)
@@ -239,7 +241,7 @@ def nccl_duplicates(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
     observed = ", ".join(f"{library.path} {library.version} ({library.found_by})" for library in first)
     if len(versions) == 1:
         return DUPLICATES.passed(
-            HOST, "all NCCL libraries are of one version", observed=observed, evidence=software.evidence
+            HOST, "all NCCL libraries have the same version", observed=observed, evidence=software.evidence
         )
     return DUPLICATES.warned(
         HOST,
@@ -261,7 +263,7 @@ def nccl_plugin(nics: tuple[Nic, ...], evidence: Evidence) -> Finding:
     if isinstance(needed, Unknown):
         return PLUGIN.undetermined(HOST, needed, what="the kind of the network cards")
     if not needed:
-        return PLUGIN.passed(HOST, "NCCL drives these network cards by itself")
+        return PLUGIN.passed(HOST, "NCCL supports these network cards without a plugin")
     if isinstance(plugins, Unknown):
         return PLUGIN.undetermined(HOST, plugins, what="NCCL's plugins", evidence=facts.software.evidence)
     if paths := [path for path in plugins if "libnccl-net" in path or "gib" in path]:
@@ -289,7 +291,7 @@ _REMEDIES = {
 
 
 def _needed(facts: MachineFacts, nics: tuple[Nic, ...]) -> str | Unknown | None:
-    """Return the network that NCCL cannot drive without a plugin."""
+    """Return the network that NCCL cannot use without a plugin."""
     if any(nic.name.startswith("rdmap") or "efa" in value_or(nic.device_type, "").lower() for nic in nics):
         return "EFA"
     if facts.cloud.provider == "gcp":

@@ -13,7 +13,7 @@ class Expected(NamedTuple):
 
     policy: Policy
     stated_by: dict[str, str]
-    """The option that states a field: `--expect dgx-h100` by `gpu.count`."""
+    """The command-line option that states a field: `--expect dgx-h100`, with the key `gpu.count`."""
 
 
 def with_expectations(

@@ -15,7 +15,7 @@ _OPERATORS: dict[str, Callable[[int, int], bool]] = {
     ">": operator.gt,
     "<": operator.lt,
 }
-"""Comparison by operator. A longer operator comes before its beginning."""
+"""Comparison by operator. A longer operator comes before the shorter one that it begins with."""
 _INTEGER = re.compile(r"-?[0-9]{1,20}")
 _PLAIN = re.compile(r"[0-9]+(\.[0-9]+)*")
 
@@ -74,8 +74,8 @@ def words_of(wanted: str | tuple[str, ...]) -> str:
 def _matches(version: str, wanted: str) -> bool:
     """Return whether a version matches an expected version.
 
-    A plain dotted number also matches any build: `2.6.0` matches `2.6.0+cu124`. Other words must be
-    equal.
+    A plain dotted number also matches any build: `2.6.0` matches `2.6.0+cu124`. Any other expected version
+    must be equal to the version.
     """
     if wanted[:1] in "<>=!":
         return all(_holds(version, *_split(part)) for part in wanted.split(","))

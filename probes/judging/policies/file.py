@@ -50,7 +50,7 @@ def load_policy(text: str, name: str, catalogue: Catalogue) -> Policy:
 
 
 def thresholds_under(policy: Policy) -> Thresholds:
-    """Return rigtune's limits, some of them replaced by the limits of an accepted policy."""
+    """Return rigtune's limits; limits that an accepted policy sets replace them."""
     limits = load_thresholds()
     if not policy.thresholds:
         return limits
@@ -136,7 +136,7 @@ def _check_faults(policy: Policy) -> Iterator[tuple[str, str, str]]:
     for name in policy.checks.required:
         if name in policy.checks.not_required or name in policy.checks.off:
             other = "not_required" if name in policy.checks.not_required else "off"
-            yield "checks.required", f"{name} stands in {other} as well", "keep it in one of them"
+            yield "checks.required", f"{name} is also in {other}", "keep it in only one of them"
 
 
 def _threshold_faults(

@@ -72,7 +72,7 @@ _SECTIONS = {
 _LARGEST = 2**63
 """Integers from here on do not fit into TOML."""
 _LONGEST = 200
-"""Characters of a value that is worth expecting."""
+"""Maximum number of characters of a value that is written as an expectation."""
 
 
 class Doubt(Record, kw_only=True):
@@ -146,7 +146,7 @@ def expectation_count(policy: Policy) -> int:
 
 
 def stated(section: StrictRecord) -> dict[str, Any]:
-    """Return the fields that demand something; a tolerance only together with its field."""
+    """Return the fields that state an expectation; a tolerance is returned only together with its field."""
     built = msgspec.to_builtins(section)
     fields = {field: value for field, value in built.items() if value not in (None, [], {}, ())}
     if "memory_bytes" not in fields:
@@ -243,18 +243,18 @@ def _is_plain(text: str) -> bool:
 
 
 def _size(value: Number | Unknown | None) -> Number | None:
-    """Return the number if a machine can have it."""
+    """Return the number if it is a possible value for a machine."""
     return value if known(value) and value is not None and 0 < value < math.inf else None
 
 
 def _only(values: Iterable[Value | Unknown]) -> Value | None:
-    """Return the value that all share; None if they differ, if one is unknown, or if there are none."""
+    """Return the common value; None if the values differ, if one is unknown, or if there are none."""
     different = set(values)
     return value_or(different.pop(), None) if len(different) == 1 else None
 
 
 def _versions(values: Iterable[str | Unknown]) -> str | tuple[str, ...] | None:
-    """Return all versions that occur; None if one of them cannot be expected."""
+    """Return all versions that occur; None if one of them cannot be written as an expectation."""
     plain_versions = [_version(value) for value in sorted(set(values), key=str)]
     if not plain_versions or None in plain_versions:
         return None
@@ -263,7 +263,7 @@ def _versions(values: Iterable[str | Unknown]) -> str | tuple[str, ...] | None:
 
 
 def _version(value: str | Unknown | None) -> str | None:
-    """Return the version if it matches only itself as an expectation: it is no pattern and no range."""
+    """Return the version if, read as an expectation, it matches only itself: it is no pattern or range."""
     name = _name(value)
     return name if name is not None and complaint_of(name) is None and any_matches(name, name) else None
 
@@ -277,7 +277,7 @@ def _names(values: Iterable[str]) -> tuple[str, ...]:
 
 
 def _name(value: str | Unknown | None) -> str | None:
-    """Return the name if a UTF-8 file can hold it and a person can read it."""
+    """Return the name if it can be written to a UTF-8 file and read by a person."""
     if isinstance(value, str) and 0 < len(value) <= _LONGEST and value.isprintable():
         return value
     return None

@@ -1,6 +1,6 @@
 """Records of an operator's policy: checks, limits, expected hardware and versions, waivers.
 
-Fields that are left out demand nothing.
+Fields that are left out state no expectation.
 """
 
 import datetime
@@ -66,7 +66,7 @@ class GpuExpectation(StrictRecord, kw_only=True):
 
 
 class NicExpectation(StrictRecord, kw_only=True):
-    """The RDMA ports that carry training, without those for storage and management (`judging/rails.py`)."""
+    """The RDMA ports for training, without those for storage and management (`judging/rails.py`)."""
 
     count: Amount | None = None
     """Number of ports that are up at full rate."""
@@ -82,7 +82,7 @@ class NicExpectation(StrictRecord, kw_only=True):
 
 
 class SoftwareExpectation(StrictRecord, kw_only=True):
-    """Versions of what is installed."""
+    """Versions of installed software."""
 
     operating_system: Versions = None
     kernel: Versions = None
@@ -90,7 +90,7 @@ class SoftwareExpectation(StrictRecord, kw_only=True):
     """The newest CUDA that the driver supports."""
     cuda_toolkit: Versions = None
     nccl: Versions = None
-    """NCCL of the training interpreter, else of the system."""
+    """NCCL version of the training interpreter, or else of the system."""
     torch: Versions = None
     fabric_manager: Versions = None
     ofed: Versions = None
@@ -105,7 +105,7 @@ class HostExpectation(StrictRecord, kw_only=True):
     cpus: Positive | None = None
     """Number of logical CPUs."""
     numa_nodes: Positive | None = None
-    """Number of NUMA nodes without the nodes of GPU memory."""
+    """Number of NUMA nodes, not counting nodes of GPU memory."""
     mounts: tuple[Text, ...] = ()
     services: tuple[Text, ...] = ()
     """Names of systemd units that must be active."""
@@ -160,7 +160,7 @@ class Waiver(StrictRecord, kw_only=True):
     """The last day on which the waiver is valid."""
 
     def holds_on(self, today: datetime.date | None) -> bool:
-        """Return whether the waiver is valid today. No waiver holds if the day is unknown."""
+        """Return whether the waiver is valid today. If the day is unknown, no waiver is valid."""
         return today is not None and today <= self.expires
 
     def covers(self, check_id: str, subject: str) -> bool:

@@ -18,7 +18,7 @@ GROUPS: tuple[str, ...] = get_args(Group)
 
 
 class Selection(NamedTuple):
-    """The checks to make, and what is left out."""
+    """The checks to run, and the checks that are left out."""
 
     rows: tuple[CheckRow, ...]
     tier: Tier = "deep"
@@ -31,8 +31,8 @@ def select(
 ) -> Selection:
     """Return the rows of `tier` that `only` names and `skip` does not; both name checks or groups.
 
-    Raises UsageError for a name that does not exist, for a check that needs the other tier, and if
-    nothing is left.
+    Raises UsageError for a name that does not exist, for a check that needs the other tier, and if no check
+    is left.
     """
     wanted, unwanted = tuple(only), tuple(skip)
     for option, names in (("--only", wanted), ("--skip", unwanted)):
@@ -58,7 +58,7 @@ def select(
 
 
 def under_policy(rows: Sequence[CheckRow], policy: Policy) -> tuple[CheckRow, ...]:
-    """Return the rows with `required` set as the policy wants."""
+    """Return the rows, with `required` changed as the policy states."""
     required = {
         **dict.fromkeys(policy.checks.required, True),
         **dict.fromkeys(policy.checks.not_required, False),
@@ -91,7 +91,7 @@ def _require_known(option: str, name: str, rows: Sequence[CheckRow]) -> None:
 
 
 def missing(needs: tuple[Need, ...], evidence: Evidence) -> str | None:
-    """Return why a check with these needs does not apply; None if it does or if this is unknown."""
+    """Return why a check with these needs does not apply; None if it applies or if this is unknown."""
     for need in needs:
         words, is_missing = _RULES[need]
         if is_missing(evidence):
@@ -100,7 +100,7 @@ def missing(needs: tuple[Need, ...], evidence: Evidence) -> str | None:
 
 
 def _nothing_in(field: Callable[[MachineFacts], tuple[object, ...] | Unknown]) -> Callable[[Evidence], bool]:
-    """Return a test that is true if nobody looked or there is nothing. A lack of permission is not true."""
+    """Return a test that is true if a list is empty or was not recorded, but false if access was denied."""
 
     def is_missing(evidence: Evidence) -> bool:
         value = field(evidence.facts)

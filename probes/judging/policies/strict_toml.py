@@ -1,4 +1,4 @@
-"""Parse TOML that people edit into a strict record, or raise one clear error.
+"""Parse a TOML file that people edit into a strict record, or raise one clear error.
 
 The error names the file, the field, the mistake and the advice.
 """
@@ -19,7 +19,7 @@ Kind = TypeVar("Kind", bound=StrictRecord)
 _PLACE = re.compile(r" - at `\$\.?(?P<place>[^`]*)`$")
 _UNKNOWN_FIELD = re.compile(r"Object contains unknown field `(?P<field>.*)`", re.DOTALL)
 _SHOWN = 60
-"""Characters of a wrong name; more is not for one line."""
+"""Maximum number of characters of a wrong name that a message shows."""
 
 
 def read_strict(text: str, name: str, kind: type[Kind], *, schema_version: int, missing: str) -> Kind:

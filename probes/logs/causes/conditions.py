@@ -1,6 +1,7 @@
-"""Conditions of rows of causes that need more than the fields of one event.
+"""Conditions that rows of causes use if the fields of one event are not enough.
 
-A condition returns the events that support the row, in the order of their display, or None if it is not met.
+A condition returns the events that support the row, in the order in which they are displayed, or None if it
+is not met.
 """
 
 import re
@@ -190,7 +191,7 @@ def several_hosts(logged: LoggedEvents) -> Support:
 
 
 def refused_device_trains(logged: LoggedEvents) -> Support:
-    """Return an event of a GPU or network card whose transfer the IOMMU refused."""
+    """Return an event of a GPU or network card if the IOMMU refused a transfer of this device."""
     slots = {slot_of(event.what.bus) for event in logged.of(KernelIommuFault)} - {""}
     others = logged.of(*_EVENTS_OF_CARDS)
     return _first_of_each(
@@ -235,7 +236,7 @@ def _first_of_any(logged: LoggedEvents, *groups: Sequence[Event]) -> Support:
 
 
 def _set(logged: LoggedEvents, name: str, value: str | None = None) -> list[Event]:
-    """Return the events that set a variable, perhaps to a given value."""
+    """Return the events that set a variable, to the given value if there is one."""
     return [
         event
         for event in logged.of(NcclEnvironment)
@@ -313,4 +314,4 @@ CONDITIONS: Mapping[str, Condition] = {
         )
     },
 }
-"""Conditions by the names that rows use."""
+"""Conditions, with the names that rows use as the keys."""

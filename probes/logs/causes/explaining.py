@@ -1,7 +1,7 @@
-"""Explain why a run failed: causes from its events, root before effect and first failure first.
+"""Explain why a run failed: list the causes of its events, root causes before their effects.
 
 Rows of `probes/data/causes.toml` name the events of a cause; `probes/logs/deductions.py` adds events that
-only several lines together reveal. A cause without its events is never reported.
+only several lines together reveal. A cause is reported only if its events are in the logs.
 """
 
 import re
@@ -32,11 +32,11 @@ from probes.logs.wording import begun, command_for, filled
 MOST_DIAGNOSES = 5
 MOST_LINES_OF_EVIDENCE = 8
 _EFFECT_KEEPS = 0.4
-"""Factor for the confidence of an effect whose cause is known."""
+"""Factor that lowers the confidence of an effect if its cause is known."""
 _EXPLAINS = 0.5
-"""Least confidence at which a cause that is no fault explains an event of failure."""
+"""Minimum confidence at which a cause, even one that is no fault, explains a failure event."""
 _SUSPICIONS = ("hang-after-init", "p2p-broken")
-"""Causes that an early end of the log suggests, without an event of failure."""
+"""Causes that only the early end of a log suggests, without a failure event."""
 _ENDS = re.compile(r"ChildFailed|SignalException|CalledProcess|ProcessExited|ProcessRaised")
 _KINDS_OF_ENDS = ("torch.child-failed", "torch.worker-failed", "torch.agent-signal", "process.interrupted")
 _UNKNOWN = "unknown"
@@ -54,7 +54,7 @@ class _Candidate(Record, kw_only=True):
     is_fault: bool
     events: tuple[Event, ...]
     own: int
-    """Number of events of the pattern's own kind; they come first."""
+    """Number of events that match the pattern itself; they come first in `events`."""
 
     @property
     def first(self) -> Event:
@@ -62,12 +62,12 @@ class _Candidate(Record, kw_only=True):
 
     @property
     def lines(self) -> Iterator[tuple[str, int]]:
-        """Return source and number of each line that supports the cause."""
+        """Yield the source and the line number of each line that supports the cause."""
         return ((event.source, event.number) for event in self.events)
 
     @property
     def evidence(self) -> tuple[Event, ...]:
-        """Return the first events of the pattern's own kind, and the other events that the pattern needs."""
+        """Return the first events that match the pattern itself, and the others that its condition needs."""
         others = self.events[self.own :][: MOST_LINES_OF_EVIDENCE - 1]
         return (*self.events[: self.own][: MOST_LINES_OF_EVIDENCE - len(others)], *others)
 
@@ -81,10 +81,10 @@ def explain(
 ) -> Explanation:
     """Return the causes that the events reveal, the best first.
 
-    `facts` come from `probes/logs/facts.py`. `last_lines` is the number of lines by source: a log that ends
-    after the initialisation differs from a log that goes on with unknown lines. `beside` are facts of the
-    machine and the recipe, which support causes and are no causes by themselves. The caller adds the names
-    of the logs and their number of lines.
+    `facts` come from `probes/logs/facts.py`. `last_lines` contains the number of lines of each source; it
+    shows whether a log ends after the initialisation or continues with unknown lines. `beside` contains facts
+    of the machine and the recipe, which support causes but are not causes themselves. The caller adds the
+    names of the logs and their number of lines.
     """
     read = [*events]
     kept = without_recovered(read, last_lines or {})
@@ -144,7 +144,7 @@ def explain(
 
 
 def _without_vague(candidates: list[_Candidate]) -> list[_Candidate]:
-    """Return the candidates; without those of unknown cause if another cause explains the end of the run."""
+    """Return the candidates, without those of unknown cause if another cause explains the end of the run."""
     if any(candidate.is_fault and not candidate.row.symptom for candidate in candidates):
         return [candidate for candidate in candidates if candidate.row.id != _UNKNOWN]
     return candidates
@@ -157,8 +157,8 @@ def _failures(logged: LoggedEvents) -> list[Event]:
 def _unexplained(logged: LoggedEvents, candidates: list[_Candidate]) -> list[Event]:
     """Return evidence of failure that no cause explains.
 
-    Any sure cause explains complaints. Other events of failure are explained only by a cause that their own
-    line supports.
+    A complaint counts as explained if any cause is certain enough. Another failure event is explained only if
+    its own line supports such a cause.
     """
     sure = [candidate for candidate in candidates if candidate.confidence >= _EXPLAINS]
     lines = {line for candidate in sure for line in candidate.lines}
@@ -180,14 +180,14 @@ def _follows(candidate: _Candidate, own: OwnFailure) -> bool:
 
 
 def _is_an_end(event: Event) -> bool:
-    """Return whether the event is only a report of a launcher or scheduler that a process ended."""
+    """Return whether the event only reports, in a launcher's or scheduler's words, that a process ended."""
     if carries(event, TorchException):
         return _ENDS.search(event.what.name) is not None
     return event.kind.startswith(("slurm.", "mpi.")) or event.kind in _KINDS_OF_ENDS
 
 
 def _candidate(row: Cause, logged: LoggedEvents) -> _Candidate | None:
-    """Return the cause with its strongest pattern; None without events."""
+    """Return the cause with its strongest pattern; None if no pattern matches events."""
     best: _Candidate | None = None
     for pattern in row.pattern:
         if best is not None and pattern.confidence <= best.confidence:
@@ -206,7 +206,10 @@ def _candidate(row: Cause, logged: LoggedEvents) -> _Candidate | None:
 
 
 def _evidence(pattern: Pattern, logged: LoggedEvents) -> list[Event]:
-    """Return the events that support a pattern, those of its own kind first; none if it is not met."""
+    """Return the events that support a pattern, first those that it matches.
+
+    The result is empty if the pattern is not met.
+    """
     main = logged.matching(pattern)
     if not main:
         return []
@@ -226,9 +229,9 @@ def _evidence(pattern: Pattern, logged: LoggedEvents) -> list[Event]:
 
 
 def _ranked(candidates: list[_Candidate], logged: LoggedEvents, of_own: list[_Candidate]) -> list[Diagnosis]:
-    """Return diagnoses: faults first, causes before their effects, then by confidence and time.
+    """Return diagnoses: faults first and causes before their effects, then sorted by confidence and time.
 
-    `of_own` are effects of the program's own failure.
+    `of_own` contains the effects of the program's own failure.
     """
     effects = {id(candidate): _causes_of(candidate, candidates) for candidate in candidates}
     order = {id(event): place for place, event in enumerate(logged.in_order(logged.events))}
@@ -349,13 +352,13 @@ def _unknown(failures: list[Event], logged: LoggedEvents, *, is_fault: bool) -> 
 
 
 def _is_unread(events: list[Event]) -> bool:
-    """Return whether no line was understood, but lines with words of trouble and the end of a program."""
+    """Return whether the only events are kernel lines that mention trouble, and ends of programs."""
     return bool(events) and all(carries(event, KernelUnread, ProgramFinished) for event in events)
 
 
 def _unread(events: list[Event], logged: LoggedEvents) -> list[Diagnosis]:
     lines = logged.of(KernelUnread) if _is_unread(events) else []
-    words = "Lines with words of trouble are not understood, and no other line is"
+    words = "The logs contain lines that mention trouble, but rigtune understands none of them"
     return [
         msgspec.structs.replace(
             _unknown([first, *lines[1:]], logged, is_fault=False), summary=f"{words}: {first.what.message}"

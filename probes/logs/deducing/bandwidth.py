@@ -1,4 +1,4 @@
-"""Deductions about bandwidth: measured values against those that the hardware can reach."""
+"""Deductions about bandwidth: comparison of measured values with those that the hardware can reach."""
 
 import itertools
 from collections.abc import Iterator
@@ -29,11 +29,14 @@ from probes.logs.logged_events import LoggedEvents
 _Result = Event[NcclTestsResult]
 
 _LARGE = 64 << 20
-"""Bytes from which the bandwidth of a healthy network no longer falls."""
+"""Message size in bytes above which the bandwidth of a healthy network does not fall."""
 _CLIFF = 0.4
-"""Share of the best rate of smaller messages; below it, all larger messages are behind a cliff."""
+"""Share of the best rate of smaller messages.
+
+If all larger messages stay below this share, the rate has collapsed.
+"""
 _FULL_RATE = 64 << 10
-"""Bytes from which one queue pair fills a port."""
+"""Message size in bytes from which one queue pair reaches the full rate of a port."""
 _FEW_GBPS = 1.0
 _ENOUGH_PEERS = 4
 _BEHIND = 0.6
@@ -55,7 +58,7 @@ def failed_tests(logged: LoggedEvents) -> Iterator[Event]:
             DeducedBandwidthFailed(
                 what="The average bus bandwidth",
                 value=value,
-                why="less than the minimum that the test was given",
+                why="less than the minimum that was set for the test",
             ),
         )
 
@@ -80,7 +83,8 @@ def cliff(logged: LoggedEvents) -> Iterator[Event]:
                         value=f"{max(after):g} GB/s from {size >> 20} MiB on",
                         expected=f"at least the {best:g} GB/s of smaller messages",
                         why=(
-                            "the network between some hosts loses packets or is congested, as RoCE without "
+                            "the network between some hosts loses packets or is congested, which happens "
+                            "with RoCE without "
                             "flow control"
                         ),
                     ),
@@ -89,7 +93,7 @@ def cliff(logged: LoggedEvents) -> Iterator[Event]:
 
 
 def _is_one(rows: list[_Result]) -> bool:
-    """Return whether the sizes only grow: no other table is mixed into this one."""
+    """Return whether the sizes only grow, so that the rows are those of a single table."""
     sizes = [size for event in rows if not event.what.in_place and (size := event.what.bytes)]
     falls = sum(after <= before for before, after in itertools.pairwise(sizes))
     return falls < max(sizes.count(min(sizes, default=0)), 1)
@@ -120,7 +124,7 @@ def low(logged: LoggedEvents) -> Iterator[Event]:
 
 
 def slow_peer(logged: LoggedEvents) -> Iterator[Event]:
-    """Yield a GPU or pair that is far behind the others of its kind in one test."""
+    """Yield a GPU, or a pair of GPUs, that is much slower than the others in the same test."""
     for event in logged.of(NvbandwidthResult):
         slowest, median = event.what.slowest_gbps, event.what.median_gbps
         if not median or event.what.pairs < _ENOUGH_PEERS or slowest >= _BEHIND * median:

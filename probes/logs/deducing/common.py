@@ -1,4 +1,4 @@
-"""Helpers that several deductions use: words, variables, nodes, and the hardware that logs name."""
+"""Helpers for several deductions: phrases, variables, nodes, and the hardware that logs name."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -36,13 +36,13 @@ def deduced(first: Event, record: R) -> Event[R]:
 
 
 def named(values: Iterable[object], most: int = 8) -> str:
-    """Return the first values as a list in words, with the number of the others."""
+    """Return a phrase that lists the first values and the number of the others."""
     texts = [str(value) for value in dict.fromkeys(values)]
     return ", ".join(texts[:most]) + (f" and {len(texts) - most} more" if len(texts) > most else "")
 
 
 def who_calls(calls: Mapping[int, str]) -> str:
-    """Return the ranks of each call: "ranks 0, 1 call ALLREDUCE, rank 2 calls BROADCAST"."""
+    """Return a phrase with the ranks of each call: "ranks 0, 1 call ALLREDUCE, rank 2 calls BROADCAST"."""
     ranks: dict[str, list[int]] = defaultdict(list)
     for rank, call in sorted(calls.items()):
         ranks[call].append(rank)
@@ -66,7 +66,7 @@ def nodes_of(logged: LoggedEvents) -> int:
 
 
 def environment(logged: LoggedEvents) -> dict[str, Event[NcclEnvironment]]:
-    """Return the variables of NCCL that are in force by name, each with the first line that reports it."""
+    """Return the NCCL variables that are in force: by name, the first event that reports each."""
     names: dict[str, Event[NcclEnvironment]] = {}
     for event in logged.of(NcclEnvironment):
         names.setdefault(event.what.name, event)
@@ -90,7 +90,7 @@ def begins_before_meeting(logged: LoggedEvents) -> bool:
 
 
 def completed(logged: LoggedEvents) -> bool:
-    """Return whether a collective ran: there are results, or communicators destroyed as intended."""
+    """Return whether a collective ran: the logs report results, or communicators destroyed as intended."""
     return logged.has(NcclTestsResult, NcclTestsSummary, NcclDestroyed)
 
 
@@ -120,7 +120,7 @@ def nic_rate(logged: LoggedEvents) -> float | None:
 
 
 def _rate_beside(logged: LoggedEvents, used: set[str]) -> float | None:
-    """Return the rate of the ports in use, from the machine's facts, else from NCCL's topology."""
+    """Return the rate of the ports in use, from the machine's facts or else from NCCL's topology."""
     ports = {f"{event.what.name}:{event.what.port}": event.what.gbps for event in logged.of(MachinePort)}
     speeds = [ports[name] for name in used if name in ports]
     if len(speeds) == len(used):
@@ -141,7 +141,7 @@ def machine(logged: LoggedEvents) -> MachineModel | None:
 
 
 def gpu_id(logged: LoggedEvents) -> str | None:
-    """Return the only GPU model that the logs name, else the model of the machine's facts."""
+    """Return the GPU model if the logs name only one, or else the model in the machine's facts."""
     names = {event.what.name for event in logged.of(NcclTestsRank) if event.what.name}
     names = names or {event.what.name for event in logged.of(MachineGpu)}
     if len(names) != 1:

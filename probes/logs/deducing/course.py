@@ -60,7 +60,7 @@ from probes.logs.logged_events import LoggedEvents
 _MOST_RANKS = 4096
 _MOST_NAMED = 8
 _FEW_UNREAD_LINES = 8
-"""Most unknown lines after the last line that a reader knows."""
+"""Maximum number of unknown lines after the last line that a reader knows."""
 _BEFORE = (
     NcclInitStart,
     NcclBootstrap,
@@ -77,20 +77,20 @@ _BEFORE = (
     NcclDmaBuf,
     NcclRas,
 )
-"""Records of lines that NCCL writes before ranks wait for each other."""
+"""Records that NCCL writes before ranks wait for each other."""
 _END_OF_INIT = (NcclInitComplete, NcclConnected)
 _SILENCE_S = 300.0
 _STOPS = (SlurmKilled, TorchAgentSignal, ProcessInterrupted)
 _KINDS_OF_STOPS = frozenset(kind_of(record) for record in _STOPS)
-"""Kinds of ends that come from outside the program."""
+"""Kinds of events in which something outside the program ended it."""
 _SIGKILL = 9
 _ENDS_OF_OTHERS = (SlurmTaskExit, SlurmStepTerminating, SlurmStepAborted, SlurmKilled, TorchException)
 _FEW_LINES = 8
-"""Most lines after the end of an initialisation, such as comments and the head of a table."""
+"""Maximum number of lines, such as comments and the head of a table, that do not count as progress."""
 
 
 def unnamed_ranks(logged: LoggedEvents) -> Iterator[Event[DeducedRanksUnnamed]]:
-    """Yield ranks of the largest communicator that no line names: logs are missing, or they never began."""
+    """Yield ranks of the largest communicator that have no line: logs are missing, or they never began."""
     starts = logged.of(NcclInitStart, NcclInitComplete, NcclCommShape)
     if not starts:
         return
@@ -121,7 +121,7 @@ def _ranges(numbers: list[int]) -> str:
 
 
 def waits_at_start(logged: LoggedEvents) -> Iterator[Event]:
-    """Yield ranks whose last lines begin an initialisation: they wait for others, or do not reach them."""
+    """Yield ranks whose last lines begin an initialisation: they wait for others, or cannot reach them."""
     starts = [event for event in logged.of(NcclInitStart) if "Init START" in event.text]
     ranks = max((event.what.ranks for event in starts), default=0)
     nccl_events = [event for event in logged.events if event.kind.startswith("nccl.")]
@@ -138,14 +138,15 @@ def waits_at_start(logged: LoggedEvents) -> Iterator[Event]:
     absent = next(unnamed_ranks(logged), None)
     if absent is None:
         yield deduced(starts[0], DeducedWaitsAtStart(ranks=ranks))
-    elif begins_before_meeting(logged) and 2 * absent.what.have > ranks:  # else logs of others are missing
+    elif begins_before_meeting(logged) and 2 * absent.what.have > ranks:  # else logs are missing
         yield deduced(starts[0], DeducedWaitsForRanks(names=absent.what.names, ranks=ranks))
 
 
 def ends_after_init(logged: LoggedEvents) -> Iterator[Event]:
-    """Yield a log that ends after the initialisation, or a job that the scheduler ended much later.
+    """Yield a log that ends after the initialisation, or a job that was ended from outside much later.
 
-    Nothing failed. The initialisation is complete, or only its rings are connected (`stage` is `during`).
+    No failure is reported. Either the initialisation is complete, or only its rings are connected (then
+    `stage` is `during`).
     """
     ends = _ends(logged)
     failures = [kind for kind in load_causes().failures if kind not in _KINDS_OF_STOPS]
@@ -167,7 +168,7 @@ def ends_after_init(logged: LoggedEvents) -> Iterator[Event]:
     for stop in stops:
         late = stop.time_s is not None and last.time_s is not None and stop.time_s - last.time_s >= _SILENCE_S
         if late or (carries(stop, SlurmKilled) and stop.what.reason == "time limit"):
-            why = "the job was ended from outside without a line in between"
+            why = "the job was ended from outside, and no line was written in between"
             yield deduced(
                 last, DeducedSilenceAfterInit(why=why, complete=complete, ranks=of_ranks, stage=stage)
             )
@@ -180,7 +181,8 @@ def ends_after_init(logged: LoggedEvents) -> Iterator[Event]:
 def _ends(logged: LoggedEvents) -> list[Event]:
     """Return the events that end initialisations.
 
-    Newer versions connect the rings at the first collective.
+    The connection of rings also counts, because newer versions of NCCL connect them only at the first
+    collective.
     """
     return [
         *logged.of(NcclInitComplete),
@@ -189,7 +191,7 @@ def _ends(logged: LoggedEvents) -> list[Event]:
 
 
 def stops_at_p2p(logged: LoggedEvents) -> Iterator[Event]:
-    """Yield a log that ends with a peer-to-peer channel, before anything is connected."""
+    """Yield a log that ends with a peer-to-peer channel, before any ring or tree is connected."""
     channels = [event for event in logged.of(NcclChannel) if event.what.transport == "P2P"]
     if not channels or any(_over_nvlink(event) for event in logged.of(NcclChannel, NcclTopology)):
         return
@@ -222,7 +224,7 @@ def _over_nvlink(event: Event[NcclChannel | NcclTopology]) -> bool:
 
 
 def _goes_on(logged: LoggedEvents, last: Event) -> bool:
-    """Return whether more than a few unknown lines follow, such as those of a training run."""
+    """Return whether many unknown lines follow `last`, as in a training run that continues."""
     numbers = sorted(
         {
             event.number

@@ -34,11 +34,11 @@ from probes.logs.events.process_events import ProcessSignal
 from probes.logs.logged_events import LoggedEvents
 
 _DOMAIN_BITS = 20
-"""Number of bits below the domain in NCCL's number of a bus id (domain, bus, device, function)."""
+"""Number of bits below the domain in NCCL's integer for a bus id (domain, bus, device, function)."""
 _NOT_SUPPORTED, _COMPLETED = 0, 3
 """States of a GPU's registration with the fabric (NVML, nvmlGpuFabricInfoV)."""
 _DEGRADED = 1
-"""Value of two bits of the fabric's health mask: 0 not supported, 1 true, 2 false (nvmlGpuFabricInfoV)."""
+"""Two-bit value in the fabric's health mask: 0 not supported, 1 true, 2 false (nvmlGpuFabricInfoV)."""
 
 
 def shared_gpu(logged: LoggedEvents) -> Iterator[Event]:
@@ -53,7 +53,7 @@ def shared_gpu(logged: LoggedEvents) -> Iterator[Event]:
         if bus and comm:
             ranks[host, comm, bus].setdefault(rank, event)
     for (_, comm, bus), events in ranks.items():
-        # A rank with two hosts is from a damaged line, into which another process wrote.
+        # A rank with two hosts comes from a damaged line: another process wrote into the line.
         if len(events) > 1 and all(len(hosts[comm, rank]) == 1 for rank in events):
             yield deduced(next(iter(events.values())), DeducedGpuShared(names=named(sorted(events)), bus=bus))
 
@@ -70,14 +70,14 @@ def shm_within_node(logged: LoggedEvents) -> Iterator[Event]:
 
 
 def flat_topology(logged: LoggedEvents) -> Iterator[Event]:
-    """Yield a machine whose GPUs do not reach each other and are each in a separate PCI domain."""
+    """Yield a machine whose GPUs do not reach each other and have a separate PCI domain each."""
     refused = logged.of(NcclP2pUnavailable)
     if not refused or logged.has(NcclP2pDisabled):
         return
     buses = {bus for event in refused for bus in (event.what.bus_a, event.what.bus_b)}
     domains = {_domain(bus) for bus in buses}
     if len(buses) >= 3 and len(domains) == len(buses) and None not in domains:
-        why = f"each of {len(buses)} GPUs is alone in a PCI domain, as virtual machines show them"
+        why = f"each of {len(buses)} GPUs is alone in a PCI domain, as in virtual machines"
         yield deduced(refused[0], DeducedFlatTopology(why=why))
 
 
@@ -89,15 +89,15 @@ def _domain(bus: str) -> int | None:
 
 
 def fabric_degraded(logged: LoggedEvents) -> Iterator[Event]:
-    """Yield an unhealthy fabric, by its health mask or by a crash while GPUs of several trays join."""
+    """Yield an unhealthy fabric, shown by its health mask or by a crash while GPUs of several trays join."""
     joins = logged.of(NcclMnnvl)
     for event in joins:
         health, state = event.what.health or "", event.what.state
         mask = _mask(event.what.health)
         if mask is not None and any((mask >> shift) & 3 == _DEGRADED for shift in range(0, 8, 2)):
-            why = "a part of it is degraded, or its routes are not healthy"
+            why = "a part of the fabric is degraded, or its routes are not healthy"
         elif state not in (None, _NOT_SUPPORTED, _COMPLETED):
-            why = f"its registration is not complete (state {state})"
+            why = f"the registration with the fabric is not complete (state {state})"
         else:
             continue
         yield deduced(event, DeducedFabricDegraded(health_mask=health, why=why))
@@ -117,7 +117,7 @@ def _mask(text: str | None) -> int | None:
 
 
 def xids(logged: LoggedEvents) -> Iterator[Event]:
-    """Yield each error that the driver reports, with the recommended action, in the order of time."""
+    """Yield each error that the driver reports, with the recommended action, in order of time."""
     table, xids_elsewhere = load_xids(), _xids_of_other_causes()
     for event in logged.in_order(logged.of(KernelXid)):
         error = event.what
@@ -139,7 +139,7 @@ def xids(logged: LoggedEvents) -> Iterator[Event]:
 
 @functools.lru_cache(maxsize=1)
 def _xids_of_other_causes() -> frozenset[int]:
-    """Return the numbers that another cause of the table explains."""
+    """Return the Xid numbers that another cause of the table explains."""
     codes: set[int] = set()
     for row in load_causes().cause:
         for pattern in row.pattern:
@@ -150,7 +150,10 @@ def _xids_of_other_causes() -> frozenset[int]:
 
 
 def switch_errors(logged: LoggedEvents) -> Iterator[Event]:
-    """Yield the first NVSwitch error of the kernel or the Fabric Manager, a fatal error first."""
+    """Yield the first NVSwitch error that the kernel or the Fabric Manager reports.
+
+    Fatal errors have priority.
+    """
     events = logged.in_order(logged.of(KernelSxid, FabricSwitchError))
     fatal = [event for event in events if event.what.fatal == 1]
     counted = fatal or events

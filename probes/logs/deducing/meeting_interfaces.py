@@ -1,4 +1,4 @@
-"""Deductions about the addresses and interfaces over which processes meet."""
+"""Deductions about the addresses and interfaces over which processes connect at the start."""
 
 import ipaddress
 import re
@@ -41,7 +41,8 @@ _TUNNELS = re.compile(r"^(tun|tap|wg|tailscale|ppp|zt|ip6tnl|sit|gre)")
 def bad_interface(logged: LoggedEvents) -> Iterator[Event]:
     """Yield an interface that reaches no other host: loopback, a bridge, a tunnel or link-local.
 
-    This is the interface of the bootstrap, else of NCCL's sockets for data.
+    The interface of the bootstrap is examined; if the logs do not name it, NCCL's socket interfaces for data
+    are examined.
     """
     nodes = nodes_of(logged)
     failed = logged.has(NcclConnectFailed, GlooConnectFailed, TorchStoreTimeout)
@@ -67,7 +68,7 @@ def bad_interface(logged: LoggedEvents) -> Iterator[Event]:
 
 
 def interface_of(event: Event) -> tuple[str, str]:
-    """Return the interface over which ranks meet or send, and its address if the line contains one."""
+    """Return the interface over which ranks connect or send data, and its address if the line has one."""
     match event.what:
         case NcclBootstrap(interface=interface, address=address):
             return interface, address
@@ -126,7 +127,9 @@ def interfaces_differ(logged: LoggedEvents) -> Iterator[Event]:
 
 
 def host_shared(logged: LoggedEvents) -> Iterator[Event]:
-    """Yield a host name with two addresses on one interface: two machines, which NCCL does not confuse."""
+    """Yield a host name that has two addresses on one interface: two machines share the name.
+
+    NCCL itself tells such machines apart."""
     addresses: dict[tuple[str, str], dict[str, Event]] = defaultdict(dict)
     for event in logged.of(NcclBootstrap):
         if event.host is not None:
@@ -141,7 +144,7 @@ def host_shared(logged: LoggedEvents) -> Iterator[Event]:
 
 
 def ranks_missing(logged: LoggedEvents) -> Iterator[Event]:
-    """Yield a communicator that most ranks begin, some ranks never begin, and no rank completes."""
+    """Yield a communicator that most ranks begin to initialise, some never begin, and none completes."""
     starts = logged.of(NcclInitStart)
     if logged.has(NcclInitComplete) or not starts or not begins_before_meeting(logged):
         return
@@ -163,7 +166,7 @@ def _unfit(interface: str, text: str) -> tuple[str, str]:
     if address.is_loopback if address is not None else interface == "lo":
         return "loopback", "is this host itself"
     if _BRIDGES.match(interface):
-        return "bridge", "is a bridge of containers within this host"
+        return "bridge", "is a container bridge within this host"
     if _TUNNELS.match(interface):
         return "tunnel", "is a tunnel or VPN"
     if address is not None and address.is_link_local:

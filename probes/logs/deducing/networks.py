@@ -54,13 +54,13 @@ from probes.logs.logged_events import LoggedEvents
 _IB_INTERFACE = re.compile(r"^(ib\w*\d|ibp|ibs)")
 _RDMA_PLUGINS = re.compile(r"IBext|SHARP|OFI|Libfabric|gIB|FasTrak|rdma", re.IGNORECASE)
 _IMAGE_PLUGINS = re.compile(r"IBext|SHARP", re.IGNORECASE)
-"""Plugins of HPC-X, which images contain even for machines without RDMA."""
+"""Plugins of HPC-X. Container images contain them even for machines without RDMA."""
 _ANOTHER_LINE = re.compile(r"(?<=[A-Za-z])(?<!_v)\s?\d.*")
-"""Rest of another line after the name of a network: names have no digits except in a version."""
+"""Remainder of another line after the name of a network; names have no digits except in a version."""
 _SOCKET = "Socket"
 _WITHOUT_GDR = re.compile(r"via NET/[^/]+/\d+(?:\(\d+\))?(?:/Shared)?(?: comm .{1,60})?\s*$")
 _FLAPS = 3
-"""A link goes down and up twice while a host starts."""
+"""Number of falls of a link from which it is reported; a link goes down and up twice while a host starts."""
 _SOCKET_RECORDS = (
     NcclNetwork,
     NcclSocketInterfaces,
@@ -69,12 +69,12 @@ _SOCKET_RECORDS = (
     NcclDriver,
     NcclPluginMissing,
 )
-"""Records of an excerpt that contains nothing but the choice of sockets."""
+"""Records that may occur in an excerpt that shows only that sockets were chosen."""
 _RANK_ON_GPU = re.compile(r"\b(\d{1,7})\[(\d{1,2})\]")
 
 
 def sockets(logged: LoggedEvents) -> Iterator[Event]:
-    """Yield sockets between nodes, with the signs that RDMA should be there."""
+    """Yield sockets that are used between nodes, with the evidence that RDMA should be available."""
     names = {event.what.name for event in logged.of(NcclNetwork)}
     first = _sockets_event(logged)
     if first is None or names - {_SOCKET} or (not names and _uses_rdma(logged)):
@@ -100,7 +100,7 @@ def sockets(logged: LoggedEvents) -> Iterator[Event]:
 def _uses_rdma(logged: LoggedEvents) -> bool:
     """Return whether HCAs are in use.
 
-    NCCL up to 2.4 lists sockets for the bootstrap and does not name the network that carries data.
+    NCCL up to 2.4 lists the sockets of the bootstrap but does not name the network that carries data.
     """
     return logged.has(NcclHcas, NcclQueuePair) or any(
         event.what.network not in (None, _SOCKET) for event in logged.of(NcclChannel)
@@ -112,13 +112,13 @@ def _wants_sockets(logged: LoggedEvents) -> bool:
 
 
 def _within_a_node(logged: LoggedEvents) -> bool:
-    """Return whether all communicators lie within a node, where no network carries data."""
+    """Return whether all communicators are within a node, so that no network carries data."""
     node_counts = [event.what.nodes for event in logged.of(NcclCommShape)]
     return bool(node_counts) and all(nodes == 1 for nodes in node_counts)
 
 
 def no_rdma_despite(logged: LoggedEvents) -> Iterator[Event]:
-    """Yield a missing verbs device if other lines suggest that one should exist."""
+    """Yield a missing verbs device if other lines suggest that such a device should exist."""
     missing = logged.of(NcclNoIb)
     names = {event.what.name for event in logged.of(NcclNetwork)}
     if (
@@ -136,7 +136,7 @@ def no_rdma_despite(logged: LoggedEvents) -> Iterator[Event]:
 
 
 def _signs_of_rdma(logged: LoggedEvents, *, hcas_only: bool) -> str:
-    """Return the reason to expect RDMA, in words; empty without a reason."""
+    """Return a phrase with the reason to expect RDMA; empty if there is no reason."""
     if value_of(logged, "NCCL_IB_HCA"):
         return "NCCL_IB_HCA names HCAs"
     for event in logged.of(NcclBootstrap, NcclSocketInterfaces):
@@ -154,7 +154,7 @@ def _signs_of_rdma(logged: LoggedEvents, *, hcas_only: bool) -> str:
 
 
 def _only_image_suggests(logged: LoggedEvents, why: str) -> bool:
-    """Return whether only a plugin of the image suggests RDMA, in a run that may need no network."""
+    """Return whether only a plugin of the container image suggests RDMA, and the run may need no network."""
     return why == _plugin_of(logged, _IMAGE_PLUGINS) and not _between_nodes(logged)
 
 
@@ -189,7 +189,7 @@ def mixed_hcas(logged: LoggedEvents) -> Iterator[Event]:
             yield deduced(
                 event,
                 DeducedMixedHcas(
-                    names=named(names), why=f"the bond {bonds[0]} is mostly for storage or management"
+                    names=named(names), why=f"the bond {bonds[0]} usually serves storage or management"
                 ),
             )
 
@@ -212,7 +212,8 @@ def hca_prefix(logged: LoggedEvents) -> Iterator[Event]:
             yield deduced(
                 event,
                 DeducedHcaPrefix(
-                    names=named(names), why=f"NCCL_IB_HCA={wanted} also selects {named(extra)}, as a prefix"
+                    names=named(names),
+                    why=f"NCCL_IB_HCA={wanted} is a prefix and therefore also selects {named(extra)}",
                 ),
             )
             return
@@ -228,7 +229,7 @@ def hcas_differ(logged: LoggedEvents) -> Iterator[Event]:
     if len(counts) > 1 and len({event.host for event in counts.values()}) > 1 and nodes_of(logged) > 1:
         fewest = counts[min(counts)]
         yield deduced(
-            fewest, DeducedHcasDiffer(names=fewest.what.names, why=f"others use {max(counts)} HCAs")
+            fewest, DeducedHcasDiffer(names=fewest.what.names, why=f"other processes use {max(counts)} HCAs")
         )
 
 
@@ -257,7 +258,7 @@ def _place(event: Event) -> str:
 
 
 def gdr_missing(logged: LoggedEvents) -> Iterator[Event]:
-    """Yield channels over RDMA without GPUDirect, if no line gives the distance as the reason."""
+    """Yield channels over RDMA that do not use GPUDirect, unless a line gives the distance as the reason."""
     channels = [
         event
         for event in logged.of(NcclChannel)
@@ -284,12 +285,12 @@ def _lacks_peer_to_peer(logged: LoggedEvents) -> bool:
 
 
 def _cut(event: Event[NcclChannel]) -> bool:
-    """Return whether the line lacks its end, which would name GPUDirect."""
+    """Return whether the line was cut before its end, which would show whether GPUDirect is used."""
     return not event.what.gdr and _WITHOUT_GDR.search(event.text) is None
 
 
 def gdr_too_far(logged: LoggedEvents) -> Iterator[Event]:
-    """Yield a GPUDirect that NCCL refused only because of the distance."""
+    """Yield a GPU and adapter for which NCCL refused GPUDirect only because of the distance."""
     for event in _too_far(logged)[:1]:
         gdr = event.what
         yield deduced(
@@ -308,9 +309,9 @@ def _too_far(logged: LoggedEvents) -> list[Event[NcclGdr]]:
 
 
 def _local_ranks(logged: LoggedEvents, channels: list[Event[NcclChannel]]) -> int:
-    """Estimate the ranks of one node from the shape of communicators, else from ranks of other nodes.
+    """Estimate the number of ranks per node from communicators, or else from ranks of other nodes.
 
-    On other nodes, the number of the GPU is smaller than the rank.
+    On all nodes but the first, the number of the GPU is smaller than the rank.
     """
     counts = [local for event in logged.of(NcclCommShape) if (local := event.what.local_ranks) is not None]
     pairs = [(int(rank), int(gpu)) for event in channels for rank, gpu in _RANK_ON_GPU.findall(event.text)]
@@ -319,18 +320,20 @@ def _local_ranks(logged: LoggedEvents, channels: list[Event[NcclChannel]]) -> in
 
 
 def gid_suspected(logged: LoggedEvents) -> Iterator[Event]:
-    """Yield a peer that does not answer if its Ethernet address (GID) may be the reason."""
+    """Yield a peer that does not answer, if its RoCE address (GID) may be the reason."""
     errors = [event for event in logged.of(NcclIbCompletionError) if event.what.status == 12]
     links = {event.what.links for event in logged.of(NcclHcas)}
     if not errors or (links and not any("RoCE" in text for text in links)):
         return
     index = value_of(logged, "NCCL_IB_GID_INDEX")
-    why = ": on RoCE no answer often means a GID of another kind or network"
+    why = (
+        ": on RoCE, a missing answer often means that the GID has another type or belongs to another network"
+    )
     if index is not None:
         why = f" (NCCL_IB_GID_INDEX={index})"
     link_local = next((event for event in errors if (event.what.local_gid or "").startswith("fe80")), None)
     if link_local is not None:
-        # NCCL names GIDs only on Ethernet; a GID of fe80:: reaches no other network.
+        # NCCL prints GIDs only on Ethernet; a GID that begins with fe80:: reaches no other network.
         yield deduced(
             link_local,
             DeducedGidSuspected(firm=True, why=f": {link_local.what.local_gid} is a link-local address"),
@@ -354,7 +357,7 @@ def port_flaps(logged: LoggedEvents) -> Iterator[Event]:
 
 
 def pcie_errors(logged: LoggedEvents) -> Iterator[Event]:
-    """Yield the first PCIe error that loses data."""
+    """Yield the first PCIe error that the hardware could not correct."""
     for event in logged.of(KernelAer):
         match event.what:
             case KernelAer(severity="fatal" | "uncorrected" as severity, bus=bus):

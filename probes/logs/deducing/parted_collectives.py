@@ -24,16 +24,16 @@ from probes.logs.logged_events import LoggedEvents
 
 _GROUP = re.compile(r"\[PG (?:ID )?(\S{1,40})(?: PG GUID (\S{1,80}))?")
 _LINES_OF_PLACE = 16
-"""Most lines of calls for one number of the sequence."""
+"""Maximum number of lines about calls that are read for one sequence number."""
 _UNEVEN = ("all_to_all", "alltoall", "gather", "scatter", "coalesced", "send", "recv")
-"""Collectives whose sizes may differ from rank to rank."""
+"""Collectives whose sizes may legitimately differ between ranks."""
 
 _Calls = dict[int, tuple[Event, str, object]]
-"""Event, operation and size by rank, at one number of the sequence."""
+"""Event, operation and size of each rank at one sequence number."""
 
 
 def collectives_differ(logged: LoggedEvents) -> Iterator[Event]:
-    """Yield ranks that time out in different operations, or sizes, at the same number of the sequence."""
+    """Yield ranks whose calls time out at the same sequence number but differ in operation or size."""
     at: dict[tuple[str, int], _Calls] = defaultdict(dict)
     groups = {(event.rank, event.what.seq): _group(event) for event in reversed(logged.of(TorchWorkStatus))}
     for event in logged.of(TorchWatchdogTimeout):
@@ -45,7 +45,7 @@ def collectives_differ(logged: LoggedEvents) -> Iterator[Event]:
 
 
 def dumps_differ(logged: LoggedEvents) -> Iterator[Event]:
-    """Yield ranks that called different operations, or sizes, at the same number of a group's sequence."""
+    """Yield ranks whose calls at the same sequence number of a group differ in operation or size."""
     at: dict[tuple[int, str], _Calls] = defaultdict(dict)
     for event in logged.of(TorchFlightRecorderEntry):
         entry = event.what
@@ -56,7 +56,7 @@ def dumps_differ(logged: LoggedEvents) -> Iterator[Event]:
 
 
 def _first_difference(numbers: list[tuple[int, _Calls]], unit: str) -> Iterator[Event]:
-    """Yield the first number of the sequence at which operations, or sizes of one operation, differ."""
+    """Yield the first sequence number at which operations differ, or sizes of the same operation."""
     for seq, calls in numbers:
         operations = {rank: operation for rank, (_, operation, _) in calls.items()}
         sizes = {rank: size for rank, (_, _, size) in calls.items()}
@@ -71,7 +71,7 @@ def _first_difference(numbers: list[tuple[int, _Calls]], unit: str) -> Iterator[
 
 
 def stragglers(logged: LoggedEvents) -> Iterator[Event]:
-    """Yield ranks that never enqueued the work for which others of their group waited."""
+    """Yield ranks that never enqueued the collective for which other ranks of their group waited."""
     enqueued: dict[str, dict[int, int]] = defaultdict(dict)
     awaited: dict[str, Event[TorchWorkStatus]] = {}
     for event in logged.of(TorchWorkStatus, TorchDumpSignal):
@@ -128,19 +128,19 @@ def desync(logged: LoggedEvents) -> Iterator[Event]:
 
 
 def _waits_in(event: Event[TorchWatchdogTimeout]) -> str:
-    """Return the collective in which this rank waited, from its own timeout."""
+    """Return a phrase with the collective in which this rank waited, from its own timeout."""
     seq = f" number {event.what.seq}" if event.what.seq is not None else ""
     return f"rank {event.rank} timed out in {event.what.op or 'another collective'}{seq}"
 
 
 def _group(event: Event) -> str:
-    """Return the shared name of the process group, else its number, which may differ between ranks."""
+    """Return the name of the process group; if unknown, its number, which may differ between ranks."""
     match = _GROUP.search(event.text)
     return (match[2] or match[1]) if match else ""
 
 
 def behind(logged: LoggedEvents) -> Iterator[Event]:
-    """Yield ranks whose dumps end before the collective in which others of their group hang."""
+    """Yield ranks whose dumps end before the collective in which other ranks of their group hang."""
     stuck = {(event.rank, event.what.group): event for event in logged.of(TorchFlightRecorderStuck)}
     awaited: dict[str, int] = {}
     for (_, group), event in stuck.items():

@@ -1,4 +1,4 @@
-"""Deductions about environment variables: those without effect, and those left over from debugging."""
+"""Deductions about environment variables that have no effect or are left over from debugging."""
 
 from collections.abc import Iterator
 
@@ -19,7 +19,7 @@ _QUIET = frozenset(
         "NCCL_DEBUG_TIMESTAMP_LEVELS",
     }
 )
-"""Variables of debugging output, which print the lines of these logs and change nothing else."""
+"""Variables that only control debugging output, such as the lines of these logs, and change nothing else."""
 _LEFT = {
     "NCCL_P2P_DISABLE": "GPUs of a node communicate through the host's memory",
     "NCCL_SHM_DISABLE": "ranks of a node without peer-to-peer communicate over the network",
@@ -32,7 +32,7 @@ _LEFT = {
 
 
 def without_effect(logged: LoggedEvents) -> Iterator[Event]:
-    """Yield variables that were set and do not have the intended effect."""
+    """Yield variables that were set but do not have the intended effect."""
     variables = environment(logged)
     network = {event.what.name for event in logged.of(NcclNetwork)}
     plugins = " ".join(event.what.name or "" for event in logged.of(NcclPluginLoaded))
@@ -40,7 +40,7 @@ def without_effect(logged: LoggedEvents) -> Iterator[Event]:
     if ibext is not None and _on(ibext) and (ib is None or not _on(ib)) and logged.has(NcclHcas):
         yield _ineffective(
             ibext,
-            "it switches off only the plugin, and NCCL's own InfiniBand transport is used instead",
+            "the variable switches off only the plugin, and NCCL's own InfiniBand transport is used instead",
             "Set NCCL_IB_DISABLE=1 as well (or remove the plugin) to use sockets.",
         )
     external = any("ext" in name.lower() for name in network) or (
@@ -49,7 +49,7 @@ def without_effect(logged: LoggedEvents) -> Iterator[Event]:
     if ib is not None and _on(ib) and external and (ibext is None or not _on(ibext)):
         yield _ineffective(
             ib,
-            "the external plugin does not read it",
+            "the external plugin does not read this variable",
             "Set NCCL_IBEXT_DISABLE=1 as well, or NCCL_NET_PLUGIN=none.",
         )
     for invalid in logged.of(NcclEnvironmentInvalid):

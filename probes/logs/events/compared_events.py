@@ -1,4 +1,4 @@
-"""Records of what is known beside the logs: the machine, the recipe, and how the run differs from both."""
+"""Records of facts from outside the logs: the machine, the recipe, and how the run differs from both."""
 
 from probes.logs.events.log_record import LogRecord
 
@@ -7,7 +7,7 @@ class Observation(LogRecord, kw_only=True):
     """The base of records of a difference or a finding."""
 
     observation: str
-    """The difference or finding in words, for sentences of causes."""
+    """A phrase that describes the difference or finding; sentences of causes contain it."""
 
 
 class MachineCheck(Observation, kw_only=True, tag="machine.check"):
@@ -16,7 +16,7 @@ class MachineCheck(Observation, kw_only=True, tag="machine.check"):
     check: str
     """Id of the check."""
     subject: str
-    """Subject of the check."""
+    """Subject of the check, such as a GPU."""
 
 
 class MachinePort(LogRecord, kw_only=True, tag="machine.port"):
@@ -29,13 +29,13 @@ class MachinePort(LogRecord, kw_only=True, tag="machine.port"):
 
 
 class MachineGpu(LogRecord, kw_only=True, tag="machine.gpu"):
-    """A model of GPU of the machine."""
+    """A GPU model in the machine."""
 
     name: str
 
 
 class RecipeVariable(LogRecord, kw_only=True, tag="recipe.variable"):
-    """A variable of the recipe."""
+    """An environment variable of the recipe."""
 
     name: str
     value: str
@@ -49,25 +49,25 @@ class ComparedSockets(Observation, kw_only=True, tag="compared.sockets"):
 
 
 class ComparedNicsUnused(Observation, kw_only=True, tag="compared.nics-unused"):
-    """Active ports that the run did not use, though it used others of their kind."""
+    """Active ports that the run did not use, although it used other ports of the same kind."""
 
     names: str
     """Names, separated by commas."""
     used: int
     """Number of used ports."""
     share: float
-    """Used share of all such ports."""
+    """Used ports divided by all ports of the kind."""
 
 
 class ComparedNicsOther(Observation, kw_only=True, tag="compared.nics-other"):
-    """Active ports of another kind, which the run did not use."""
+    """Active ports of another kind than those that the run used."""
 
     names: str
     """Names, separated by commas."""
     used: int
     """Number of used ports."""
     share: float
-    """Used share of all such ports."""
+    """Used ports divided by used and unused ports."""
 
 
 class ComparedNicsStrange(Observation, kw_only=True, tag="compared.nics-strange"):
@@ -87,7 +87,7 @@ class ComparedRanks(Observation, kw_only=True, tag="compared.ranks"):
 
 
 class ComparedVariable(LogRecord, kw_only=True, tag="compared.variable"):
-    """A variable of the run differs from the recipe."""
+    """An environment variable of the run differs from the recipe."""
 
     name: str
     wanted: str
@@ -97,7 +97,7 @@ class ComparedVariable(LogRecord, kw_only=True, tag="compared.variable"):
 
 
 class ComparedNccl(Observation, kw_only=True, tag="compared.nccl"):
-    """The run loaded an NCCL that is not the one of the training interpreter."""
+    """The run loaded another version of NCCL than the one that the training interpreter loads."""
 
     had: str
     """Value in the run."""
@@ -111,6 +111,6 @@ class ComparedGpus(Observation, kw_only=True, tag="compared.gpus"):
 
 
 class ComparedInterface(Observation, kw_only=True, tag="compared.interface"):
-    """The ranks met over an interface that the machine does not have."""
+    """The ranks connected over an interface that the machine does not have."""
 
     name: str

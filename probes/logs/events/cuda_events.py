@@ -1,4 +1,4 @@
-"""Records of reports by CUDA, its memory and NVML through torch and other programs."""
+"""Records of errors of CUDA, GPU memory and NVML that torch and other programs report."""
 
 from probes.logs.events.log_record import LogRecord
 
@@ -10,20 +10,20 @@ class TorchOom(LogRecord, kw_only=True, tag="torch.oom"):
     wanted: int | None = None
     """Requested bytes."""
     total: int | None = None
-    """Bytes of the GPU."""
+    """Memory of the GPU in bytes."""
     free: int | None = None
     used: int | None = None
     """Bytes in use by this process."""
     reserved: int | None = None
     """Bytes that torch reserved."""
     unallocated: int | None = None
-    """Bytes that torch reserved and does not use."""
+    """Bytes that torch reserved but does not use."""
     others: str | None = None
-    """Other processes that use memory of the GPU, in words."""
+    """A phrase that lists other processes that use memory of the GPU."""
 
 
 class CudaError(LogRecord, kw_only=True, tag="cuda.error"):
-    """A named error of the runtime or the driver."""
+    """An error of the CUDA runtime or driver."""
 
     name: str | None = None
     text: str | None = None
@@ -47,11 +47,11 @@ class CudaDriverOld(LogRecord, kw_only=True, tag="cuda.driver-old"):
 
 
 class CudaFork(LogRecord, kw_only=True, tag="cuda.fork"):
-    """CUDA was used in a forked child."""
+    """CUDA was used in a child process after a fork."""
 
 
 class CudaNoKernel(LogRecord, kw_only=True, tag="cuda.no-kernel"):
-    """The build has no code for this GPU."""
+    """The program was built without code for this GPU."""
 
     capability: str | None = None
     """Compute capability: `sm_120`."""

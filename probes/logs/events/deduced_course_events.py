@@ -1,33 +1,33 @@
-"""Records of deductions about the course of a run: ranks that wait or part, variables, and how it ended."""
+"""Records of deductions about the course of a run: waiting or differing ranks, variables, the run's end."""
 
 from probes.logs.events.log_record import LogRecord, Reasoned
 
 
 class DeducedCollectivesDiffer(Reasoned, kw_only=True, tag="deduced.collectives-differ"):
-    """Ranks call different collectives at one number of their sequence."""
+    """Ranks call different collectives at the same sequence number."""
 
     seq: int | str
-    """Number in the sequence of collectives."""
+    """Sequence number of the collective."""
 
 
 class DeducedStragglers(LogRecord, kw_only=True, tag="deduced.stragglers"):
     """Ranks did not join a collective that others wait for."""
 
     names: str
-    """Names, separated by commas."""
+    """The ranks, separated by commas."""
     op: str | None = None
     seq: int | None = None
-    """Number in the sequence of collectives."""
+    """Sequence number of the collective."""
     late_in: str | None = None
-    """Another collective that the late ranks wait for, in words."""
+    """A phrase with another collective for which the late ranks wait."""
 
 
 class DeducedIneffectiveVariable(Reasoned, kw_only=True, tag="deduced.ineffective-variable"):
-    """A variable does not do what it should."""
+    """A variable does not have its intended effect."""
 
     name: str
     firm: bool
-    """Whether the variable surely has no effect."""
+    """Whether the variable certainly has no effect."""
     fix: str
     """Recommended replacement."""
 
@@ -40,14 +40,14 @@ class DeducedLeftoverVariable(Reasoned, kw_only=True, tag="deduced.leftover-vari
 
 
 class DeducedRanksUnnamed(LogRecord, kw_only=True, tag="deduced.ranks-unnamed"):
-    """No line names some ranks."""
+    """No line of the logs names these ranks."""
 
     have: int
     """Number of ranks that lines name."""
     ranks: int
     """Ranks of the communicator."""
     names: str
-    """Names, separated by commas."""
+    """The ranks, separated by commas."""
 
 
 class DeducedWaitsAtStart(LogRecord, kw_only=True, tag="deduced.waits-at-start"):
@@ -58,10 +58,10 @@ class DeducedWaitsAtStart(LogRecord, kw_only=True, tag="deduced.waits-at-start")
 
 
 class DeducedWaitsForRanks(LogRecord, kw_only=True, tag="deduced.waits-for-ranks"):
-    """Most ranks begin to initialise and wait for others that never come."""
+    """Most ranks begin to initialise and wait for other ranks that never begin."""
 
     names: str
-    """Names, separated by commas."""
+    """The missing ranks, separated by commas."""
     ranks: int
     """Ranks of the communicator."""
 
@@ -78,7 +78,7 @@ class DeducedSilenceAfterInit(Reasoned, kw_only=True, tag="deduced.silence-after
 
 
 class DeducedEndsAfterInit(Reasoned, kw_only=True, tag="deduced.ends-after-init"):
-    """The log ends with an initialisation."""
+    """The log ends after an initialisation."""
 
     complete: int | None = None
     """Number of ranks that completed."""

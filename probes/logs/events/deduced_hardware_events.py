@@ -1,10 +1,10 @@
-"""Records of deductions about GPUs, their links and drivers, and how fast they are."""
+"""Records of deductions about GPUs, their links, drivers and speed."""
 
 from probes.logs.events.log_record import LogRecord, Reasoned
 
 
 class DeducedPcieError(LogRecord, kw_only=True, tag="deduced.pcie-error"):
-    """A PCIe error that loses data."""
+    """A PCIe error that the hardware could not correct."""
 
     message: str
 
@@ -13,15 +13,15 @@ class DeducedGpuShared(LogRecord, kw_only=True, tag="deduced.gpu-shared"):
     """Ranks of one host share a GPU."""
 
     names: str
-    """Names, separated by commas."""
+    """The ranks, separated by commas."""
     bus: str
 
 
 class DeducedShmWithinNode(LogRecord, kw_only=True, tag="deduced.shm-within-node"):
-    """GPUs of a node reach each other through shared memory alone."""
+    """GPUs of a node communicate only through shared host memory."""
 
     how: str
-    """Way between the GPUs."""
+    """Description of the evidence: the log's lines about channels or peer-to-peer."""
     a: int | None = None
     """Number of the first GPU."""
     b: int | None = None
@@ -33,14 +33,14 @@ class DeducedFlatTopology(Reasoned, kw_only=True, tag="deduced.flat-topology"):
 
 
 class DeducedFabricDegraded(Reasoned, kw_only=True, tag="deduced.fabric-degraded"):
-    """The fabric of NVLinks between nodes is degraded."""
+    """The NVLink fabric between nodes is degraded."""
 
     health_mask: str
     """Mask of the fabric's health."""
 
 
 class DeducedXid(LogRecord, kw_only=True, tag="deduced.xid"):
-    """An error that the driver reports, and what to do about it."""
+    """An Xid error that the driver reports, and the recommended action."""
 
     severity: str
     """Severity of the error."""
@@ -86,7 +86,7 @@ class DeducedWrongResults(Reasoned, kw_only=True, tag="deduced.wrong-results"):
 
 
 class DeducedBandwidthFailed(Reasoned, kw_only=True, tag="deduced.bandwidth-failed"):
-    """A test missed its required minimum."""
+    """A test did not reach its required minimum."""
 
     what: str
     """Subject of the measurement."""
@@ -94,7 +94,7 @@ class DeducedBandwidthFailed(Reasoned, kw_only=True, tag="deduced.bandwidth-fail
 
 
 class DeducedBandwidthCliff(Reasoned, kw_only=True, tag="deduced.bandwidth-cliff"):
-    """Bandwidth collapses above a size."""
+    """The bandwidth collapses for messages above a size."""
 
     what: str
     """Subject of the measurement."""
@@ -104,7 +104,7 @@ class DeducedBandwidthCliff(Reasoned, kw_only=True, tag="deduced.bandwidth-cliff
 
 
 class DeducedBandwidthLow(LogRecord, kw_only=True, tag="deduced.bandwidth-low"):
-    """Bandwidth is less than this hardware reaches elsewhere."""
+    """The bandwidth is lower than the reference for the same hardware."""
 
     what: str
     """Subject of the measurement."""
@@ -116,7 +116,7 @@ class DeducedBandwidthLow(LogRecord, kw_only=True, tag="deduced.bandwidth-low"):
 
 
 class DeducedSlowPeer(LogRecord, kw_only=True, tag="deduced.slow-peer"):
-    """A GPU or pair is far behind the others."""
+    """A GPU, or a pair of GPUs, is much slower than the others."""
 
     what: str
     """Subject of the measurement."""

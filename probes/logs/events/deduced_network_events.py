@@ -1,10 +1,10 @@
-"""Records of deductions about networks: which one carries data, and whether it is the right one."""
+"""Records of deductions about the network that carries data, and whether it is the right network."""
 
 from probes.logs.events.log_record import Complaint, LogRecord, Reasoned
 
 
 class DeducedBadInterface(Reasoned, kw_only=True, tag="deduced.bad-interface"):
-    """Ranks meet over an interface that leads to no other host."""
+    """Ranks connect over an interface that leads to no other host."""
 
     interface: str
     address: str
@@ -42,31 +42,31 @@ class DeducedInterfacesDiffer(LogRecord, kw_only=True, tag="deduced.interfaces-d
     """Hosts announce addresses of networks with nothing in common."""
 
     networks: str
-    """Networks, in words."""
+    """The networks as a list in one text."""
 
 
 class DeducedHostShared(LogRecord, kw_only=True, tag="deduced.host-shared"):
-    """Two machines have one host name."""
+    """Two machines have the same host name."""
 
     host: str
     addresses: str
-    """Addresses, in words."""
+    """The addresses, separated by commas."""
     failed: bool
-    """Whether anything failed."""
+    """Whether the logs report any failure."""
 
 
 class DeducedRanksMissingAtStart(LogRecord, kw_only=True, tag="deduced.ranks-missing-at-start"):
-    """Some ranks never begin, and none completes."""
+    """Some ranks never begin the initialisation, and no rank completes it."""
 
     missing: int
     ranks: int
     """Ranks of the communicator."""
     names: str
-    """Names, separated by commas."""
+    """The missing ranks, separated by commas."""
 
 
 class DeducedSocketsDespiteRdma(Reasoned, kw_only=True, tag="deduced.sockets-despite-rdma"):
-    """Sockets carry data although RDMA should be there."""
+    """Sockets carry data although RDMA should be available."""
 
     interface: str | None = None
 
@@ -78,13 +78,13 @@ class DeducedSockets(LogRecord, kw_only=True, tag="deduced.sockets"):
 
 
 class DeducedSocketsBetweenNodes(LogRecord, kw_only=True, tag="deduced.sockets-between-nodes"):
-    """Sockets are chosen between nodes, and the log does not show whether they carry data."""
+    """NCCL chose sockets between nodes, but the log does not show whether they carry data."""
 
     interface: str | None = None
 
 
 class DeducedSocketsAlone(LogRecord, kw_only=True, tag="deduced.sockets-alone"):
-    """The log contains nothing but the choice of sockets."""
+    """The log shows only that sockets were chosen."""
 
     interface: str | None = None
 
@@ -93,18 +93,18 @@ class DeducedNoRdmaDespite(Complaint, kw_only=True, tag="deduced.no-rdma-despite
     """RDMA devices are missing, though other lines suggest that some exist."""
 
     why: str
-    """The reason, in words."""
+    """The reason to expect RDMA, as a phrase."""
 
 
 class DeducedNoRdmaPerhaps(Complaint, kw_only=True, tag="deduced.no-rdma-perhaps"):
-    """RDMA devices are missing, and only a plugin of the image suggests that some exist."""
+    """RDMA devices are missing; only a plugin of the container image suggests that some exist."""
 
     why: str
-    """The reason, in words."""
+    """The reason to expect RDMA, as a phrase."""
 
 
 class DeducedMixedHcas(Reasoned, kw_only=True, tag="deduced.mixed-hcas"):
-    """The list mixes adapters that do not belong together."""
+    """The list of adapters mixes kinds that do not belong together."""
 
     names: str
     """Names, separated by commas."""
@@ -128,7 +128,7 @@ class DeducedMixedNetwork(LogRecord, kw_only=True, tag="deduced.mixed-network"):
     """Processes of one run use different networks."""
 
     networks: str
-    """Networks, in words."""
+    """The networks with their hosts, as text."""
 
 
 class DeducedGdrMissing(Reasoned, kw_only=True, tag="deduced.gdr-missing"):
@@ -151,10 +151,10 @@ class DeducedGdrTooFar(LogRecord, kw_only=True, tag="deduced.gdr-too-far"):
 
 
 class DeducedGidSuspected(Reasoned, kw_only=True, tag="deduced.gid-suspected"):
-    """A peer does not answer, and its Ethernet address (GID) may be the reason."""
+    """A peer does not answer, and its RoCE address (GID) may be the reason."""
 
     firm: bool
-    """Whether the address is surely wrong."""
+    """Whether the address is certainly wrong."""
 
 
 class DeducedPortFlaps(Reasoned, kw_only=True, tag="deduced.port-flaps"):

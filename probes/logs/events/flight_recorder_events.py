@@ -23,11 +23,11 @@ class TorchFlightRecorderGroup(LogRecord, kw_only=True, tag="torch.flight-record
     members: int | str | None = None
     """Ranks, as the dump lists them."""
     enqueued: int | None = None
-    """Number of the last collective that was enqueued."""
+    """Sequence number of the last collective that was enqueued."""
     started: int | None = None
-    """Number of the last collective that was started."""
+    """Sequence number of the last collective that was started."""
     completed: int | None = None
-    """Number of the last collective that was completed."""
+    """Sequence number of the last collective that was completed."""
 
 
 class TorchFlightRecorderStuck(LogRecord, kw_only=True, tag="torch.flight-recorder-stuck"):
@@ -39,7 +39,7 @@ class TorchFlightRecorderStuck(LogRecord, kw_only=True, tag="torch.flight-record
     state: str
     """`scheduled` (a rank is missing, or an earlier collective hangs) or `started` (this one hangs)."""
     seq: int | None = None
-    """Number in the sequence of collectives."""
+    """Sequence number of the collective."""
     sizes: int | str | None = None
     """Sizes of the inputs."""
     out_sizes: int | str | None = None
@@ -52,14 +52,14 @@ class TorchFlightRecorderStuck(LogRecord, kw_only=True, tag="torch.flight-record
 
 
 class TorchFlightRecorderEntry(LogRecord, kw_only=True, tag="torch.flight-recorder-entry"):
-    """A collective around the one that hangs, or one of the last."""
+    """A collective shortly before or after the one that hangs, or one of the last in the dump."""
 
     group: str
     """Name of the group, the same on all its ranks."""
     op: str
     state: str
     seq: int | None = None
-    """Number in the sequence of collectives."""
+    """Sequence number of the collective."""
     sizes: int | str | None = None
     """Sizes of the inputs."""
     out_sizes: int | str | None = None

@@ -4,12 +4,12 @@ from probes.logs.events.log_record import Complaint, LogRecord
 
 
 class RayWorkerDied(LogRecord, kw_only=True, tag="ray.worker-died"):
-    """A process of Ray is gone."""
+    """A process of Ray has ended."""
 
     exit_type: str | None = None
-    """Ray's name for this kind of end."""
+    """Ray's name for the way in which the process ended."""
     detail: str | None = None
-    """Details in words."""
+    """Ray's details about the end."""
 
 
 class RayNodeLost(LogRecord, kw_only=True, tag="ray.node-lost"):
@@ -25,7 +25,7 @@ class HorovodStall(LogRecord, kw_only=True, tag="horovod.stall"):
 
 
 class HorovodStalled(LogRecord, kw_only=True, tag="horovod.stalled"):
-    """The ranks that submitted a tensor, or did not."""
+    """The ranks that submitted a tensor, or those that did not."""
 
     tensor: str
     state: str
@@ -50,7 +50,7 @@ class JaxBarrierTimeout(LogRecord, kw_only=True, tag="jax.barrier-timeout"):
 
 
 class JaxRendezvousTimeout(LogRecord, kw_only=True, tag="jax.rendezvous-timeout"):
-    """Not all threads met for a collective of XLA."""
+    """Not all threads reached a collective of XLA."""
 
     expected: int
     """Expected value."""
@@ -65,14 +65,14 @@ class JaxTaskLost(LogRecord, kw_only=True, tag="jax.task-lost"):
 
 
 class K8sNotRunning(LogRecord, kw_only=True, tag="k8s.not-running"):
-    """A pod could not be placed, pulled, started or kept."""
+    """A pod could not be scheduled or started, its image could not be pulled, or it was evicted."""
 
     reason: str | None = None
     image: str | None = None
 
 
 class K8sStarted(LogRecord, kw_only=True, tag="k8s.started"):
-    """A pod was placed or started."""
+    """A pod was scheduled or started."""
 
 
 class ContainerNoGpu(Complaint, kw_only=True, tag="container.no-gpu"):
@@ -116,7 +116,7 @@ class GlooInterfaceMissing(Complaint, kw_only=True, tag="gloo.interface-missing"
 
 
 class GlooMeshFailed(Complaint, kw_only=True, tag="gloo.mesh-failed"):
-    """Not all ranks of Gloo met."""
+    """Not all ranks of Gloo connected to each other."""
 
 
 class GlooSizeMismatch(LogRecord, kw_only=True, tag="gloo.size-mismatch"):

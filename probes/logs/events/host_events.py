@@ -1,18 +1,18 @@
-"""Records of reports by diagnostics and tools about a host and its GPUs."""
+"""Records of what diagnostics and tools report about a host and its GPUs."""
 
 from probes.logs.events.log_record import LogRecord
 
 
 class HostRecord(LogRecord, kw_only=True):
-    """The base of what tools and health checks report of a host."""
+    """The base of records that tools and health checks report about a host."""
 
 
 class DcgmRecord(LogRecord, kw_only=True):
-    """The base of what DCGM reports."""
+    """The base of records that DCGM reports."""
 
 
 class NvlinkRecord(LogRecord, kw_only=True):
-    """The base of what `nvidia-smi nvlink` reports of one GPU."""
+    """The base of records that `nvidia-smi nvlink` reports about one GPU."""
 
     gpu: int
     name: str | None = None
@@ -24,7 +24,7 @@ class _DcgmTest(DcgmRecord, kw_only=True):
 
     test: str
     gpu: int | None = None
-    """Number of the GPU; None where the host was tested."""
+    """Number of the GPU; None if the host was tested."""
     reason: str | None = None
     error: int | None = None
     """DCGM's number of the error."""
@@ -39,7 +39,7 @@ class DcgmWarning(_DcgmTest, kw_only=True, tag="dcgm.warning"):
 
 
 class DcgmSummary(DcgmRecord, kw_only=True, tag="dcgm.summary"):
-    """All tests of a report of DCGM."""
+    """The numbers of test results in a DCGM report."""
 
     passed: int
     failed: int
@@ -69,11 +69,11 @@ class NvlinkGpu(NvlinkRecord, kw_only=True, tag="nvlink.gpu"):
     down: int
     disabled: int
     gbps: float | None = None
-    """Sum of one direction in GB/s of 1e9 bytes."""
+    """Sum over all links for one direction, in GB/s of 1e9 bytes."""
 
 
 class NvlinkLinkDown(NvlinkRecord, kw_only=True, tag="nvlink.link-down"):
-    """A link is down beside others that are up."""
+    """A link is down, while other links of the GPU are up."""
 
     link: int | None = None
 
@@ -95,7 +95,7 @@ class NvlinkErrors(NvlinkRecord, kw_only=True, tag="nvlink.errors"):
 
 
 class NvlinkNoErrors(NvlinkRecord, kw_only=True, tag="nvlink.no-errors"):
-    """All counters that were printed are 0."""
+    """All printed error counters are 0."""
 
 
 class NvlinkNone(NvlinkRecord, kw_only=True, tag="nvlink.none"):
@@ -134,11 +134,11 @@ class HostShm(HostRecord, kw_only=True, tag="host.shm"):
 
     bytes: int
     used_percent: int
-    """Share that is used, in percent."""
+    """Used share in percent."""
 
 
 class HostOomKill(HostRecord, kw_only=True, tag="host.oom-kill"):
-    """A process of a service or scope was killed for memory."""
+    """A process of a service or scope was killed because memory ran out."""
 
     process: str
     """The service or scope."""

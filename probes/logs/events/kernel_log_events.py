@@ -11,7 +11,7 @@ class KernelRecord(LogRecord, kw_only=True):
 
 
 class KernelDriver(KernelRecord, kw_only=True, tag="kernel.driver"):
-    """The GPU driver's module that was loaded."""
+    """The GPU driver module that was loaded."""
 
     version: str
 
@@ -24,7 +24,7 @@ class KernelNicFirmware(KernelRecord, kw_only=True, tag="kernel.nic-firmware"):
 
 
 class KernelPcieLink(KernelRecord, kw_only=True, tag="kernel.pcie-link"):
-    """A card whose PCIe link is as fast as the card."""
+    """A card whose PCIe link is as fast as the card supports."""
 
     bus: str
     gbit_per_s: float
@@ -42,12 +42,12 @@ class KernelXid(KernelRecord, kw_only=True, tag="kernel.xid"):
     name: str | None = None
     severity: str | None = None
     message: str | None = None
-    """The line; None for errors of programs, whose words differ each time."""
+    """The line; None for errors of programs, because their text differs each time."""
     sub_code: int | None = None
     unit: str | None = None
     link: int | None = None
     fatal: int | None = None
-    """1 or 0; reported only by lines of NVLink 5."""
+    """1 if the error is fatal, else 0; only lines of NVLink 5 report this."""
     process: str | None = None
     pid: int | None = None
     caused_by: int | None = None
@@ -60,7 +60,7 @@ class KernelSxid(KernelRecord, kw_only=True, tag="kernel.sxid"):
     sxid: int
     bus: str | None = None
     fatal: int | None = None
-    """1 or 0, from the line or else from `probes/data/xid.toml`."""
+    """1 if the error is fatal, else 0; from the line, or else from `probes/data/xid.toml`."""
     part: str | None = None
     link: int | None = None
 
@@ -86,7 +86,7 @@ class KernelNvrm(KernelRecord, kw_only=True, tag="kernel.nvrm"):
     event: str
     bus: str | None = None
     client: str | None = None
-    """Version of the library if it differs from the module's."""
+    """Version of the user-space library if it differs from the version of the kernel module."""
     module: str | None = None
 
 
@@ -111,19 +111,21 @@ class KernelDevice(KernelRecord, kw_only=True, tag="kernel.device"):
 
 
 class KernelClock(KernelRecord, kw_only=True, tag="kernel.clock"):
-    """A clock of the processors that the kernel gave up."""
+    """A clock source of the processors that the kernel stopped using."""
 
     event: str
 
 
 class KernelUnread(KernelRecord, kw_only=True, tag="kernel.unread"):
-    """A line with words of trouble that no row of the grammar describes, as many harmless lines have."""
+    """A line that no row of the grammar describes, but that contains words of trouble.
+
+    Many harmless lines contain such words too."""
 
     message: str
 
 
 class KernelDriverFailed(KernelRecord, kw_only=True, tag="kernel.driver-failed"):
-    """A failure in the words of a device's driver, which no row of the grammar describes."""
+    """A failure that a device's driver reports in its own words, and that no row of the grammar describes."""
 
     driver: str
     bus: str
@@ -151,7 +153,7 @@ class KernelAer(KernelRecord, kw_only=True, tag="kernel.aer"):
 
 
 class KernelPcieLimited(KernelRecord, kw_only=True, tag="kernel.pcie-limited"):
-    """A card whose PCIe link is slower than the card."""
+    """A card whose PCIe link is slower than the card supports."""
 
     bus: str | None = None
     available_gbit_per_s: float | None = None
@@ -214,7 +216,7 @@ class KernelLimit(KernelRecord, kw_only=True, tag="kernel.limit"):
 
 
 class KernelOomKill(KernelRecord, kw_only=True, tag="kernel.oom-kill"):
-    """A process that the kernel killed for lack of memory, or whose request led to that."""
+    """A process that the kernel killed for lack of memory, or whose memory request caused this."""
 
     process: str | None = None
     victim: int | None = None
@@ -224,13 +226,13 @@ class KernelOomKill(KernelRecord, kw_only=True, tag="kernel.oom-kill"):
 
 
 class KernelLockup(KernelRecord, kw_only=True, tag="kernel.lockup"):
-    """A processor or task that hung."""
+    """A processor or task that hangs."""
 
     what: str
 
 
 class KernelMachineCheck(KernelRecord, kw_only=True, tag="kernel.machine-check"):
-    """An error of processor or memory."""
+    """A hardware error of the processor or the memory."""
 
     event: str
     what: str | None = None
@@ -265,7 +267,7 @@ class KernelPanic(KernelRecord, kw_only=True, tag="kernel.panic"):
 
 
 class KernelSegfault(KernelRecord, kw_only=True, tag="kernel.segfault"):
-    """A crash in NCCL or a library of training, or of a training program."""
+    """A crash in NCCL, in another library used for training, or in a training program."""
 
     process: str
     library: str | None = None

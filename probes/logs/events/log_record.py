@@ -1,4 +1,4 @@
-"""The base of every record of a log event, and access to fields by name for rows of data."""
+"""Base class of all records of log events, and access to their fields by name, which data rows need."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -16,25 +16,25 @@ R = TypeVar("R", bound="LogRecord")
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
 class LogRecord(msgspec.Struct, frozen=True, gc=False):
-    """The content of one line. Subclasses add `kw_only=True`, and their kind as `tag`.
+    """The content of one line. Subclasses pass `kw_only=True` and their kind as `tag`.
 
-    The kind is a dotted name from the subject to the fact, for rows of data: `nccl.channel`. A field that the
-    line does not name is None. Each field has values of one type, so that two lines with the same content
-    make equal records.
+    Data rows refer to the kind, a dotted name of the subject and the fact: `nccl.channel`. A field that the
+    line does not name is None. Each field has values of a single type, so that two lines with the same
+    content result in equal records.
     """
 
 
 class Complaint(LogRecord, kw_only=True):
-    """The base of records whose line gives the reason of a failure in its own words."""
+    """The base of records whose line explains a failure in its own words."""
 
     reason: str
 
 
 class Reasoned(LogRecord, kw_only=True):
-    """The base of records of deductions that give their reason."""
+    """The base of records of deductions that have a reason."""
 
     why: str
-    """The reason, in words."""
+    """The reason, as a phrase."""
 
 
 def kind_of(record: LogRecord | type[LogRecord]) -> str:
@@ -50,11 +50,11 @@ def fields_of(record: LogRecord) -> dict[str, Value]:
 
 
 def field_of(record: LogRecord, name: str) -> Value | None:
-    """Return one field by its name; None where the record has no such field or the line does not name it."""
+    """Return one field by its name; None if the record lacks this field or the line does not name it."""
     value: Value | None = getattr(record, name, None)
     return value
 
 
 def with_fields(record: R, changes: Mapping[str, Value]) -> R:
-    """Return a copy of the record with other values of some fields."""
+    """Return a copy of the record with the changed fields."""
     return msgspec.structs.replace(record, **changes)

@@ -10,7 +10,7 @@ class NcclTestsStart(LogRecord, kw_only=True, tag="nccl_tests.start"):
 
 
 class NcclTestsRank(LogRecord, kw_only=True, tag="nccl_tests.rank"):
-    """One line of the list of devices."""
+    """One rank with its GPU, from the list of devices."""
 
     host: str
     gpu: int
@@ -29,10 +29,10 @@ class NcclTestsRankTwice(LogRecord, kw_only=True, tag="nccl_tests.rank-twice"):
 
 
 class NcclTestsResult(LogRecord, kw_only=True, tag="nccl_tests.result"):
-    """One row of a table, out of place or in place."""
+    """One row of a table of results, out of place or in place."""
 
     collective: str
-    """The collective that the run names or its columns imply."""
+    """The collective that the output names or that its columns imply."""
     bytes: int
     time_us: float
     algbw_gbps: float
@@ -120,7 +120,7 @@ class NvbandwidthResult(LogRecord, kw_only=True, tag="nvbandwidth.result"):
 
 
 class NvbandwidthFailure(Complaint, kw_only=True, tag="nvbandwidth.failure"):
-    """A test or nvbandwidth itself failed."""
+    """A test of nvbandwidth failed, or nvbandwidth itself."""
 
     test: str | None = None
 
@@ -146,7 +146,7 @@ class PerftestCompletionError(LogRecord, kw_only=True, tag="perftest.completion-
     """A work completion failed in perftest."""
 
     status: int | None = None
-    """Number of `ibv_wc_status`."""
+    """Value of `ibv_wc_status`."""
     vendor: int | None = None
     """The vendor's own number of the error."""
     text: str | None = None
@@ -186,7 +186,7 @@ class BenchResult(LogRecord, kw_only=True, tag="bench.result"):
     tool: str
     test: str
     slowest: str
-    """The slowest of the tested subjects."""
+    """Name of the slowest of the tested GPUs, pairs or ports."""
     slowest_gbps: float
     """GB/s of 1e9 bytes."""
     median_gbps: float
@@ -195,7 +195,7 @@ class BenchResult(LogRecord, kw_only=True, tag="bench.result"):
     """GB/s of 1e9 bytes."""
     count: int
     peak_gbps: float | None = None
-    """The best rate in GB/s, if another size was faster."""
+    """The best rate in GB/s, if it was reached at another size."""
 
 
 class BenchLatency(LogRecord, kw_only=True, tag="bench.latency"):

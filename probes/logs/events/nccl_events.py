@@ -1,4 +1,4 @@
-"""Records of NCCL and RCCL about a start: versions, variables, communicators, and the ways between ranks."""
+"""Records of NCCL and RCCL about a start: versions, variables, communicators and transports."""
 
 from probes.logs.events.log_record import LogRecord
 
@@ -23,7 +23,7 @@ class NcclDriver(LogRecord, kw_only=True, tag="nccl.driver"):
 
 
 class NcclEnvironment(LogRecord, kw_only=True, tag="nccl.environment"):
-    """A variable that is in force."""
+    """An environment variable that is in force."""
 
     name: str
     value: int | str
@@ -32,27 +32,27 @@ class NcclEnvironment(LogRecord, kw_only=True, tag="nccl.environment"):
 
 
 class NcclEnvironmentInvalid(LogRecord, kw_only=True, tag="nccl.environment-invalid"):
-    """A variable whose value NCCL cannot read."""
+    """An environment variable whose value NCCL cannot read."""
 
     name: str
     value: int | str
     used: int
-    """The default that NCCL uses instead."""
+    """The default value that NCCL uses instead."""
 
 
 class NcclMatrixForced(LogRecord, kw_only=True, tag="nccl.matrix-forced"):
-    """NCCL_ALGO or NCCL_PROTO exclude combinations."""
+    """NCCL_ALGO or NCCL_PROTO excludes combinations of algorithm and protocol."""
 
 
 class NcclBootstrap(LogRecord, kw_only=True, tag="nccl.bootstrap"):
-    """The interface over which ranks meet."""
+    """The interface over which ranks connect at the start."""
 
     interface: str
     address: str
 
 
 class NcclBootstrapTimings(LogRecord, kw_only=True, tag="nccl.bootstrap-timings"):
-    """The time that the ranks needed to meet."""
+    """The time that the ranks needed to connect to each other."""
 
     total_s: float | None = None
     """Seconds in total."""
@@ -67,10 +67,10 @@ class NcclRankOfCommunicator(LogRecord, kw_only=True):
     ranks: int
     """Ranks of the communicator."""
     comm: str
-    """Name of the communicator, the same on all ranks; empty if the line has only an address."""
+    """Name of the communicator, equal on all ranks; empty if the line has only the communicator's address."""
     gpu: int | None = None
     bus: str | None = None
-    """Bus id in hexadecimal."""
+    """PCI bus id in hexadecimal."""
     parent: int | str | None = None
     """The communicator from which this one was split."""
 
@@ -102,7 +102,7 @@ class NcclCommShape(LogRecord, kw_only=True, tag="nccl.comm-shape"):
     local_ranks: int | None = None
     """Ranks on the node of this rank."""
     mnnvl: bool | None = None
-    """Whether NVLink spans several nodes."""
+    """Whether NVLink connects several nodes."""
 
 
 class NcclInitTimings(LogRecord, kw_only=True, tag="nccl.init-timings"):
@@ -118,7 +118,7 @@ class NcclInitTimings(LogRecord, kw_only=True, tag="nccl.init-timings"):
     alloc_s: float | None = None
     """Seconds for allocating memory."""
     bootstrap_s: float | None = None
-    """Seconds for meeting the other ranks."""
+    """Seconds for connecting to the other ranks."""
     allgathers_s: float | None = None
     """Seconds for exchanging data about the ranks."""
     topo_s: float | None = None
@@ -132,13 +132,13 @@ class NcclInitTimings(LogRecord, kw_only=True, tag="nccl.init-timings"):
 
 
 class NcclRas(LogRecord, kw_only=True, tag="nccl.ras"):
-    """The socket on which NCCL answers questions about its health."""
+    """The socket on which NCCL's RAS service answers requests about its health."""
 
     address: str
 
 
 class NcclSharedMemoryExceeded(LogRecord, kw_only=True, tag="nccl.shared-memory-exceeded"):
-    """The library does not support this GPU, so that kernels will not start."""
+    """A kernel needs more shared memory than the GPU has: the library does not support this GPU."""
 
     needed: int
     """Bytes of shared memory that a kernel needs."""
@@ -147,11 +147,11 @@ class NcclSharedMemoryExceeded(LogRecord, kw_only=True, tag="nccl.shared-memory-
 
 
 class NcclCumemHost(LogRecord, kw_only=True, tag="nccl.cumem-host"):
-    """Host memory cannot be allocated by cuMem, as in containers without NUMA support."""
+    """The cuMem functions cannot allocate host memory, as in containers without NUMA support."""
 
 
 class RcclVersion(LogRecord, kw_only=True, tag="rccl.version"):
-    """The versions of HIP and ROCm, or the path of RCCL; each has a line of its own."""
+    """The version of HIP, the version of ROCm, or the path of RCCL; each is printed on a separate line."""
 
     hip: str | None = None
     """Version of HIP."""
@@ -162,7 +162,7 @@ class RcclVersion(LogRecord, kw_only=True, tag="rccl.version"):
 
 
 class RcclKernelSetting(LogRecord, kw_only=True, tag="rccl.kernel-setting"):
-    """A setting of the kernel or environment that RCCL misses."""
+    """A setting of the kernel or the environment that RCCL reports as missing."""
 
     setting: str
     """`iommu=pt`, `numa_balancing` or `HSA_NO_SCRATCH_RECLAIM`."""
@@ -170,20 +170,20 @@ class RcclKernelSetting(LogRecord, kw_only=True, tag="rccl.kernel-setting"):
 
 
 class RcclMsccl(LogRecord, kw_only=True, tag="rccl.msccl"):
-    """Whether the scheduler of MSCCL is on."""
+    """Whether the MSCCL scheduler is on."""
 
     state: str
 
 
 class NcclChannel(LogRecord, kw_only=True, tag="nccl.channel"):
-    """One channel between ranks; most lines of a log report channels."""
+    """One channel between two ranks, with its transport; most lines of a log report channels."""
 
     transport: str
     """`P2P`, `SHM`, `NET` or `COLLNET`."""
     how: str
-    """The way within the transport: `CUMEM`, `direct`, `IB`."""
+    """The variant of the transport: `CUMEM`, `direct`, `IB`."""
     network: str | None = None
-    """The network of `NET` and `COLLNET`."""
+    """The network that `NET` or `COLLNET` uses."""
     gdr: bool | None = None
     """Whether the adapter reads or writes the memory of the GPU; None within a node."""
     pxn: bool | None = None
@@ -195,11 +195,11 @@ class NcclChannel(LogRecord, kw_only=True, tag="nccl.channel"):
     to_rank: int | None = None
     """The receiving rank."""
     pairs: str | None = None
-    """The first pairs of ranks with this way: `0>1,1>2`; only in the last event of a way."""
+    """The first pairs of ranks with this transport: `0>1,1>2`; only in the transport's last event."""
 
 
 class NcclChannels(LogRecord, kw_only=True, tag="nccl.channels"):
-    """The channels of a rank."""
+    """The numbers of channels of a rank."""
 
     coll: int
     """Channels for collectives."""
@@ -247,7 +247,7 @@ class NcclNvlsBuffers(LogRecord, kw_only=True, tag="nccl.nvls-buffers"):
     """Buffers for NVLink SHARP were set up."""
 
     heads: int
-    """Number of heads."""
+    """Number of NVLS heads, the ranks that each reduce a part of the data."""
 
 
 class NcclMnnvl(LogRecord, kw_only=True, tag="nccl.mnnvl"):
@@ -261,7 +261,7 @@ class NcclMnnvl(LogRecord, kw_only=True, tag="nccl.mnnvl"):
     uuid: str | None = None
     """Name of the fabric."""
     state: int | None = None
-    """State of the GPU's registration; 3 is completed."""
+    """State of the GPU's registration with the fabric; 3 means completed."""
     health: str | None = None
     """NVML's mask of the fabric's health, in hexadecimal."""
 
@@ -270,9 +270,9 @@ class NcclSystem(LogRecord, kw_only=True, tag="nccl.system"):
     """The bandwidths of the whole machine, in NCCL's model."""
 
     max_gbps: float | None = None
-    """Gigabytes per second."""
+    """Largest bandwidth of a path from a GPU, in gigabytes per second."""
     total_gbps: float | None = None
-    """Gigabytes per second."""
+    """Largest total bandwidth of one GPU's links, in gigabytes per second."""
 
 
 class NcclTopology(LogRecord, kw_only=True, tag="nccl.topology"):
@@ -290,14 +290,14 @@ class NcclGraph(LogRecord, kw_only=True, tag="nccl.graph"):
     """A pattern of channels that NCCL computed."""
 
     pattern: int
-    """Number of the pattern."""
+    """NCCL's number of the pattern."""
     channels: int
     gbps: str
     """Gigabytes per second, within a node and between nodes."""
     intra: str
-    """The farthest way within a node."""
+    """The longest kind of path within a node."""
     inter: str | None = None
-    """The farthest way to an adapter."""
+    """The longest kind of path to an adapter."""
 
 
 class NcclPath(LogRecord, kw_only=True, tag="nccl.path"):
@@ -305,9 +305,9 @@ class NcclPath(LogRecord, kw_only=True, tag="nccl.path"):
 
     gpu: str
     to_nic: str | None = None
-    """The kind of way to the nearest adapter: `PIX`, `PXB`, `PHB` or `SYS`."""
+    """The kind of path to the nearest adapter: `PIX`, `PXB`, `PHB` or `SYS`."""
     to_gpu: str | None = None
-    """The kind of way to the farthest GPU."""
+    """The kind of path to the farthest GPU."""
 
 
 class NcclTopologyLoaded(LogRecord, kw_only=True, tag="nccl.topology-loaded"):
@@ -337,7 +337,7 @@ class NcclTuned(LogRecord, kw_only=True, tag="nccl.tuned"):
 
 
 class NcclP2pUnavailable(LogRecord, kw_only=True, tag="nccl.p2p-unavailable"):
-    """Two GPUs do not reach each other directly."""
+    """Two GPUs cannot access each other's memory directly."""
 
     a: int
     """Number of the first GPU."""
@@ -357,4 +357,4 @@ class NcclP2pDisabled(LogRecord, kw_only=True, tag="nccl.p2p-disabled"):
     b: int
     """Number of the second GPU."""
     nvlink: bool
-    """Whether they are connected by NVLink."""
+    """Whether NVLink connects the two GPUs."""

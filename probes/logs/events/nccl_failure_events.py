@@ -7,7 +7,7 @@ class NcclIbCompletionError(LogRecord, kw_only=True, tag="nccl.ib.completion-err
     """A work completion of InfiniBand or RoCE failed."""
 
     status: int
-    """Number of `ibv_wc_status`."""
+    """Value of `ibv_wc_status`."""
     vendor: int
     """The vendor's own number of the error."""
     opcode: int | str | None = None
@@ -55,13 +55,13 @@ class NcclIbAsync(LogRecord, kw_only=True, tag="nccl.ib.async"):
 
     event: str
     fatal: bool
-    """Whether it ends the run."""
+    """Whether the event is fatal."""
     hca: str | None = None
     port: int | None = None
 
 
 class NcclIbCommunicatorFailed(LogRecord, kw_only=True, tag="nccl.ib.communicator-failed"):
-    """A communicator met a fatal error of its network."""
+    """A communicator failed because of a fatal error of its network."""
 
     function: str
 
@@ -101,7 +101,7 @@ class NcclInterfaceMissing(Complaint, kw_only=True, tag="nccl.interface-missing"
 
 
 class NcclAddressFamily(Complaint, kw_only=True, tag="nccl.address-family"):
-    """An address is of no known family."""
+    """The family of an address is unknown."""
 
 
 class NcclNameUnresolved(Complaint, kw_only=True, tag="nccl.name-unresolved"):
@@ -134,7 +134,7 @@ class NcclRemoteClosed(LogRecord, kw_only=True, tag="nccl.remote-closed"):
 
 
 class NcclNranksMismatch(LogRecord, kw_only=True, tag="nccl.nranks-mismatch"):
-    """Ranks disagree on their number."""
+    """Ranks disagree on the number of ranks."""
 
     expected: int
     """Expected value."""
@@ -143,7 +143,7 @@ class NcclNranksMismatch(LogRecord, kw_only=True, tag="nccl.nranks-mismatch"):
 
 
 class NcclRootMismatch(Complaint, kw_only=True, tag="nccl.root-mismatch"):
-    """Ranks disagree on something other than their number."""
+    """Ranks disagree on something other than the number of ranks."""
 
 
 class NcclRankTwice(LogRecord, kw_only=True, tag="nccl.rank-twice"):
@@ -212,7 +212,7 @@ class NcclNetworkNotFound(LogRecord, kw_only=True, tag="nccl.network-not-found")
 
 
 class NcclShm(LogRecord, kw_only=True, tag="nccl.shm"):
-    """A segment of shared memory could not be made or used."""
+    """A segment of shared memory could not be created or used."""
 
     step: str | None = None
     path: str | None = None
@@ -300,7 +300,7 @@ class NcclError(LogRecord, kw_only=True, tag="nccl.error"):
 
 
 class NcclWarning(LogRecord, kw_only=True, tag="nccl.warning"):
-    """Any other warning after which runs end."""
+    """Any other warning after which runs usually end."""
 
     message: str
     file: str
@@ -308,7 +308,7 @@ class NcclWarning(LogRecord, kw_only=True, tag="nccl.warning"):
 
 
 class NcclNotice(LogRecord, kw_only=True, tag="nccl.notice"):
-    """Any other warning after which runs go on."""
+    """Any other warning after which runs usually continue."""
 
     message: str
     file: str
@@ -316,11 +316,11 @@ class NcclNotice(LogRecord, kw_only=True, tag="nccl.notice"):
 
 
 class RocmGpuFault(LogRecord, kw_only=True, tag="rocm.gpu-fault"):
-    """The end of a program by the ROCm runtime because of a GPU; `what` is `hang` or `page fault`."""
+    """A fault of a GPU for which the ROCm runtime ended the program; `what` is `hang` or `page fault`."""
 
     what: str
     node: int
-    """Number of the GPU's KFD node, in which processors count first: no index of a GPU."""
+    """Number of the GPU's KFD node, which is not the GPU's index because processors are counted first."""
     reason: str | None = None
 
 

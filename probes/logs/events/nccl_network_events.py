@@ -19,7 +19,7 @@ class NcclHcas(LogRecord, kw_only=True, tag="nccl.hcas"):
     """Link layers, each once: `IB,RoCE`."""
     count: int
     relaxed_ordering: bool
-    """Whether PCIe transactions may overtake each other."""
+    """Whether relaxed ordering is on: PCIe transactions may overtake each other."""
     interface: str | None = None
     """Interface for out-of-band messages; None if the line was cut."""
 
@@ -54,13 +54,13 @@ class NcclQueuePair(LogRecord, kw_only=True, tag="nccl.queue-pair"):
     """Number or name of the adapter."""
     port: int
     mtu: int
-    """Number of ibverbs: 5 is 4096 bytes."""
+    """Code of the MTU in ibverbs: 5 means 4096 bytes."""
     lid: int | None = None
     gid_index: int | None = None
 
 
 class NcclNoIb(LogRecord, kw_only=True, tag="nccl.no-ib"):
-    """There is no InfiniBand or RoCE that NCCL can use."""
+    """NCCL finds no InfiniBand or RoCE that it can use."""
 
     reason: str
     """`no device`, `no libibverbs` or `not initialized`."""
@@ -91,7 +91,7 @@ class NcclGdr(LogRecord, kw_only=True, tag="nccl.gdr"):
     """Number or name of the adapter."""
     gpu: int | str | None = None
     distance: int | None = None
-    """Steps between GPU and adapter, by NCCL's topology."""
+    """Distance between GPU and adapter in NCCL's topology."""
     limit: int | None = None
     """The largest distance that is allowed."""
     module: str | None = None
@@ -107,7 +107,7 @@ class NcclDmaBuf(LogRecord, kw_only=True, tag="nccl.dma-buf"):
 
 
 class NcclSharp(LogRecord, kw_only=True, tag="nccl.sharp"):
-    """SHARP, with which switches compute, is in use."""
+    """SHARP (reductions that the switches compute) is in use."""
 
     what: str
     """Part of SHARP that is in use."""
@@ -131,7 +131,7 @@ class NcclPluginLoaded(LogRecord, kw_only=True, tag="nccl.plugin-loaded"):
 
 
 class NcclPluginMissing(LogRecord, kw_only=True, tag="nccl.plugin-missing"):
-    """A plugin is missing, which is no fault by itself."""
+    """A plugin is missing. This alone is no fault."""
 
     kind: str
     """`net`, `tuner`, `profiler`, `collnet`, `gin` or `env`."""
@@ -158,7 +158,7 @@ class NcclPluginError(LogRecord, kw_only=True, tag="nccl.plugin-error"):
 
 
 class NcclNetworkPlugin(LogRecord, kw_only=True, tag="nccl.network-plugin"):
-    """A plugin for a network introduces itself."""
+    """A network plugin reports its name and version."""
 
     name: str
     """`FasTrak`, `GPUDirectTCPX` or `gIB`."""
@@ -244,9 +244,9 @@ class OfiWarning(LogRecord, kw_only=True, tag="ofi.warning"):
 
 
 class VerbsDriverMissing(LogRecord, kw_only=True, tag="verbs.driver-missing"):
-    """A device without a driver in libibverbs, or without one for this kernel.
+    """A device for which libibverbs has no driver, or none for this kernel.
 
-    This is usual in images with providers of other cards.
+    This is usual in container images with libibverbs drivers for cards that the machine lacks.
     """
 
     driver: str | None = None
@@ -263,7 +263,7 @@ class UcxCompletionError(LogRecord, kw_only=True, tag="ucx.completion-error"):
     """A work completion of UCX failed."""
 
     status: int
-    """Number of `ibv_wc_status`."""
+    """Value of `ibv_wc_status`."""
     vendor: int
     """The vendor's own number of the error."""
     hca: str

@@ -1,4 +1,4 @@
-"""Records of how processes went on and ended, by their own words and those of Slurm, PBS and LSF."""
+"""Records of how processes continued and ended, as they or Slurm, PBS and LSF report."""
 
 from probes.logs.events.log_record import Complaint, LogRecord
 
@@ -20,7 +20,7 @@ class ProcessFrame(LogRecord, kw_only=True, tag="process.frame"):
 
 
 class ProcessTerminated(ProcessRecord, kw_only=True, tag="process.terminated"):
-    """C++ ended the process."""
+    """An uncaught C++ exception ended the process."""
 
     name: str | None = None
     """Class of the exception."""
@@ -77,7 +77,7 @@ class ProcessInterrupted(ProcessRecord, kw_only=True, tag="process.interrupted")
 
 
 class ProcessDiverged(ProcessRecord, kw_only=True, tag="process.diverged"):
-    """A program ends because its loss is no number."""
+    """A program ends because its loss is NaN or infinite."""
 
 
 class ProcessUsage(ProcessRecord, kw_only=True, tag="process.usage"):
@@ -119,7 +119,7 @@ class MpiProcessExit(LogRecord, kw_only=True, tag="mpi.process-exit"):
 
 
 class MpiDaemonLost(LogRecord, kw_only=True, tag="mpi.daemon-lost"):
-    """A daemon of MPI on another host whose connection ended."""
+    """The connection to an MPI daemon on another host ended."""
 
     node: str | None = None
 
@@ -131,17 +131,19 @@ class MpiLaunchFailed(LogRecord, kw_only=True, tag="mpi.launch-failed"):
 
 
 class MpiNoTransport(LogRecord, kw_only=True, tag="mpi.no-transport"):
-    """MPI finds no way to send between its processes."""
+    """MPI finds no transport between its processes."""
 
 
 class ProgramProgress(LogRecord, kw_only=True, tag="program.progress"):
-    """Lines that count steps follow a failure, so the program goes on."""
+    """Lines that count steps follow a failure, so the program continues."""
 
     after: int
-    """Line of the failure."""
+    """Line number of the failure."""
     who: str
-    """`process` (the same rank), `log` (no line names a rank), `many` (a hundred lines) or `reported` (the
-    program reports that it tries again).
+    """Evidence that the program continues.
+
+    `process`: lines of the same rank. `log`: lines of which none names a rank. `many`: a hundred lines.
+    `reported`: the program reports that it tries again.
     """
 
 
@@ -149,11 +151,11 @@ class ProgramFinished(LogRecord, kw_only=True, tag="program.finished"):
     """A program reports that it ended well."""
 
     after: int
-    """Line of the last failure before this line, or 0."""
+    """Line number of the last failure before this line, or 0."""
 
 
 class TrainingCourse(LogRecord, kw_only=True, tag="training.course"):
-    """The steps of training that a log reports, at its end."""
+    """Summary of the training steps that a log reports; this event comes at the end of the log."""
 
     step: int
     """Number of the last step."""
@@ -166,11 +168,11 @@ class TrainingCourse(LogRecord, kw_only=True, tag="training.course"):
     loss: float | None = None
     """The last loss."""
     finished: int
-    """1 if the last step is the last of all, or a final summary follows."""
+    """1 if the last reported step is the last of the training, or if a final summary follows."""
 
 
 class TrainingNoNumber(LogRecord, kw_only=True, tag="training.no-number"):
-    """The loss is no number."""
+    """The loss is NaN or infinite."""
 
     value: str
 
@@ -260,10 +262,10 @@ class SlurmMpiFailed(Complaint, kw_only=True, tag="slurm.mpi-failed"):
 
 
 class SlurmBindFailed(Complaint, kw_only=True, tag="slurm.bind-failed"):
-    """Masks of CPUs or GPUs do not fit."""
+    """Binding masks of CPUs or GPUs do not fit the allocation."""
 
 
 class SlurmTmpdirReplaced(LogRecord, kw_only=True, tag="slurm.tmpdir-replaced"):
-    """The folder for temporary files could not be created, and a task uses another folder."""
+    """The folder for temporary files could not be created; the task uses another folder."""
 
     folder: str

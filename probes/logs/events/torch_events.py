@@ -4,10 +4,10 @@ from probes.logs.events.log_record import Complaint, LogRecord
 
 
 class TorchWatchdogTimeout(LogRecord, kw_only=True, tag="torch.watchdog-timeout"):
-    """The watchdog saw a collective time out."""
+    """The watchdog reports that a collective timed out."""
 
     seq: int | None = None
-    """Number in the sequence of collectives."""
+    """Sequence number of the collective."""
     op: str | None = None
     numel_in: int | None = None
     """Number of input elements."""
@@ -15,18 +15,18 @@ class TorchWatchdogTimeout(LogRecord, kw_only=True, tag="torch.watchdog-timeout"
     """Number of output elements."""
     timeout_ms: int | None = None
     ran_ms: int | None = None
-    """Milliseconds that the collective ran."""
+    """Duration of the collective in milliseconds."""
 
 
 class TorchWorkStatus(LogRecord, kw_only=True, tag="torch.work-status"):
     """The progress of the process group of a rank."""
 
     seq: int
-    """Number of the collective that the rank waits for."""
+    """Sequence number of the collective for which the rank waits."""
     enqueued: int
-    """Number of the last collective that was enqueued."""
+    """Sequence number of the last collective that was enqueued."""
     completed: int
-    """Number of the last collective that was completed."""
+    """Sequence number of the last collective that was completed."""
 
 
 class TorchDumpSignal(LogRecord, kw_only=True, tag="torch.dump-signal"):
@@ -35,13 +35,13 @@ class TorchDumpSignal(LogRecord, kw_only=True, tag="torch.dump-signal"):
     from_rank: int | None = None
     """The rank that sent the signal."""
     enqueued: int | None = None
-    """Number of the last collective that was enqueued."""
+    """Sequence number of the last collective that was enqueued."""
     completed: int | None = None
-    """Number of the last collective that was completed."""
+    """Sequence number of the last collective that was completed."""
 
 
 class TorchWatchdogStuck(LogRecord, kw_only=True, tag="torch.watchdog-stuck"):
-    """The watchdog itself hangs in CUDA or behind the interpreter's lock."""
+    """The watchdog itself hangs, in CUDA or while it waits for Python's global interpreter lock."""
 
     seconds: int | None = None
 
@@ -73,22 +73,22 @@ class TorchDesyncRank(LogRecord, kw_only=True, tag="torch.desync-rank"):
     ranks: str
     """Ranks, separated by commas."""
     state: str
-    """`lag` (never joined the next collective), `missing` (never joined any) or `joined` (did not finish)."""
+    """`lag` (never joined the next collective), `missing` (joined none) or `joined` (did not finish one)."""
     seq: int | None = None
-    """Number in the sequence of collectives."""
+    """Sequence number of the collective."""
 
 
 class TorchDesyncPlace(LogRecord, kw_only=True, tag="torch.desync-place"):
     """A position in the list of last calls, from the report of TORCH_NCCL_DESYNC_DEBUG."""
 
     seq: int
-    """Number in the sequence of collectives."""
+    """Sequence number of the collective."""
     state: str
     """`started` or `finished`."""
 
 
 class TorchDesyncCall(LogRecord, kw_only=True, tag="torch.desync-call"):
-    """The collective that some ranks called at a position of that list."""
+    """The collective that some ranks called at a position in the list of last calls."""
 
     ranks: str
     """Ranks, separated by commas."""
@@ -97,20 +97,20 @@ class TorchDesyncCall(LogRecord, kw_only=True, tag="torch.desync-call"):
 
 
 class TorchTraceMissing(LogRecord, kw_only=True, tag="torch.trace-missing"):
-    """Ranks whose dumps the analysis of flight recorders lacks."""
+    """Ranks whose flight-recorder dumps are missing in the analysis."""
 
     ranks: str
     """Ranks, separated by commas."""
 
 
 class TorchTraceCulprit(Complaint, kw_only=True, tag="torch.trace-culprit"):
-    """The rank that the analysis of flight recorders blames."""
+    """The rank that the analysis of flight-recorder dumps calls the culprit."""
 
     culprit: int
 
 
 class TorchNcclError(LogRecord, kw_only=True, tag="torch.nccl-error"):
-    """An exception names the result of NCCL."""
+    """An exception contains an error result of NCCL."""
 
     error: str
     file: str | None = None
@@ -183,11 +183,11 @@ class TorchStoreWait(LogRecord, kw_only=True, tag="torch.store-wait"):
 
 
 class TorchStoreClosed(Complaint, kw_only=True, tag="torch.store-closed"):
-    """The process with the store is gone."""
+    """The process that serves the store has ended."""
 
 
 class TorchStoreWarning(Complaint, kw_only=True, tag="torch.store-warning"):
-    """The process with the store is gone, which also happens at the end of healthy runs."""
+    """The process that serves the store has ended, which also happens at the end of healthy runs."""
 
 
 class TorchAddressInUse(LogRecord, kw_only=True, tag="torch.address-in-use"):
@@ -215,7 +215,7 @@ class TorchConnectFailed(LogRecord, kw_only=True, tag="torch.connect-failed"):
 
 
 class TorchSocketWarning(LogRecord, kw_only=True, tag="torch.socket-warning"):
-    """An attempt to connect or listen that fails in healthy jobs too."""
+    """A failed attempt to connect or listen, which also occurs in healthy jobs."""
 
     host: str | None = None
     port: int | None = None
@@ -255,7 +255,7 @@ class TorchHeartbeatLost(LogRecord, kw_only=True, tag="torch.heartbeat-lost"):
 
 
 class TorchCollectiveMismatch(LogRecord, kw_only=True, tag="torch.collective-mismatch"):
-    """Ranks call different collectives, by TORCH_DISTRIBUTED_DEBUG=DETAIL."""
+    """Ranks call different collectives, according to TORCH_DISTRIBUTED_DEBUG=DETAIL."""
 
     rank_a: int | None = None
     rank_b: int | None = None
@@ -277,11 +277,11 @@ class TorchDeviceGuess(LogRecord, kw_only=True, tag="torch.device-guess"):
 
 
 class TorchNoGpu(LogRecord, kw_only=True, tag="torch.no-gpu"):
-    """There is no GPU for ProcessGroupNCCL."""
+    """ProcessGroupNCCL finds no GPU."""
 
 
 class TorchReductionUnfinished(LogRecord, kw_only=True, tag="torch.reduction-unfinished"):
-    """A gradient was not reduced in the step before."""
+    """A gradient was not reduced in the previous step."""
 
 
 class TorchNotDestroyed(LogRecord, kw_only=True, tag="torch.not-destroyed"):
@@ -298,7 +298,7 @@ class TorchChildFailed(LogRecord, kw_only=True, tag="torch.child-failed"):
     local_rank: int | None = None
     host: str | None = None
     signal: int | None = None
-    """Number n of the signal, from an exit code of -n or 128 + n."""
+    """Signal number n, from an exit code of -n or 128 + n."""
     pid: int | None = None
     error_file: str | None = None
     """Path of the error file."""
@@ -314,7 +314,7 @@ class TorchWorkerFailed(LogRecord, kw_only=True, tag="torch.worker-failed"):
     rank: int | None = None
     pid: int | None = None
     signal: int | None = None
-    """Number n of the signal, from an exit code of -n or 128 + n."""
+    """Signal number n, from an exit code of -n or 128 + n."""
     name: str | None = None
     """Name of the signal."""
 

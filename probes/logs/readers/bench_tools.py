@@ -1,6 +1,7 @@
-"""Benchmarks: nvbandwidth, perftest, CUDA's bandwidthTest, SuperBench's gpu_copy, fabtests and GPCNeT.
+"""Reader of benchmarks: nvbandwidth, perftest, CUDA's bandwidthTest, SuperBench's gpu_copy, fabtests, GPCNeT.
 
-Failures are read between other lines, and results from whole files, because tables need all their lines.
+Failures are read line by line, between other lines. Results are read from whole files, because a table needs
+all its lines.
 
 Source: NVIDIA/nvbandwidth, output.cpp, json_output.cpp; linux-rdma/perftest, src/perftest_resources.c,
 perftest_communication.c (read 2026-11); the parsers of these tools in `probes/parsers/tools`.
@@ -137,7 +138,7 @@ DOCUMENT_SIGNS: tuple[bytes, ...] = (
     b"this application must be run on at least",
 )
 _COMPLAINT = re.compile(r"fail|error|invalid|warning|not |[a-z] [a-z]", re.IGNORECASE)
-"""Words of a test that failed. Half of a word is no complaint."""
+"""Words with which a test reports its failure. Only whole words count."""
 _GBIT = 8e-9
 _MICROSECONDS = 1e6
 _MOST = 256
@@ -165,7 +166,7 @@ def read_document(name: str, data: bytes) -> tuple[Event, ...]:
 
 
 def _copies(document: Document, results: tuple[ToolResult, ...]) -> Iterator[Event]:
-    """Yield the spread of the bandwidths of each test of nvbandwidth, and its complaints."""
+    """Yield the lowest, median and highest bandwidth of each nvbandwidth test, and the tests' complaints."""
     tests: dict[str, list[ToolResult]] = {}
     for result in results:
         if result.metric == "status" and _COMPLAINT.search(result.message):
@@ -209,7 +210,9 @@ def _transfers(document: Document, results: tuple[ToolResult, ...]) -> Iterator[
 
 
 def _is_better(one: ToolResult, other: ToolResult) -> bool:
-    """Return whether a row is better: the largest size counts for bandwidth, the smallest for latency."""
+    """Return whether a row is the better main result.
+
+    For bandwidth, the largest size is the main result; for latency, the smallest size."""
     first, second = one.size_bytes or 0, other.size_bytes or 0
     return first < second if one.metric == "latency" else first > second
 

@@ -189,7 +189,7 @@ def _size(match: re.Match[str] | None) -> int | None:
 def _other_processes(text: str) -> str:
     """Return the other processes that use memory of the GPU.
 
-    torch names its own process separately, unless a container hides the process id.
+    torch lists its own process separately, unless a container hides the process id.
     """
     holders = [f"process {pid} with {size}" for pid, size in _HOLDERS.findall(text)]
     if _OWN in text:

@@ -1,4 +1,4 @@
-"""Numbers of CUDA errors by their texts, because older NCCL prints only the texts."""
+"""Numbers of CUDA errors by their texts, because older versions of NCCL print only the texts."""
 
 CODES_OF_TEXTS = {
     "invalid argument": 1,

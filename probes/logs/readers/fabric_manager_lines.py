@@ -1,4 +1,4 @@
-"""The log of NVIDIA's Fabric Manager, and its lines in the journal.
+"""Reader of the log of NVIDIA's Fabric Manager, and of its lines in the journal.
 
 Source: `probes/parsers/fabric/fabric_manager_log.py`; NVIDIA Fabric Manager user guide (read 2026-11).
 """
@@ -39,7 +39,7 @@ SIGNS: tuple[bytes, ...] = (
 _STATUS = pattern(r"^\S{0,3} ?nvidia-fabricmanager\.service - ")
 _ACTIVE = pattern(r"^\s{1,12}Active: (failed|active) \([^)]{1,40}\)")
 _FEW_LINES = 12
-"""Most lines from the name of a service to its state in the output of `systemctl status`."""
+"""Maximum number of lines from the name of a service to its state in the output of `systemctl status`."""
 _MISMATCH = pattern(
     r"version.{0,80}(?:don't match|does(?:n't| not) match|mismatch)|(?:mismatch|match).{0,60}version",
     re.IGNORECASE,
@@ -49,7 +49,7 @@ _INTERFACE = pattern(
     r"(\d[\d.]{2,16}\d))?"
 )
 _MULTICAST = pattern(r"multicast|Request ID: \d{1,24} {1,4}Request Memory", re.IGNORECASE)
-"""A refused multicast team: in words, or as a list of the team on a separate line."""
+"""A refused multicast team: as a sentence, or as a list of the team's members on a separate line."""
 _PORT = pattern(r"\bport (\d{1,3})\b")
 _GOOD_NEWS = (
     ("Successfully configured all the available ", FabricConfigured()),
@@ -59,7 +59,7 @@ _LONGEST = 200
 
 
 def _record(line: LogLine) -> FabricManagerRecord | None:
-    """Return the record of one line of the Fabric Manager; None without one."""
+    """Return the record of one line of the Fabric Manager; None for other lines."""
     if (versions := _INTERFACE.search(line.text)) is not None:
         return FabricMismatch(reason=versions[0][:_LONGEST], version=versions[1], driver=versions[2])
     if (device := device_of(line.text)) is not None:

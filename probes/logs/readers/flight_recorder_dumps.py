@@ -34,18 +34,18 @@ DOCUMENT_SIGNS: tuple[bytes, ...] = (
 )
 _OURS = (b"profiling_name", b"pg_config", b"entries")
 _PICKLE = b"\x80"
-"""Beginnings of pickles of torch and Python."""
+"""First bytes of pickles that torch and Python write."""
 _RANK_OF_NAME = pattern(r"(\d{1,7})(?:\.(?:json|pkl|pickle|bin|txt))?$")
 _MOST_ENTRIES = 100_000
 _AROUND = 4
-"""Number of collectives before and after the first that hangs."""
+"""Number of collectives that are reported before and after the first that hangs."""
 _MOST_GROUPS = 512
 _LONGEST = 160
 _DONE = "completed"
 
 
 def read_document(name: str, data: bytes) -> tuple[Event, ...]:
-    """Return the events of a dump; none where the file is no dump."""
+    """Return the events of a dump; empty if the file is no dump."""
     if data.lstrip()[:1] not in {_PICKLE, b"{"} or not any(word in data for word in _OURS):
         return ()
     line = LogLine(source=name, number=1, text=name.rpartition("/")[2], raw="")
@@ -115,7 +115,7 @@ def _hangs(entry: dict[str, object]) -> bool:
 
 
 def _worded(line: LogLine, entry: TorchFlightRecorderStuck | TorchFlightRecorderEntry) -> LogLine:
-    """Return a line that represents an entry, since dumps have no lines."""
+    """Return a line that describes an entry, because dumps have no lines."""
     place = entry.place if isinstance(entry, TorchFlightRecorderStuck) else None
     parts = (entry.op, entry.seq, entry.state, entry.sizes, place)
     words = " ".join(str(part) for part in parts if part is not None)
@@ -123,7 +123,7 @@ def _worded(line: LogLine, entry: TorchFlightRecorderStuck | TorchFlightRecorder
 
 
 def _group(entry: dict[str, object]) -> str:
-    """Return the name of the group, the same on all its ranks; its number in old dumps."""
+    """Return the name of the group, which is equal on all its ranks; in old dumps its number."""
     group = entry.get("process_group")
     if isinstance(group, list | tuple) and group:
         return str(_short(group[0]))

@@ -1,8 +1,8 @@
-"""Diagnostics of GPUs and NVLinks in whole files: `dcgmi diag`, `dcgmi health`, and the states of NVLinks.
+"""Reader of whole files with GPU diagnostics: `dcgmi diag`, `dcgmi health`, and the states of NVLinks.
 
-Diagnostics are tables of all versions and JSON of DCGM 3 and 4; NVLinks are reported by `nvidia-smi nvlink`
-and `dcgmi nvlink`. Source: NVIDIA/DCGM (read 2026-11); the parsers in `probes/parsers/tools` and
-`probes/parsers/nvidia_smi`.
+Diagnostics are read as tables of all versions of DCGM, and as JSON of DCGM 3 and 4. NVLinks are read from
+`nvidia-smi nvlink` and `dcgmi nvlink`. Source: NVIDIA/DCGM (read 2026-11); the parsers in
+`probes/parsers/tools` and `probes/parsers/nvidia_smi`.
 """
 
 import collections
@@ -85,7 +85,7 @@ def read_document(name: str, data: bytes) -> tuple[Event, ...]:
 
 
 def _diagnoses(document: Document) -> list[Event]:
-    """Return the tests that failed, and the number of the others."""
+    """Return the tests that failed, and the numbers of the other results."""
     if dcgm_diagnostic.recognise(document.text):
         diagnoses = dcgm_diagnostic.parse_diagnoses(document.text)
         return [*_machine(document), *_results(document, diagnoses)]
@@ -142,7 +142,7 @@ def _nvlinks(document: Document) -> list[Event]:
 
 
 def _is_mixed(text: str) -> bool:
-    """Return whether a GPU has several names: a file of several machines, whose lines cannot be separated."""
+    """Return whether a GPU has several names: the file then mixes lines of several machines."""
     names: dict[str, str] = {}
     return any(names.setdefault(number, name) != name for number, name in _NAMED.findall(text))
 

@@ -1,7 +1,8 @@
 """Reader of host tools: health checks, gpu-burn, `lspci`, `ulimit`, `df`, systemd and `ibstat`.
 
-Node Health Check, gpu-burn, `lspci -vvv`, `ulimit -a`, `df /dev/shm` and kills for memory are read line by
-line; `ibstat` and `ibstatus`, whose output often accompanies a network test, as whole files.
+Node Health Check, gpu-burn, `lspci -vvv`, `ulimit -a`, `df /dev/shm` and kills for lack of memory are read
+line by line. The output of `ibstat` and `ibstatus`, which often accompanies a network test, is read as a
+whole file.
 
 Source: mej/nhc, nhc; Azure/azurehpc-health-checks, README; wilicc/gpu-burn, gpu_burn-drv.cpp; pciutils,
 ls-caps.c; bash `ulimit`; coreutils `df`; linux-rdma/rdma-core, infiniband-diags/ibstat.c and
@@ -53,7 +54,7 @@ _SHM = pattern(
     r"(\d{1,3})% /dev/shm\s{0,4}$"
 )
 _UNITS = {"": 1024, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
-"""`df` prints KiB if it names no unit."""
+"""Bytes per unit; `df` prints KiB if it names no unit."""
 _OOM = pattern(
     r"^systemd(?:\[\d{1,9}\])?: (?P<unit>\S{1,120}): A process of this unit has been killed by the OOM "
     r"killer|"
@@ -72,7 +73,7 @@ _MOST_PORTS = 1024
 
 
 def read(line: LogLine) -> tuple[Event, ...]:
-    """Return what health checks, then other tools, report in one line."""
+    """Return the events of one line: those of health checks first, then those of other tools."""
     return (*_health(line), *_host(line))
 
 
@@ -98,7 +99,7 @@ def _host(line: LogLine) -> tuple[Event, ...]:
     if _REDIRECT.search(text):
         return (event_of(PciAcs(redirect=True), line),)
     if (match := _OOM.match(text)) is not None:
-        # The raw line, since the removal of the envelope moves the program's name.
+        # The raw line is used, because the removal of envelopes also removes the program's name.
         return (event_of(HostOomKill(process=match["unit"] or match["scope"]), line._replace(text=line.raw)),)
     if (match := _MEMLOCK.search(text)) is not None:
         if match[2] == "unlimited":

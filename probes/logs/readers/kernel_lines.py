@@ -1,7 +1,7 @@
-"""The kernel log, alone or mixed with other lines: GPUs, NVSwitches, PCIe, network cards, memory, crashes.
+"""Reader of kernel log lines, also among other lines: GPUs, NVSwitches, PCIe, network, memory, crashes.
 
-`probes/parsers/kernel/kernel_grammar.py` lists the lines that report something, for this reader and for
-`check`. The records are in `probes/logs/events/kernel_log_events.py`.
+`probes/parsers/kernel/kernel_grammar.py` lists the lines that report events, for this reader and for `check`.
+The records are in `probes/logs/events/kernel_log_events.py`.
 """
 
 from collections.abc import Callable
@@ -28,12 +28,12 @@ _ONLY_KERNEL = pattern(
     r"nfs: server \S{1,80} (?:not|OK)|\S{1,40} invoked oom-killer|.{1,60}\[\d{1,10}\]: segfault at |"
     r"EXT4-fs|INFO: task )"
 )
-"""Beginnings of messages that nothing but a kernel writes, for lines that have lost their time stamp."""
+"""Starts of messages that only a kernel writes, for lines that have lost their time stamp."""
 _DRIVER_FAILED = pattern(
     r"^(?!(?:pci|pcieport|acpi\w{0,20}|tpm\w{0,9}) )([\w-]{2,30}) ([0-9a-f]{4}:[0-9a-f:]{5}\.[0-7])\b"
     r".{0,120}?\b[Ff]ailed to \w"
 )
-"""A failure in the words of the driver of a PCI device."""
+"""A failure that the driver of a PCI device reports in its own words."""
 _EXCERPT = 240
 _GONE = frozenset({"fallen off the bus", "gone at load"})
 
@@ -48,7 +48,7 @@ class Reader:
         self._named = NamedGpu()
 
     def read(self, line: LogLine) -> tuple[Event, ...]:
-        """Return the event of one line, where it is a kernel's, or the network daemon's about a link."""
+        """Return the event of a line that comes from a kernel, or from the network daemon about a link."""
         event, message = _carrier(line), None
         if event is None and (message := kernel_message(line)) is not None:
             event = self._named.complete(read_message(message), message, line.number)
@@ -59,7 +59,10 @@ class Reader:
 
 
 def _other_record(message: str) -> LogRecord | None:
-    """Return a line of trouble that no row of the grammar describes; None for other lines."""
+    """Return a record of a line that mentions trouble but that no row of the grammar describes.
+
+    Return None for other lines.
+    """
     if not any(word in message for word in _SUSPICIOUS):
         return None
     failed = _DRIVER_FAILED.match(message) if _FAILED in message else None
@@ -69,7 +72,7 @@ def _other_record(message: str) -> LogRecord | None:
 
 
 def _carrier(line: LogLine) -> parsed.KernelEvent | None:
-    """Return the link that the network daemon reports."""
+    """Return the event of a link that the network daemon reports."""
     if CARRIER_WORD not in line.raw:
         return None
     apart = take_apart(line.raw)
@@ -77,7 +80,7 @@ def _carrier(line: LogLine) -> parsed.KernelEvent | None:
 
 
 def kernel_message(line: LogLine) -> str | None:
-    """Return the message without its prefix; None for a line that may as well come from a program."""
+    """Return the message without its prefix; None if the line may also come from a program."""
     if line.is_kernel:
         return line.text.strip()
     for text in (line.raw, line.text):
@@ -94,7 +97,7 @@ def kernel_message(line: LogLine) -> str | None:
 
 
 def record_of(event: parsed.KernelEvent, message: str) -> LogRecord:
-    """Return what the causes and facts of logs look at, of an event and the message that it was read from."""
+    """Return the record, for causes and facts, of an event and the message from which it was read."""
     excerpt = message[:_EXCERPT]
     record = _FAMILIES.get(type(event), _host_record)(event, excerpt)
     return events.KernelPanic(event=excerpt) if record is None else record

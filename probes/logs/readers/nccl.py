@@ -1,4 +1,4 @@
-"""Reader of a normal run of NCCL or RCCL with NCCL_DEBUG=INFO, versions 2.2 to 2.30; reports no faults.
+"""Reader of normal lines of NCCL and RCCL 2.2 to 2.30 with NCCL_DEBUG=INFO; `nccl_errors` reads the faults.
 
 Source: NVIDIA/nccl, src/init.cc, bootstrap.cc, transport/net_ib*, net_socket.cc, graph/*.cc, misc/param.cc
 of tags 2.4 to 2.30.
@@ -55,13 +55,13 @@ SIGNS = (
 _MOST_NAMES = 256
 _FOLDED_END = "across cluster]"
 _FOLDED = pattern(r"\s\[repeated (\d{1,7})x across cluster\]$")
-"""Mark with which Ray replaces many equal lines."""
+"""Mark that Ray appends to a line that replaces many equal lines."""
 _EACH = (NcclConnected, NcclRankOfCommunicator, NcclInitTimings)
-"""Records that are kept for every rank."""
+"""Records that are not omitted if other ranks of the host report the same."""
 
 
 def read(line: LogLine) -> tuple[Event, ...]:
-    """Return the events of a line; none if NCCL did not write it."""
+    """Return the events of a line; empty if NCCL did not write the line."""
     if line.text.endswith(_FOLDED_END) and (folded := _FOLDED.search(line.text)) is not None:
         events = read(line._replace(text=line.text[: folded.start()]))
         return tuple(msgspec.structs.replace(event, count=1 + int(folded[1])) for event in events)
@@ -74,8 +74,8 @@ def read(line: LogLine) -> tuple[Event, ...]:
 class Reader:
     """Omits repetitions within a host: 10,000 ranks report the same environment.
 
-    NCCL reports variables of plugins as variables of the environment; the plugin's own line comes first and
-    is right.
+    NCCL reports variables that plugins set as variables of the environment. The plugin's own line comes
+    earlier and is correct.
     """
 
     def __init__(self) -> None:
@@ -83,7 +83,7 @@ class Reader:
         self._by_plugin: set[str] = set()
 
     def read(self, line: LogLine) -> tuple[Event, ...]:
-        """Return the events of a line that are new."""
+        """Return those events of a line that are new."""
         return tuple(event for event in map(self._attributed, read(line)) if self._is_new(event))
 
     def _attributed(self, event: Event) -> Event:

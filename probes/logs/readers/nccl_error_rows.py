@@ -1,4 +1,4 @@
-"""Rows of messages in which NCCL and RCCL report failures, for the reader `nccl_errors`.
+"""Rows for the reader `nccl_errors`: messages with which NCCL and RCCL report failures.
 
 Source: NVIDIA/nccl, src/misc/{socket,ibvwrap,shmutils,cudawrap}.cc, transport/*.cc, bootstrap.cc, init.cc
 of tags 2.4 to 2.30.
@@ -386,7 +386,7 @@ RESULTS = (
         finish=_result,
     ),
 )
-"""Lines in which a program names the result of NCCL."""
+"""Lines in which a program reports an error result of NCCL."""
 DUPLICATE_GPU = (
     row(
         NcclDuplicateGpu,

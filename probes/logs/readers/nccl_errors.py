@@ -87,13 +87,13 @@ _NETWORK_LAYER = pattern(r"(?:^|/)net\.(?:cc|h)\b")
 
 
 class Reader:
-    """Reports an error once for each process, and omits its way up through the calls."""
+    """Reports an error once for each process, and omits the lines of calls that only pass the error on."""
 
     def __init__(self) -> None:
         self._once = Once()
 
     def read(self, line: LogLine) -> tuple[Event, ...]:
-        """Return the failure that a line reports, if it is new for the process."""
+        """Return the failure that a line reports, if the process has not reported it before."""
         return tuple(event for event in read(line) if self._is_new(event))
 
     def _is_new(self, event: Event) -> bool:
@@ -109,9 +109,9 @@ class Reader:
 
 
 def is_network_layer(event: Event) -> bool:
-    """Return whether an error comes from NCCL's layer over network plugins.
+    """Return whether an error comes from the part of NCCL that calls network plugins.
 
-    That layer tries one plugin after the other, and its callers may work without any plugin.
+    This part tries one plugin after the other, and its callers may work without any plugin.
     """
     match event.what:
         case NcclError(file=str(file)) | NcclNotice(file=file):
@@ -120,7 +120,7 @@ def is_network_layer(event: Event) -> bool:
 
 
 def _completed(event: Event, text: str) -> tuple[Event, ...]:
-    """Return all events of a failure: CUDA errors may also be failures of the driver or of NVLS."""
+    """Return all events of a failure: a CUDA error may also be a failure of the driver or of NVLS."""
     match event.what:
         case NcclDriverOld(actual=actual, needed=needed, text=words):
             return (event, reporting(event, NcclCudaError(actual=actual, needed=needed, text=words)))

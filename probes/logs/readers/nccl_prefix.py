@@ -1,7 +1,7 @@
-"""The parts that readers of NCCL's lines share: the prefix of a line, and the omission of repetitions.
+"""Functions that readers of NCCL's lines share: the prefix of a line, and the omission of repetitions.
 
-A prefix is `[time] host:pid:tid [device] file.cc:line (function) NCCL WARN `; up to 2.3, the word `NCCL` is
-missing.
+The prefix of a warning is `[time] host:pid:tid [device] file.cc:line (function) NCCL WARN `; up to version
+2.3, the word `NCCL` is missing.
 """
 
 from collections.abc import Hashable
@@ -26,7 +26,7 @@ _MOST_KNOWN = 16_384
 class Once:
     """A bounded set of reported items: 10,000 ranks report the same facts of a host.
 
-    The set is cleared if it is full, so that an item may be reported twice, but none is lost.
+    The set is cleared when it is full: an item may then be reported twice, but no item is lost.
     """
 
     def __init__(self) -> None:
@@ -45,14 +45,18 @@ class Once:
 def located(line: LogLine) -> LogLine:
     """Return the line with the host and process of NCCL's own prefix.
 
-    A launcher, pod or journal that forwards the lines of several hosts puts its own name before each line.
+    NCCL's prefix is more reliable: a launcher, pod or journal that forwards lines of several hosts puts its
+    own name before each line.
     """
     match = _PLACE.search(line.text)
     return line if match is None else line._replace(host=match["host"], pid=int(match["pid"]))
 
 
 def is_informative(text: str) -> bool:
-    """Return whether a line has level INFO or below, at which words of failure describe only an attempt."""
+    """Return whether a line has level INFO or below.
+
+    At these levels, a reported failure may be a mere attempt.
+    """
     return any(word in text for word in _INFORMATIVE)
 
 
@@ -63,7 +67,7 @@ def warning(text: str) -> str | None:
 
 
 def place(text: str) -> str:
-    """Return the place in NCCL's code that wrote the line: `transport/nvls.cc:254`; else empty."""
+    """Return the place in NCCL's code that wrote the line (`transport/nvls.cc:254`); empty if not named."""
     match = _PLACE.search(text)
     return (match["where"] or "").strip()[:120] if match else ""
 

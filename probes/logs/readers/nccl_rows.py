@@ -1,4 +1,4 @@
-"""The lines that NCCL writes about a healthy start and its network: one row for each kind."""
+"""Rows for the lines that NCCL writes about a healthy start and its network."""
 
 from typing import Any
 
@@ -87,9 +87,9 @@ def _version(fields: dict[str, Any]) -> NcclVersion:
 
 
 def _rank_of(record: type[NcclRankOfCommunicator]) -> Finish:
-    """Return a function that makes a record with the common name of the communicator, if the line has one.
+    """Return a function that makes a record with the communicator's name, if the line has one.
 
-    The address of a communicator differs between processes.
+    The name is equal in all processes, while the address of a communicator differs.
     """
 
     def finish(fields: dict[str, Any]) -> NcclRankOfCommunicator:

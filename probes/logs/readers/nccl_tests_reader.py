@@ -1,4 +1,4 @@
-"""nccl-tests and rccl-tests (`all_reduce_perf` ...), alone or between NCCL's own lines.
+"""Reader of nccl-tests and rccl-tests (`all_reduce_perf` ...), alone or between NCCL's own lines.
 
 Source: NVIDIA/nccl-tests, src/common.cu and doc/PERFORMANCE.md (read 2026-11);
 `probes/parsers/tools/nccl_tests.py`.
@@ -68,9 +68,9 @@ _MOST_RANKS = 65536
 _ROUNDED = 0.03
 """Largest relative error of a time with two digits."""
 _SMALLEST_GBPS = 0.01
-"""Smallest bandwidth that the two decimal places show."""
+"""Smallest bandwidth that two decimal places can show."""
 _MOST_BUS = 2.02
-"""Factor from algorithm bandwidth to bus bandwidth: 2 (n - 1) / n for all_reduce, less for the others."""
+"""Upper bound of bus bandwidth per algorithm bandwidth: 2 (n - 1) / n for all_reduce, less for others."""
 
 
 class _Size(NamedTuple):
@@ -96,7 +96,10 @@ class Reader:
         self._average: float | None = None
 
     def read(self, line: LogLine) -> tuple[Event, ...]:
-        """Read a line; rows are returned at the end of their table, when their collective is known."""
+        """Read a line and return events.
+
+        Rows are returned at the end of their table, when their collective is known.
+        """
         text = line.text
         if (row := row_of(text)) is not None:
             if len(self._rows) < _MOST_ROWS and all(_agrees(row[0], rates) for rates in row[2]):
@@ -129,8 +132,8 @@ class Reader:
         other = self._processes.setdefault(number, process) if len(self._processes) < _MOST_RANKS else process
         is_other = (
             other[1] not in process[1] and process[1] not in other[1]
-        )  # otherwise a broken line of the same process
-        if is_other and number == 0:  # processes that measure alone begin at 0
+        )  # otherwise the line is a damaged line of the same process
+        if is_other and number == 0:  # separate measurements, each with a rank 0
             yield event_of(NcclTestsRankTwice(rank=number, host=process[0], other_host=other[0]), line)
 
     def _verdict(self, line: LogLine) -> tuple[Event, ...]:
@@ -151,7 +154,10 @@ class Reader:
         return self._finish()
 
     def _finish(self, line: LogLine | None = None) -> tuple[Event, ...]:
-        """Return the events of a table; only its average, from `line`, if the log lacks the table."""
+        """Return the events of a table.
+
+        If the log lacks the table, return only the average that `line` reports.
+        """
         rows, hosts, listed, average, name = (
             self._rows,
             len(self._hosts),
@@ -191,7 +197,10 @@ class Reader:
 
 
 def _agrees(size: int, columns: tuple[str, ...]) -> bool:
-    """Return whether size, time and both bandwidths of a row are consistent, unlike in broken lines."""
+    """Return whether size, time and both bandwidths of a row are consistent.
+
+    In damaged lines they are not.
+    """
     time_us, rate, bus = (_rate(columns, place) for place in range(3))
     if not (time_us and rate):
         return True

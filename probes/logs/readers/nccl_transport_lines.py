@@ -1,16 +1,17 @@
-"""Reader of the ways between ranks: one line per channel and peer, which are most lines of a log.
+"""Reader of transports between ranks: one line per channel and peer, which are most lines of a log.
 
 `Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM/read`, `[send] via NET/IB/3(5)/GDRDMA/Shared`, `Ring 00 : 2[3d000]
 -> 3[3e000] via direct shared memory` (2.4), `CollNet 00/0 : 0 [send] via COLLNET/SHARP/0/GDRDMA`. The
 records are `NcclChannel` and `NcclRings`.
 
-The first line of a way on a host gives its event at once. If more follow, the last of them comes at the end,
-with the `count` of all but the first and the first `pairs` of ranks that use the way: `0>1,1>2`. Lists of the
-ranks of a ring give the number of rings; up to 2.5 they number the rings without their count.
+A *way* is a combination of side, transport and variant. The first line of a way on a host results in an event
+at once. If more lines of this way follow, the last of them results in an event at the end, with the `count`
+of all lines but the first, and the first `pairs` of ranks that use the way: `0>1,1>2`. Lists of the ranks of
+a ring contain the number of rings; up to NCCL 2.5 they contain only the ring's index.
 
 With NCCL_DEBUG_SUBSYS=GRAPH, tables list the distances of a GPU: `GPU/8F000 :GPU/16000 (2/264.000000/NVL)
-CPU/1 (3/24.000000/PHB) NET/4 (4/24.000000/PXB)`; from 2.20 on with the number of the host before each
-address (`GPU/0-8f000`).
+CPU/1 (3/24.000000/PHB) NET/4 (4/24.000000/PXB)`; from 2.20 on, the number of the host precedes each address
+(`GPU/0-8f000`).
 
 Source: NVIDIA/nccl, src/transport/*.cc of tags 2.2 to 2.30; src/graph/paths.cc, printNodePaths, and topo.h,
 PATH_*, of tags 2.6 to 2.30.
@@ -65,7 +66,7 @@ class Reader:
 
     def __init__(self) -> None:
         self._ways: dict[str, NcclChannel | None] = {}
-        """Channels by the words after `via`."""
+        """Channels, with the words after `via` as the key."""
         self._more: dict[_Key, tuple[int, LogLine]] = {}
         """Number of lines after the first, and the last line, by host and way."""
         self._pairs: dict[_Key, dict[str, None]] = {}
@@ -103,7 +104,7 @@ class Reader:
         return (_event(line, key),)
 
     def end(self) -> tuple[Event, ...]:
-        """Return the last line of each repeated way, with the number of its lines except the first."""
+        """Return the last event of each repeated way, with the number of lines except the first."""
         return tuple(
             msgspec.structs.replace(_event(line, key, self._pairs.get(key)), count=count)
             for key, (count, line) in self._more.items()

@@ -1,7 +1,7 @@
-"""Network libraries: aws-ofi-nccl, which is the plugin for libfabric, libfabric, libibverbs, UCX and UCC.
+"""Reader of network libraries: libfabric and NCCL's plugin for it (aws-ofi-nccl), libibverbs, UCX and UCC.
 
-The reader of NCCL reports variables that the plugin sets. Old versions of the plugin begin their lines with
-`WARN: Function: f Line: n: `.
+Variables that the plugin sets are read by the reader `nccl`. Old versions of the plugin begin their lines
+with `WARN: Function: f Line: n: `.
 
 Source: aws/aws-ofi-nccl, src/nccl_ofi_net.c, nccl_ofi_rdma.c, nccl_ofi_sendrecv.c, platform-aws.*, of tags
 1.1 to 1.17; ofiwg/libfabric, prov/efa; linux-rdma/rdma-core, libibverbs/init.c; openucx/ucx,
@@ -196,7 +196,7 @@ class Reader:
 
 
 def read(line: LogLine) -> tuple[Event, ...]:
-    """Return the events of a line: of the plugin or of libfabric, then of libibverbs or UCX."""
+    """Return the events of a line, first as a line of the plugin or libfabric, then of libibverbs or UCX."""
     return (*_libfabric(line), *_verbs(line))
 
 

@@ -22,11 +22,14 @@ from probes.logs.readers.row_readers import Finish, row, signs
 
 
 class _PluginLoad(NcclPluginFailed, kw_only=True, tag="nccl.plugin-load"):
-    """The loader's answer for a plugin, which may be missing or broken."""
+    """The dynamic loader's error for a plugin, which may be missing or broken."""
 
 
 def _plugin(record: type[LogRecord]) -> Finish:
-    """Return a function that makes a record of a plugin, since its kind and names differ between versions."""
+    """Return a function that makes a record of a plugin.
+
+    The names of kinds differ between versions of NCCL.
+    """
 
     def finish(fields: dict[str, Any]) -> LogRecord:
         kind = str(fields.get("kind", "net")).strip().lower()
@@ -176,7 +179,7 @@ _ERRORS = (
 )
 _FAILURE = pattern(r"(?i)\bfail|unable to|could not|cannot|timed out|refused|not found")
 _OF_PLUGINS = "ccl-"
-"""Part of the names of plugins of NCCL and RCCL (`libnccl-net.so`), but not of other libraries."""
+"""Part of file names that only plugins of NCCL and RCCL have (`libnccl-net.so`)."""
 _ABSENT = "cannot open shared object file"
 _OTHER_LIBRARY = pattern(r"\b(lib[\w+-]{1,60}\.so[\w.]{0,16}): cannot open shared object file")
 
@@ -184,7 +187,7 @@ SIGNS = tuple(sign for sign in signs((*_ROWS, *_ERRORS)) if sign not in (b"NET/"
 
 
 def read(line: LogLine) -> tuple[Event, ...]:
-    """Return the events of a line by a plugin, or by NCCL about a plugin."""
+    """Return the events of a line that a plugin wrote, or that NCCL wrote about a plugin."""
     if located_events := read_located(_ROWS, line):
         return (_judged(located_events[0], line.text),)
     if is_informative(line.text):
@@ -193,7 +196,7 @@ def read(line: LogLine) -> tuple[Event, ...]:
 
 
 def _failed(event: Event) -> Event:
-    """Return a failure if the warning of a plugin reports one, else the event."""
+    """Return a failure if a plugin's warning reports a failure, otherwise the event unchanged."""
     match event.what:
         case NcclPluginError(name=name, message=message) if _FAILURE.search(message) is not None:
             return reporting(event, NcclPluginFailed(kind="net", name=name, reason=message))
@@ -201,9 +204,9 @@ def _failed(event: Event) -> Event:
 
 
 def _judged(event: Event, text: str) -> Event:
-    """Return the event as a missing plugin or as a failed plugin.
+    """Return an event of a missing plugin or of a failed plugin.
 
-    A plugin that exists and lacks another library or a symbol is a failed plugin.
+    A plugin that exists but needs a missing library or symbol has failed.
     """
     missing = _OTHER_LIBRARY.search(text)
     match event.what:

@@ -1,4 +1,4 @@
-"""Reader of the ends of processes: Python and C++ tracebacks, signals, MPI aborts, words of shells.
+"""Reader of the ends of processes: Python and C++ tracebacks, signals, MPI aborts, messages of shells.
 
 Source: open-mpi/ompi help texts, pmodels/mpich hydra, CPython faulthandler.c, glibc, pytorch torch/utils/data
 (read 2026-11).
@@ -40,7 +40,7 @@ _LOGGED = (
 )
 """Prefixes of launchers (a host, a container, a stream) and of vLLM's logger in tracebacks."""
 _BARE = ("AssertionError", "NotImplementedError", "EOFError", "TimeoutError", "StopIteration")
-"""Exceptions that often consist of nothing but their name."""
+"""Exceptions whose last line is often only their name."""
 _ROWS = (
     row(
         TorchBusError,
@@ -246,9 +246,9 @@ _SIGNALS = {
     "Floating-point exception": 8,
     "SIGFPE": 8,
 }
-"""Numbers of signals of Linux on x86 and Arm."""
+"""Numbers of Linux signals on x86 and Arm."""
 _IGNORED = ("Exception ignored in", "Exception in thread ", "Error in atexit._run_exitfuncs")
-"""Python's words about exceptions in threads and at exit, which end no program."""
+"""Python's messages about exceptions in threads and at exit, which do not end the program."""
 _LINES_OF_TRACEBACK = 60
 _MOST_PROCESSES = 10_000
 
@@ -263,7 +263,7 @@ def read(line: LogLine) -> tuple[Event, ...]:
 
 
 def _completed(event: Event, text: str) -> Event:
-    """Return the event with the number of the signal, or the error number of the system."""
+    """Return the event with the number of the signal or the operating system's error number."""
     match event.what:
         case ProcessSignal(signal=None) as end:
             return reporting(event, msgspec.structs.replace(end, signal=_SIGNALS.get(end.name or "")))
@@ -277,7 +277,7 @@ class Reader:
 
     def __init__(self) -> None:
         self._ignored: dict[tuple[str | None, int | None], int] = {}
-        """Number of the line up to which Python ignores the exception of a process."""
+        """Line number, by process, up to which an exception of the process is one that Python ignores."""
         self._frames = Frames()
 
     def read(self, line: LogLine) -> tuple[Event, ...]:

@@ -1,6 +1,6 @@
-"""Reader of the course of programs: whether they go on, and whether they finished.
+"""Reader of the progress of programs: whether they continue after a failure, and whether they finish.
 
-A counter that does not advance is no progress, because dying programs draw progress bars once more.
+A counter that does not advance is no progress, because a program that ends draws its progress bar again.
 """
 
 import re
@@ -37,22 +37,22 @@ _DENIED = pattern(
     r"never|un\w{2,12}ed|before|"
     r"until|wandb|nccl|will|when|if|stuck|hang\w{0,3}|timed? ?out)\b"
 )
-"""Words of lines about something else, such as the place of a failure."""
+"""Words of lines whose numbers count something else, such as the place of a failure."""
 _OVERCOMES = pattern(
     r"(?i)\b(?:retry(?:ing)?|halving|fall(?:s|ing)? ?back|fallback|trying (?:port )?\d{2,}|skipp(?:ed|ing)|"
     r"resum(?:ed|ing))\b"
 )
 _ITSELF = pattern(r"(?i)\b(?:retrying|halving|skipp(?:ed|ing)|trial \d{1,9} failed)\b")
-"""Words in the line of a failure that report that the program goes on.
+"""Words with which the line of a failure itself reports that the program continues.
 
-The list is short, since messages of exceptions contain all kinds of words.
+The list is short, because messages of exceptions contain all kinds of words.
 """
 _GIVES_UP = pattern(
     r"(?i)\b(?:giv\w{1,3} up|gave up|exceeded|failed to|cannot|can't|unable|abort\w{0,3}|exit\w{0,3}|"
     r"(?:no|not|without|after)(?: \w{1,12})? (?:retr|fall|resum|skip)\w{0,6})\b"
 )
 _NEAR_LINES = 12
-"""Most lines between a failure and the program's line about how it goes on."""
+"""Maximum number of lines between a failure and the program's line that it continues."""
 _FAILURES = (
     b"will restart worker group",
     b"Traceback (most recent call last)",
@@ -66,14 +66,14 @@ _FAILURES = (
 )
 """Failures after which the reader looks for progress."""
 _MANY = 100
-"""Number of lines that exceeds the output of other processes after one has died."""
+"""Number of lines that is larger than the output of other processes after one process has ended."""
 _FEW = 3
-"""Number of lines that exceeds the delayed output of several ranks."""
+"""Number of lines that is larger than the delayed output of several ranks."""
 _MOST_PENDING = 64
 _MOST_PLACES = 4096
 
 SIGNS: tuple[bytes, ...] = (*_FAILURES, b"Abort COMPLETE")
-"""Failures, and the end of a communicator, where NCCL reports failed calls before the program goes on."""
+"""Failures, and ends of communicators: NCCL reports failed calls there although the program continues."""
 LINES_AFTER = 500
 _FAILURE_WORDS = tuple(sign.decode() for sign in _FAILURES)
 _FRAME = pattern(r'^\s{0,12}(?:File "|\^|~)|^\s{4}')
@@ -87,7 +87,7 @@ class Reader:
 
     def __init__(self) -> None:
         self._pending: OrderedDict[int, _Pending] = OrderedDict()
-        """State by the line of a failure."""
+        """State of each failure, with its line number as the key."""
         self._counters: dict[Place, tuple[str, str]] = {}
         self._last = (0, "")
         """Number and text of the last line, because the end of a log is read twice."""
@@ -127,7 +127,7 @@ class Reader:
         return is_new
 
     def _is_overcome(self, place: Place, number: int) -> bool:
-        """Mark the failures shortly before `number` and return whether there are any."""
+        """Mark the failures shortly before line `number`, and return whether any exists."""
         near = [
             pending
             for at, pending in self._pending.items()
@@ -162,12 +162,12 @@ class _Pending:
     def __init__(self, place: Place, *, is_overcome: bool) -> None:
         self.place = place
         self.is_overcome = is_overcome
-        """Whether the program reports that it goes on."""
+        """Whether the program reports that it continues."""
         self.is_reported = False
-        """Whether the program has gone on after that report."""
+        """Whether the program's continuation was already reported as an event."""
         self.lines = 0
         self.own = 0
-        """Lines of the failed process, as far as lines name their process."""
+        """Number of lines of progress that name the failed process."""
 
 
 def _says(shape: re.Pattern[str], text: str) -> bool:

@@ -1,4 +1,4 @@
-"""Reader of RCCL, AMD's NCCL: lines that NCCL does not print.
+"""Reader of lines that RCCL (AMD's version of NCCL) prints and NCCL does not.
 
 Source: ROCm/rccl, src/init.cc, src/misc/*, of the releases for ROCm 5.4 to 7.1.
 """
@@ -55,7 +55,7 @@ _ROWS = (
 )
 
 _COLUMNS = r"\s{0,8}(?:\d{1,9}\s{1,16}){3}[\d-]{1,12}\s{1,16}(?:\d{1,9}\s{1,16}){2}[A-Z]{3,12}\s{1,16}"
-"""Columns of the table of communicators before its last one."""
+"""Columns of the table of communicators before its last column."""
 _COMMUNICATOR = r"#\d{1,6}-\d{1,6} \([0-9a-f]{4,16}\) "
 _TEXTS = (
     row(
@@ -101,7 +101,7 @@ _TEXTS = (
         for status in ("INCOMPLETE", "DEAD", "MISMATCH")
     ),
 )
-"""Lines that may stand without NCCL's prefix: of the ROCm runtime, and of `ncclras` or `rcclras`."""
+"""Lines without NCCL's prefix: those of the ROCm runtime, `ncclras` and `rcclras`."""
 SIGNS = signs(_ROWS + _TEXTS)
 
 
@@ -112,7 +112,7 @@ def read(line: LogLine) -> tuple[Event, ...]:
     if texts := read_rows(_TEXTS, line):
         return texts
     events = read_located(_ROWS, line)
-    # HIP has the texts of CUDA's errors, but other numbers.
+    # HIP's errors have the same texts as CUDA's, but other numbers.
     return (
         *events,
         *(

@@ -1,6 +1,6 @@
-"""Log readers that are rows of tables.
+"""Log readers that consist of tables of rows.
 
-Each row has a word to search for, the pattern of the message, and the record to make.
+Each row has a search word, the pattern of the message, and the type of the resulting record.
 """
 
 import re
@@ -19,22 +19,22 @@ _GROUP_NAME = pattern(r"\(\?P<(\w+)>")
 _LONGEST = 300
 
 Finish = Callable[[dict[str, Any]], LogRecord]
-"""Makes the record from the fields of a message if that needs more than a conversion of types."""
+"""Function that makes the record from the fields of a message, if a conversion of types is not enough."""
 
 
 class Row(NamedTuple):
     """A message of a log."""
 
     word: str
-    """Word in every such message; these words are the signs of the reader."""
+    """Text that every such message contains; these texts are the signs of the reader."""
     shape: re.Pattern[str]
     """Pattern whose named groups become fields of the record."""
     fields: Mapping[str, Any]
     """Fields with a fixed value."""
     groups: tuple[tuple[str, Callable[[str], Value | None]], ...]
-    """Named groups, each with a function that converts it to the type of its field.
+    """Functions that convert the texts of named groups to the types of the fields.
 
-    In rows with a `finish`, flags stay text.
+    If a row has a `finish` function, flags are not converted.
     """
     finish: Finish
 
@@ -51,7 +51,7 @@ class Row(NamedTuple):
 def row(
     record: type[LogRecord], word: str, shape: str = "", *, finish: Finish | None = None, **fields: Any
 ) -> Row:
-    """Return a row of a reader. Without a `shape` the word itself is the whole pattern."""
+    """Return a row of a reader. If `shape` is missing, `word` is the whole pattern."""
     types = {field.name: field.type for field in msgspec.structs.fields(record)}
     conversions = ((name, _conversion(types.get(name, str))) for name in _GROUP_NAME.findall(shape))
     groups = tuple((name, words_of if finish and each is flag_of else each) for name, each in conversions)
@@ -60,7 +60,7 @@ def row(
 
 
 def signs(rows: tuple[Row, ...]) -> tuple[bytes, ...]:
-    """Return the words of some rows, each once."""
+    """Return the search words of some rows, without repetitions."""
     return tuple(dict.fromkeys(each.word.encode() for each in rows))
 
 
@@ -90,13 +90,13 @@ def words_of(text: str) -> str:
 
 
 def whole_of(text: str) -> int | None:
-    """Return the text as a whole number, or None if it is not one."""
+    """Return the text as a whole number, or None if it is no whole number."""
     text = text.strip()
     return int(text) if _INTEGER.fullmatch(text) else None
 
 
 def number_of(text: str) -> float | None:
-    """Return the text as a number, or None if it is not one."""
+    """Return the text as a number, or None if it is no number."""
     try:
         return float(text)
     except ValueError:

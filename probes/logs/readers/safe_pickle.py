@@ -1,4 +1,4 @@
-"""Reader of pickles of plain data, which executes nothing: a small machine for the opcodes that build data.
+"""Reader of pickles of plain data: it interprets the opcodes that build data, and executes no code.
 
 Python's own `pickle` calls any function that a pickle names. Here only dicts, lists, tuples, strings,
 numbers, booleans and None are built; opcodes that name, import or call something, persistent ids, and bytes
@@ -17,13 +17,13 @@ Plain: TypeAlias = (
 )
 
 _MOST_STEPS = 4_000_000
-"""Most opcodes: enough for a dump of some thousand collectives with stacks, and few enough for memory."""
+"""Maximum number of opcodes: enough for some thousand collectives with stacks, and bounded for memory."""
 _LONGEST_NUMBER = 64
-"""Most bytes of a number, or most digits of a number in text."""
+"""Maximum number of bytes of a binary number, or of digits of a number in text."""
 
 
 class NotPlainError(ValueError):
-    """The bytes are not a pickle of plain data: they are damaged, cut, or would run something."""
+    """The bytes are no pickle of plain data: they are damaged or cut, or would execute code."""
 
 
 class RefusedError(NotPlainError):
@@ -38,7 +38,7 @@ _MARK = _Mark()
 
 
 def loads(data: bytes) -> Plain:
-    """Return the value of a pickle. Raises NotPlainError, of which RefusedError is a kind."""
+    """Return the value of a pickle. Raises NotPlainError, of which RefusedError is a subclass."""
     try:
         return _Machine(data).run()
     except (IndexError, struct.error, UnicodeDecodeError, OverflowError, MemoryError, ValueError) as error:
@@ -70,7 +70,7 @@ class _Machine:
             step(self)
         raise NotPlainError("the pickle has too many steps")
 
-    # What opcodes need
+    # Helpers of opcodes
 
     def take(self, count: int) -> bytes:
         end = self._place + count

@@ -1,4 +1,4 @@
-"""Reader of Slurm's reasons to end a job, step or task, in the job's own output; also of PBS and LSF.
+"""Reader of the reasons for which Slurm, PBS or LSF ended a job, step or task, from the job's own output.
 
 Source: SchedMD/slurm, src/slurmd/slurmstepd, src/srun/libsrun/launch.c, task_state.c, src/plugins/cgroup;
 openpbs/openpbs, src/resmom; IBM documentation, LSF termination reasons (read 2026-11).
@@ -39,7 +39,7 @@ _SIGNALS = {
     "Illegal instruction": 4,
     "Floating point exception": 8,
 }
-"""Signals by the words of Linux's `strsignal`."""
+"""Signal numbers by the texts of `strsignal` on Linux."""
 
 _REASONS = {
     "TIME LIMIT": "time limit",

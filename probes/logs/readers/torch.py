@@ -58,7 +58,7 @@ _WORK = (
 _PLACE = r"(?P<host>[^\s,()\[\]]{1,200}|\[[0-9a-fA-F:.%]{2,60}\]), (?P<port>\d{1,5})\)"
 
 _ERROR = pattern(r"\[E\d{0,4}[ :]|^E\d{4} |\w(?:Error|Exception): ")
-"""Marks of an error of glog and of an exception, because torch warns in the same words."""
+"""Marks of a glog error and of an exception, because torch uses the same words in mere warnings."""
 _EARLY = pattern(
     r"[Cc]onnection refused|[Aa]ddress family not supported|[Cc]annot assign requested address|"
     r"[Nn]etwork is unreachable"
@@ -70,13 +70,13 @@ _ROWS = (
         "reached monitoredBarrier, but received errors",
         r"while waiting for send/recv from rank (?P<ranks>\d{1,7})",
     ),
-    # The same work, if the line was cut or has the form of another version.
+    # The same collective, if the line was cut or has the form of another version.
     row(
         TorchWatchdogTimeout,
         "aught collective operation timeout: Work",
         r"timeout: Work[A-Z]{2,6}\((?:SeqNum=(?P<seq>\d{1,12}), )?(?:OpType=(?P<op>\w{1,60}))?",
     ),
-    # Loggers that break long lines put the work on a line of its own.
+    # Loggers that break long lines put the description of the collective on a separate line.
     row(TorchWatchdogTimeout, "Timeout(ms)=", rf"^\s{{0,8}}{_WORK} ?(?:before timing out|$)"),
     row(
         TorchWorkStatus,
@@ -307,9 +307,9 @@ def read(line: LogLine) -> tuple[Event, ...]:
 
 
 def _weighed(event: Event, line: LogLine) -> Event:
-    """Return a warning instead of the event for attempts that fail in healthy jobs too.
+    """Return a warning instead of the event if the attempt also fails in healthy jobs.
 
-    Examples are a store that does not listen yet, a host without IPv6, and NCCL's port for tools.
+    Examples are a store that does not listen yet, a host without IPv6, and a RAS port of NCCL that is in use.
     """
     is_error = _ERROR.search(line.text) is not None
     match event.what:

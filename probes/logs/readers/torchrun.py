@@ -26,7 +26,7 @@ from probes.logs.readers.row_readers import read_rows, row, signs, value_of, wor
 
 
 def _with_signal(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields with the signal of an exit code, such as -9 of a process or 137 of a shell."""
+    """Return the fields with the signal that an exit code means: signal 9 for -9 (process) or 137 (shell)."""
     code = fields.get("exit_code")
     if code is None or "signal" in fields:
         return fields
@@ -132,7 +132,7 @@ class Reader:
         self._reported = 0
 
     def read(self, line: LogLine) -> tuple[Event, ...]:
-        """Read a line; a failure is returned when the next failure begins or the block ends."""
+        """Read a line; the event of a failure is returned when the next failure begins or the block ends."""
         text = line.text
         if "Root Cause" in text:
             events = self._report()

@@ -1,4 +1,4 @@
-"""Reader of training loops: steps, their times, rates and losses, and losses that are no numbers.
+"""Reader of training loops: steps with their times, rates and losses, and losses that are NaN or infinite.
 
 Source: NVIDIA/Megatron-LM, training.py; deepspeedai/DeepSpeed, runtime/engine.py and utils/timer.py;
 huggingface/transformers, trainer.py; pytorch/torchtitan, components/metrics.py; karpathy/nanoGPT, train.py
@@ -19,7 +19,7 @@ _LOSS = (
     r"(?i)(?<![\w./])(?<!val )(?<!eval )(?<!test )(?<!best )(?<!validation )"
     r"(?:(?:train|training|lm|total|mean|avg|step)[ _/])?loss['\"]?\s{0,4}[:=]?\s{0,4}"
 )
-"""Words of training losses; a validation loss may be no number before the first validation."""
+"""Words of training losses; a validation loss may be NaN before the first validation."""
 _ROWS = (
     row(TrainingNoNumber, "nan", rf"{_LOSS}(?:tensor\()?(?P<value>nan)\b(?!,? ?(?:check|guard|detect))"),
     row(TrainingNoNumber, "NaN", rf"{_LOSS}(?P<value>NaN)\b(?! ?(?:check|guard|detect))"),
@@ -72,7 +72,10 @@ class Reader:
         self._tflops: deque[float] = deque(maxlen=_MOST_TIMES)
 
     def read(self, line: LogLine) -> tuple[Event, ...]:
-        """Return the event of a loss that is no number; keep what the line reports about a step."""
+        """Return an event if the loss is NaN or infinite.
+
+        Store the values that the line reports about a step.
+        """
         text = line.text
         if (bar := _BAR.search(text)) is not None:
             self._bar = (int(bar[1]), int(bar[2]))
@@ -94,7 +97,7 @@ class Reader:
         return read_rows(_ROWS, line)
 
     def end(self) -> tuple[Event, ...]:
-        """Return the course of the training; nothing if no line reports a step."""
+        """Return the summary of the training; empty if no line reports a step."""
         if self._trainer and not self._step:
             self._step, self._steps = self._bar
         if self._last is None or not self._step:
@@ -111,7 +114,7 @@ class Reader:
 
 
 def _value(match: re.Match[str] | None, other: float | None) -> float | None:
-    """Return the number of a match; `other` without a number that is finite."""
+    """Return the number of a match; `other` if there is no match or the number is not finite."""
     if match is None:
         return other
     number = float(next(group for group in match.groups() if group))

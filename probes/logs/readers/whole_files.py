@@ -1,4 +1,4 @@
-"""Helpers for readers of whole files: text of bytes, and lines as evidence."""
+"""Helpers for readers of whole files: conversion of bytes to text, and lines as evidence."""
 
 import re
 from collections.abc import Sequence
@@ -16,14 +16,14 @@ class Document:
     """A file as text, with access to single lines."""
 
     def __init__(self, name: str, data: bytes) -> None:
-        """Return the bytes as text with one kind of line end; invalid UTF-8 is replaced."""
+        """Store the bytes as text with uniform line ends; invalid UTF-8 is replaced."""
         encoding = "utf-16" if data[:2] in {b"\xff\xfe", b"\xfe\xff"} else "utf-8-sig"
         self.name = name
         self.text = data.decode(encoding, errors="replace").replace("\r\n", "\n")
         self._ends: list[int] | None = None
 
     def event(self, what: LogRecord, evidence: Sequence[EvidenceRef]) -> Event:
-        """Return an event at the first line that the references name, else at line 1."""
+        """Return an event at the first line that the references name, or else at line 1."""
         numbers = (match for ref in evidence if (match := _LINE.search(ref.detail)) is not None)
         first = next(numbers, None)
         return event_of(what, self.line(int(first[1]) if first else 1))

@@ -41,7 +41,7 @@ _SWITCH_ERROR = re.compile(
 )
 _TROUBLE = frozenset({"ERROR", "CRITICAL", "FATAL"})
 _HARMLESS = re.compile(r"NV_WARN_NOTHING_TO_DO")
-"""Answer of the driver that does not mean a fault, although its level is an error."""
+"""Message of the driver that means no fault, although its level is "error"."""
 _NUMBERS = re.compile(r"\b(?:0x)?[0-9a-fA-F]*\d[0-9a-fA-F]{7,}\b")
 _ABORTED = re.compile(
     r"aborting fabric manager|fabric manager (?:is )?(?:aborted|exiting)"
@@ -131,9 +131,7 @@ def parse_devices(text: str) -> tuple[PciDevice, ...]:
 
 
 def parse_gpus(text: str) -> tuple[Gpu, ...]:
-    """Return the GPUs of the inventories, each once, without an index, because the log only contains their
-    position on the board.
-    """
+    """Return the GPUs of the inventories, without repetitions; the log does not contain their indices."""
     return tuple(
         Gpu(index=UNNUMBERED, pci_bus_id=address, evidence=(line_ref(number),))
         for address, number in _inventory(text, "gpu").items()

@@ -136,7 +136,7 @@ def _node_guid(text: str) -> str | Unknown:
 
 
 def _isolated_port(node: re.Match[str], line: int) -> FabricPort:
-    """Return the port of a host without any link: the discovery started at this host and reached nothing."""
+    """Return the port of a host without links: the discovery started here and reached no other node."""
     return FabricPort(
         node=node[4], node_kind="host", port=1, guid=_node_guid(node[3]), evidence=(line_ref(line),)
     )
@@ -211,7 +211,7 @@ def _values_of(lines: list[str]) -> list[tuple[str, str]]:
 
 
 def _switch(title: str, values: list[tuple[str, str]], line: int) -> FabricSwitch:
-    # If a field occurs several times, the first is used, so it is inserted last.
+    # If a field occurs several times, the first value is used, so it is inserted last.
     single = dict(reversed([pair for pair in values if pair[1]]))
     supplies: dict[str, str] = {}
     fans: dict[str, str] = {}

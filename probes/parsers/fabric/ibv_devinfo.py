@@ -42,7 +42,7 @@ def parse_nics(text: str) -> tuple[Nic, ...]:
 
     def finish_port() -> None:
         if {"hca_id", "phys_port_cnt"} <= device.keys() and not (has_ports or port):
-            # The output ends before the first port, so nothing more is known of this port.
+            # The output ends before the first port, so no more facts of this port are known.
             port["port"] = "1"
         if "port" in port:
             nics.append(_nic(device, port, tuple(gids), start))

@@ -1,4 +1,4 @@
-"""Parse network interfaces: `ip addr`, `ip -j addr`, and collections around the latter.
+"""Parse network interfaces: `ip addr`, `ip -j addr`, and collections that contain the latter.
 
 A collection adds speeds, LLDP neighbours, and the host's network configuration. It is a JSON object whose
 members are identified by their content: a list of interfaces (each with
@@ -24,7 +24,7 @@ _VIRTUAL_KINDS = frozenset(
     {"bond", "bridge", "vlan", "veth", "vxlan", "dummy", "tun", "macvlan", "ipvlan", "team", "ipip"}
 )
 _MAX_MBPS = 10_000_000
-_ABSENT = Unknown(Reason.ERROR, "the collection names it, and the kernel shows no such interface")
+_ABSENT = Unknown(Reason.ERROR, "the collection names it, but the kernel lists no such interface")
 
 
 def recognise(text: str) -> bool:
@@ -39,9 +39,7 @@ def recognise(text: str) -> bool:
 
 
 def parse_interfaces(text: str) -> tuple[Interface, ...] | Unknown:
-    """Return the interfaces with everything that the text contains about them; Unknown if it contains no
-    interface.
-    """
+    """Return the interfaces with all facts in the text; Unknown if the text contains no interface."""
     if text.lstrip()[:1] not in ("[", "{"):
         return _from_text(text) or Unknown(Reason.UNPARSABLE, "no interface in the text")
     data = _decoded(text)

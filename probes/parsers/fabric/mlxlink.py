@@ -50,7 +50,7 @@ def recognise(text: str) -> bool:
 def parse_nics(text: str) -> tuple[Nic, ...]:
     """Return the ports; a port without a name in the text is called `unnamed`."""
     if _is_json(text):
-        # The numbers of the rewritten lines differ from those of the text.
+        # The line numbers of the rewritten text differ from those of the original text.
         return tuple(msgspec.structs.replace(nic, evidence=()) for nic in parse_nics(_as_printed(text)))
     blocks: list[_Block] = []
     name = _UNNAMED
@@ -59,7 +59,7 @@ def parse_nics(text: str) -> tuple[Nic, ...]:
             name = match[1].rpartition("/")[2]
             blocks.append(_Block(name, number, {}))
             continue
-        # Without titles, a second section of operational values belongs to the next card.
+        # If there are no titles, a second section of operational values belongs to the next card.
         if line.strip() == "Operational Info" and (not blocks or "State" in blocks[-1].values):
             blocks.append(_Block(name, number, {}))
         field, colon, value = line.partition(" : ")
@@ -75,7 +75,7 @@ def _is_json(text: str) -> bool:
 
 
 def _as_printed(text: str) -> str:
-    """Return the first result of `mlxlink --json` as plain mlxlink prints it, below the command line."""
+    """Return the first result of `mlxlink --json` in mlxlink's plain format, preceded by the command line."""
     command = next((line for line in text.splitlines()[:200] if _COMMAND.search(line)), "")
     lines = [command]
     for section in sorted(_SECTIONS | {"Troubleshooting Info", "Tool Information"}):

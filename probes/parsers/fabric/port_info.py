@@ -1,6 +1,6 @@
 """Parse `ibportstate` and `smpquery portinfo`: the state and the link of one port, by its LID.
 
-With a peer, `ibportstate` prints the other end behind `Peer PortInfo`; that end and ports of switches are
+If a port has a peer, `ibportstate` prints the peer after `Peer PortInfo`; peers and ports of switches are
 left out. Source: rdma-core, infiniband-diags/ibportstate.c and libibmad/dump.c (read 2026-11).
 """
 
@@ -63,7 +63,7 @@ def _nic(lid: int, port: int, line: int, values: dict[str, str]) -> Nic:
 
 
 def _speed(values: dict[str, str]) -> str | Unknown:
-    """Return the name of the active speed; a field of a later generation counts first if it has a speed."""
+    """Return the name of the active speed; fields of later generations have priority if they have a speed."""
     for name in _SPEEDS:
         word = values.get(name, "")
         rate = _GBPS.search(word)

@@ -23,7 +23,7 @@ LANE_GBPS = {
     "NDR": 100.0,
     "XDR": 200.0,
 }
-"""Gb/s of one lane as the kernel counts them.
+"""Rate of one lane in Gb/s, as the kernel defines it.
 
 Source: `rate` of ib_port_sysfs in drivers/infiniband/core/sysfs.c, and ib_rate_to_mult.
 """
@@ -98,7 +98,7 @@ def guid(text: str) -> str | Unknown:
 
 
 def or_missing(value: str | Unknown) -> str | Unknown:
-    """Return the value; NOT_RECORDED if the value cannot be read."""
+    """Return the value, or NOT_RECORDED if the value cannot be read."""
     return NOT_RECORDED if isinstance(value, Unknown) else value
 
 
@@ -111,7 +111,7 @@ def whole_number(text: str) -> int | Unknown:
 
 
 def mapped_ipv4(gid: str) -> str | None:
-    """Return the IPv4 address that a RoCE GID maps (`::ffff:a.b.c.d`), in any notation; else None."""
+    """Return the IPv4 address that a RoCE GID contains (`::ffff:a.b.c.d`, any notation); None for others."""
     import ipaddress  # noqa: PLC0415 - needed only for RoCE; the import takes several milliseconds
 
     try:

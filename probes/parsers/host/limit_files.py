@@ -22,7 +22,7 @@ _BYTES_OF_ITEM = {"memlock": KIB, "nofile": 1}
 
 
 def parse_unit(text: str) -> dict[str, Number | None]:
-    """Return the soft limits `memlock` (bytes) and `nofile` of a unit file; None where a line resets one."""
+    """Return the soft limits `memlock` (bytes) and `nofile` of a unit file; None if a line resets a limit."""
     limits: dict[str, Number | None] = {}
     for name, value in _UNIT_LINE.findall(text):
         soft = value.partition(":")[0]
@@ -35,7 +35,7 @@ def parse_unit(text: str) -> dict[str, Number | None]:
 
 
 def parse_pam_limits(text: str) -> dict[str, Number]:
-    """Return the soft limits `memlock` (bytes) and `nofile` that limits.conf gives to every user (`*`)."""
+    """Return the soft limits `memlock` (bytes) and `nofile` that limits.conf sets for every user (`*`)."""
     limits: dict[str, Number] = {}
     for _, item, value in _PAM_LINE.findall(text):
         if value in _UNLIMITED:

@@ -1,7 +1,7 @@
 """Parse lists of installed software.
 
 These are the loader's cache, packages, `systemctl show`, IMEX, `lsmod` (which prints /proc/modules), and
-versions in texts about something else.
+versions that texts about other subjects mention.
 """
 
 import re
@@ -108,7 +108,7 @@ def parse_efa_packages(text: str) -> str | Unknown:
 
 
 class Mentioned(Record, kw_only=True):
-    """Versions that a text about something else mentions; None for a version that it does not contain."""
+    """Versions that a text about another subject mentions; None for a version that it does not contain."""
 
     driver: str | None = None
     driver_open: bool | None = None

@@ -28,13 +28,13 @@ class KernelEvent(Record, kw_only=True):
     message: str
     """The line without its prefix, or the part of it that is worth showing."""
     device: str | None = None
-    """PCI address without function (`0000:9b:00`), network interface, disk or server; else None."""
+    """PCI address without function (`0000:9b:00`), network interface, disk or server; or None."""
     fatal: bool | None = None
     """Whether the error is fatal; None if the line does not contain it."""
     variant: str = ""
-    """Lines of one kind and device that differ in this are different events."""
+    """Distinguishes events: lines of one kind and device with different values are different events."""
     view: str = ""
-    """The reporter. If several report the same thing, only the reporter with the most lines counts."""
+    """The reporter. If several report the same event, only the reporter with the most lines counts."""
     adds: int = 1
     """Number of events that the line reports; 0 if the line continues an event of the lines before it."""
 
@@ -91,7 +91,7 @@ class DeviceError(KernelEvent, kw_only=True):
 
 
 class UnstableClock(KernelEvent, kw_only=True):
-    """A clock of the processors that the kernel gave up."""
+    """A clock source of the processors that the kernel stopped using."""
 
     kind: ClassVar[EventKind] = "clock"
 
@@ -122,7 +122,7 @@ class DriverLoaded(KernelEvent, kw_only=True):
 
 
 class PcieLimited(KernelEvent, kw_only=True):
-    """A card whose PCIe link is slower than the card."""
+    """A card whose PCIe link is slower than the card supports."""
 
     kind: ClassVar[EventKind] = "pcie-limited"
     available_gbit_per_s: float
@@ -134,7 +134,7 @@ class PcieLimited(KernelEvent, kw_only=True):
 
 
 class PcieLink(KernelEvent, kw_only=True):
-    """A card whose PCIe link is as fast as the card."""
+    """A card whose PCIe link is as fast as the card supports."""
 
     kind: ClassVar[EventKind] = "pcie-link"
     gbit_per_s: float
@@ -184,7 +184,7 @@ class CableFault(KernelEvent, kw_only=True):
 
 
 class NicFault(KernelEvent, kw_only=True):
-    """A network card that its driver gave up (`fatal`), or a queue or command that hung."""
+    """A network card that its driver stopped using (`fatal`), or a queue or command that hung."""
 
     kind: ClassVar[EventKind] = "nic-fault"
 
@@ -222,7 +222,7 @@ class Lockup(KernelEvent, kw_only=True):
 
 
 class MachineCheck(KernelEvent, kw_only=True):
-    """An error of processor or memory; `variant` is its severity or its place."""
+    """A hardware error of the processor or memory; `variant` is its severity or its place."""
 
     kind: ClassVar[EventKind] = "machine-check"
 
@@ -252,7 +252,7 @@ class Panic(KernelEvent, kw_only=True):
 
 
 class ProgramCrash(KernelEvent, kw_only=True):
-    """A crash of a training program, or in a library of training."""
+    """A crash of a training program, or in a library used for training."""
 
     kind: ClassVar[EventKind] = "crash"
     process: str
@@ -270,7 +270,7 @@ class KernelRow(NamedTuple):
 
     event: type[KernelEvent]
     words: tuple[str, ...]
-    """Words, one of which every line of this kind contains.
+    """Texts; every line of this kind contains at least one of them.
 
     A log is searched for these words, and only lines with one of them are read.
     """
@@ -307,7 +307,7 @@ def row(
 
 
 def leading_device(message: str) -> str | None:
-    """Return the PCI address at the beginning of a message, possibly behind the driver's name."""
+    """Return the PCI address at the beginning of a message, possibly after the driver's name."""
     match = _LEADING_PCI.match(message)
     return match[1] if match else None
 

@@ -11,7 +11,7 @@ from probes.base.record import Reason, Record, Unknown
 
 _BRACKETED = pattern(r"\[([\w-]{1,40})\]")
 _FIRST_ORDER = {11: 8, 12: 6, 14: 4}
-"""The first order of at least 1 MiB by the number of orders.
+"""The first order (block size) of at least 1 MiB, with the number of listed orders as the key.
 
 The kernel lists 11 orders with pages of 4 KiB, 12 with 16 KiB and 14 with 64 KiB (Linux 6.12,
 arch/arm64/Kconfig, ARCH_FORCE_MAX_ORDER, and mmzone.h).
@@ -81,9 +81,9 @@ def parse_buddyinfo(text: str) -> int | Unknown:
 
 
 def iommu_of_command_line(text: str) -> str | None:
-    """Return `off`, `passthrough` or `translated`; None if the command line does not decide it.
+    """Return `off`, `passthrough` or `translated`; None if the command line does not determine the mode.
 
-    `intel_iommu=on` alone does not decide it: distributions build different defaults (Linux 6.12,
+    `intel_iommu=on` alone does not determine the mode: distributions build different defaults (Linux 6.12,
     kernel-parameters.txt).
     """
     mode: str | None = None
@@ -147,7 +147,7 @@ def parse_capabilities(mask: str) -> tuple[str, ...] | Unknown:
 
 
 def parse_settings(text: str, section: str) -> dict[str, str]:
-    """Return `Name=value` of one section of a systemd file; the last of several lines counts."""
+    """Return `Name=value` of one section of a systemd file; if a name is repeated, the last line counts."""
     return _settings(text, section, comments=False)
 
 

@@ -20,7 +20,7 @@ from probes.parsers.kernel.log_tally import LESSER
 
 _ADDRESS = r"(?:PCI:)?([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}(?::[0-9A-Fa-f]{2})?)(?:\.[0-9A-Fa-f])?"
 _REPLACED = r"(?:PCI:)?(?:<[^<>\n]{1,40}>|\[[^\[\]\n]{1,40}\]|[Xx*#?:.-]{4,20})"
-"""Address that somebody replaced before sharing the log."""
+"""Address that somebody masked before sharing the log."""
 _NVLINK5 = pattern(r"\b(Fatal|Nonfatal)\s+XC\d+\s+i\d+\s+Link (-?\d{1,3})(?: \(0x([0-9a-fA-F]{8})\b)?")
 _NVLINK5_XIDS = range(144, 151)
 _NVLINK_XIDS = frozenset({74, *_NVLINK5_XIDS})
@@ -33,7 +33,7 @@ _NVLINK_UNIT = pattern(r"^\s{0,4}([A-Z][A-Z0-9_/]{2,40}) ")
 _LINK = pattern(r"\b[Ll]ink (\d{1,3})\b")
 _PROCESS = pattern(r"\bpid=['\"]?(\d{1,10})['\"]?(?:, name=([^,\n]{1,60}))?")
 _OLD_PROCESS = pattern(r"^\s{0,4}(\d{1,10}),")
-"""Process id behind the number without a name, as drivers before 2020 print it."""
+"""Process id after the number, without a name, as drivers before 2020 print it."""
 _GPU_ADDRESS = pattern(r"\b([0-9A-Fa-f]{4}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2})\b(?![0-9A-Fa-f:])")
 _VERSIONS = pattern(
     r"client has the version ([\d.]{3,16}).{0,80}?module has the version ([\d.]{3,16})", re.DOTALL
@@ -55,7 +55,7 @@ def pci_device(address: str) -> str:
 
 
 def named_gpu(message: str) -> str | None:
-    """Return the GPU of a line that ends with its address (`The NVIDIA GPU 0000:b3:00.0`); else None.
+    """Return the GPU of a line that ends with its address (`The NVIDIA GPU 0000:b3:00.0`), or None.
 
     The driver continues its report in the next line.
     """
@@ -64,7 +64,7 @@ def named_gpu(message: str) -> str | None:
 
 
 def is_broken_xid(message: str) -> bool:
-    """Return whether a line begins like an Xid or SXid, and contains no number."""
+    """Return whether a line begins like an Xid or SXid but contains no number."""
     return _BROKEN_XID.search(message) is not None
 
 
@@ -173,7 +173,7 @@ ROWS: tuple[KernelRow, ...] = (
         r"^NVRM(?: version)?: (?:loading )?NVIDIA UNIX.{0,60}?Kernel Module .{0,40}?"
         r"(?P<version>\d{3}\.\d{1,4}(?:\.\d{1,4})?)\b",
     ),
-    # The newest entry of the history of calls to the GPU's system processor. It has no time of its end.
+    # The newest entry of the history of calls to the GPU's system processor, if it has no end time.
     row(
         FirmwareTimeout,
         "NVRM:",

@@ -1,7 +1,7 @@
 """Grammar of the kernel log, which `check` and `explain` share: the lines of interest and their meaning.
 
 To add a line of a new kernel or driver, add a row to `kernel_gpu.py`, `kernel_amdgpu.py`,
-`kernel_devices.py`, `kernel_network.py` or `kernel_host.py`. Both commands know it then.
+`kernel_devices.py`, `kernel_network.py` or `kernel_host.py`. Both commands then read this line.
 """
 
 import functools
@@ -26,7 +26,7 @@ ROWS: tuple[KernelRow, ...] = (
     *kernel_network.CARD_ROWS,
     *kernel_host.HOST_ROWS,
 )
-"""All kinds of lines; the first row that fits a line counts."""
+"""All kinds of lines; the first row that matches a line is used."""
 
 
 def _rows_by_word() -> dict[str, int]:
@@ -49,7 +49,7 @@ _LINES_ON = 4
 
 @functools.lru_cache(maxsize=1024)
 def rows_of(bits: int) -> tuple[KernelRow, ...]:
-    """Return the rows for which the bits of a number stand."""
+    """Return the rows that the set bits of a number represent."""
     return tuple(row for place, row in enumerate(ROWS) if bits >> place & 1)
 
 
@@ -74,7 +74,7 @@ class NamedGpu:
         self._device, self._line = "", 0
 
     def complete(self, event: KernelEvent | None, message: str, line: int) -> KernelEvent | None:
-        """Return the event of a line, with the GPU of the lines before it if the line itself names none."""
+        """Return the event of a line; if the line names no GPU, use the GPU of the lines before it."""
         if (device := kernel_gpu.named_gpu(message)) is not None:
             self._device, self._line = device, line
         elif isinstance(event, DriverComplaint) and event.device is None and self._device:

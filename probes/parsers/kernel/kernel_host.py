@@ -42,7 +42,7 @@ _IS_FATAL = {
     **dict.fromkeys(("fatal", "panic", "uncorrected"), True),
     **dict.fromkeys(("corrected", "info", "informational", "recoverable"), False),
 }
-"""Whether an error is fatal by the word of its severity; a word that was cut is not in the table."""
+"""Whether an error is fatal, with the word for its severity as the key; cut words are not in the table."""
 _UNCORRECTED_BIT = 61
 """Bit UC of a machine check's status (Intel SDM volume 3B, 17.3.2.2; AMD64 APM volume 2, 9.3)."""
 _READ_ONLY = r"(?:[Rr]emounting filesystem read-only|forced readonly|re-mounted read-only)"
@@ -148,7 +148,7 @@ def _beyond_end(match: re.Match[str]) -> StorageError:
 
 
 def _crash(match: re.Match[str]) -> KernelEvent | None:
-    """Return a crash in NCCL, in a library of training, or of a training program; None for other crashes."""
+    """Return a crash in NCCL, in a library used for training, or in a training program; None for others."""
     message, process = match.string, match[1]
     place = _LIBRARY.search(message)
     library = place[1] if place else ""

@@ -1,10 +1,10 @@
-"""Parse the kernel log in every form that people have.
+"""Parse the kernel log in every form in which people store it.
 
 The forms are `dmesg` (raw, -T, --decode, ISO times, JSON), records of /dev/kmsg, `journalctl` (short, ISO,
 JSON), syslog, dumps of pstore, and bare lines that somebody copied.
 
 The text is searched for the few words that lines of interest contain, and only those lines are parsed, so
-that a log of hundreds of megabytes costs seconds, and no memory beyond its events. Repeated lines are counted
+that a log of hundreds of megabytes takes seconds, and memory only for its events. Repeated lines are counted
 as one event.
 """
 
@@ -50,7 +50,7 @@ _WORDS = {**dict.fromkeys((CARRIER_WORD, *_BOOT, _DRIVER_LOAD), 0), **ROWS_BY_WO
 _FILE_SERVERS: frozenset[EventKind] = frozenset({"filesystem"})
 _DRIVER_KINDS: frozenset[EventKind] = frozenset({"xid", "sxid", "nvrm", "gsp-timeout", "nvswitch"})
 _LOAD_VARIANTS = frozenset({"probe failed", "unsupported GPU", "gone at load"})
-"""Variants that belong to the last load of the driver: it reports the load after it has tried all GPUs."""
+"""Variants that belong to the last load of the driver, which it reports after it has tried all GPUs."""
 _MOST_UNREAD = 20
 _SAMPLE = 1 << 18
 """Number of characters whose lines decide whether a text is a log."""
@@ -84,7 +84,7 @@ _DEVICE_EVENTS = (
 
 
 class UnreadLine(Record, kw_only=True):
-    """A line that begins like a line of interest, and continues in another way."""
+    """A line that begins like a line of interest but continues differently."""
 
     number: int
     text: str
@@ -98,7 +98,7 @@ class KernelLog(Record, kw_only=True):
 
 
 def recognise(text: str) -> bool:
-    """Return whether most lines of the text have the marks of a log, or one line comes from a kernel only."""
+    """Return whether most lines of the text look like a log, or one line can come only from a kernel."""
     lines = [line for line in text[:_SAMPLE].split("\n") if line.strip()][:200]
     marked = sum(is_log_line(line) for line in lines)
     # Most lines must have a prefix, because logs of programs may quote a few lines of the kernel.

@@ -26,7 +26,7 @@ from probes.parsers.kernel.kernel_events import (
 from probes.parsers.kernel.log_tally import LESSER
 
 DAEMONS = frozenset({"systemd-networkd", "NetworkManager"})
-"""Programs whose lines about links count beside those of the kernel."""
+"""Programs whose lines about links count in addition to those of the kernel."""
 CARRIER_WORD = " carrier"
 """Part of every line of `DAEMONS` about a link."""
 _CARRIER = pattern(r"^(?P<device>[\w.@-]{1,40}): (?P<state>[Ll]ost|[Gg]ained) carrier$")
@@ -49,9 +49,9 @@ def read_carrier(message: str) -> KernelEvent | None:
 
 
 def _link(view: str) -> Maker:
-    """Return a maker of events about links of network interfaces and RDMA ports.
+    """Return a function that makes events about links of network interfaces and RDMA ports.
 
-    Links of disks and of containers yield no event.
+    For links of disks and of containers, the function makes no event.
     """
 
     def make(match: re.Match[str]) -> KernelEvent | None:

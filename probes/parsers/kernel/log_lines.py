@@ -31,7 +31,7 @@ KERNEL_BEGINS = (
     r"(?:<\d{1,3}>)?\[\s{0,8}\d{1,10}\.\d{6}\] |\[[A-Z][a-z]{2} [A-Z][a-z]{2} |"
     r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d{1,6})? \S{1,80} kernel: |kern\s{0,4}: "
 )
-"""Beginning of a kernel's line, which shows that the text before it is a prefix."""
+"""Start of a kernel message, which shows that the text before it is a prefix."""
 GREP_OR_QUOTE = r"(?:[\w./-]{1,160}:(?:\d{1,9}:)?|\d{1,9}:|> ?)"
 """Prefix of grep, and of quotes in mails."""
 HOST_BEFORE = r"[A-Za-z\d][\w.,\[\]-]{0,80}: "
@@ -49,7 +49,7 @@ _JSON_MESSAGE = pattern(r'\s{0,16}"msg"\s?: "(.{0,4000}?)"\s{0,4}$')
 _LOGGED = pattern(rf'"(?:log|message)"\s?:\s?"(?:{KERNEL_BEGINS})')
 
 LONGEST_LINE = 8192
-"""Most characters of a line that are read."""
+"""Maximum number of characters of a line that are read."""
 _WINDOW = 1 << 20
 
 KERNEL = ""
@@ -60,7 +60,7 @@ class LogLine(NamedTuple):
     """The parts of a line."""
 
     time: str
-    """Time as the log prints it; empty if there is none."""
+    """Time as the log prints it; empty if the line has no time."""
     origin: str
     """The program that a syslog or journal names as the writer; `KERNEL` for all other lines."""
     message: str
@@ -100,7 +100,7 @@ def take_apart(line: str) -> LogLine:
     patterns. They stay two functions because their results differ: `check` needs the time as printed and the
     program that wrote the line, and reads one line in a million. `Unwrapper` removes the prefixes of
     launchers too, computes seconds, remembers hosts from line to line and leaves the program in the text;
-    each of these costs time for every line.
+    each of these takes time for every line.
     """
     if line.startswith("{"):
         return _journal(line)
@@ -141,7 +141,7 @@ def _writer(line: str, start: int) -> tuple[int, str]:
     if tag[3] == "kernel":
         uptime = _UPTIME.match(line, tag.end())
         return uptime.end() if uptime else tag.end(), KERNEL
-    # Without a level or a process id, a word and a colon may be the kernel's own message.
+    # If there is no level and no process id, a word and a colon may be the start of the kernel's message.
     return (tag.end(), tag[3]) if tag[2] or tag[4] else (start, KERNEL)
 
 

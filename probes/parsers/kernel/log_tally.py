@@ -1,4 +1,4 @@
-"""Count repeated events of a log: one event per kind, number and device, however many lines there are."""
+"""Count repeated events of a log: lines of the same kind, number and device become one event."""
 
 from typing import NamedTuple
 
@@ -7,15 +7,15 @@ from probes.facts import LogEvent
 from probes.facts.observed import EventKind
 
 MOST_EVENTS = 4096
-"""Most different events that are kept of one log.
+"""Maximum number of different events that are kept from one log.
 
-A machine has far fewer. A hostile text has as many as it has lines.
+A real machine has far fewer. A hostile text may have one in each line.
 """
 _LONGEST_MESSAGE = 400
 LESSER = "~"
-"""Beginning of the name of a view with less information.
+"""Prefix of the name of a reporter whose lines contain less information.
 
-Such a view only counts if it has more lines than any other.
+Such a reporter only counts if it has more lines than any other reporter.
 """
 
 
@@ -30,11 +30,11 @@ class Sighting(NamedTuple):
     fatal: bool | None = None
     """Whether the error is fatal; None if the line does not contain it."""
     variant: str = ""
-    """Lines of one kind and device that differ in this are different events."""
+    """Distinguishes events: lines of one kind and device with different values are different events."""
     view: str = ""
     """The reporter.
 
-    If several report the same thing (a NIC's driver, its bond, the network daemon), only the reporter with
+    If several report the same event (a NIC's driver, its bond, the network daemon), only the reporter with
     the most lines counts.
     """
     adds: int = 1
@@ -124,7 +124,7 @@ class Tally:
         """Return the events in the order of their first lines, each from the reporter with the most lines."""
         best: dict[tuple[object, ...], _Count] = {}
         for key, count in self._counts.items():
-            without_view = key[:-1]  # Reporters of the same event differ in the last part of the key only.
+            without_view = key[:-1]  # Reporters of the same event differ only in the last part of the key.
             best[without_view] = max(best.get(without_view, count), count, key=_rank)
         return tuple(count.event() for count in sorted(best.values(), key=lambda count: count.line))
 

@@ -122,9 +122,7 @@ def converted(text: str | None, what: str, convert: Callable[[str], T | None]) -
 
 
 def unreadable(text: str | None, what: str) -> Unknown:
-    """Return the reason why a field has no value: what the words in its place mean, or that they are not
-    known.
-    """
+    """Return the reason why a field has no value: the meaning of the text in its place, if known."""
     return converted(text, what, lambda _: None)
 
 
@@ -252,7 +250,7 @@ def event_reasons(mask: str | int) -> tuple[str, ...] | Unknown:
 def fabric_health(mask: int) -> tuple[str, ...] | Unknown:
     """Return the flags that are true in a fabric health mask; Unknown if the GPU supports none of them."""
     if mask == 0:
-        return Unknown(Reason.NOT_SUPPORTED, "the GPU states no fabric health")
+        return Unknown(Reason.NOT_SUPPORTED, "the GPU reports no fabric health")
     raised = [name for shift, name in _HEALTH_FLAGS.items() if (mask >> shift) & 3 == 1]
     if (mask >> _CONFIGURATION_SHIFT) & _CONFIGURATION_MASK not in _CONFIGURATION_RIGHT:
         raised.append("incorrect_configuration")

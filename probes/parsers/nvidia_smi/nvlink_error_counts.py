@@ -43,7 +43,7 @@ Raw symbol errors are left out because forward error correction repairs them in 
 _NOT_COUNTED = "successful"
 """Word in the names of counters to skip: the total of recoveries includes the successful ones."""
 _MOST = 2**63
-"""Largest count that is kept."""
+"""Maximum of a count; larger counts are stored as this value."""
 _MOST_LINKS = 64
 """Upper bound for link numbers: twice the number of links of any GPU."""
 
@@ -110,7 +110,7 @@ def _count(links: Links, numbers: str, name: str, value: int) -> None:
 def count_errors(counters: dict[str, int], name: str, value: int) -> None:
     """Add a counter, whose name is in lower case, to the fields of a link.
 
-    Several counters of one field report the same fault, so the largest counter is used, and not the sum.
+    Several counters of one field report the same fault, so the largest counter is used instead of the sum.
     """
     for part, field in _FIELDS:
         if part in name:

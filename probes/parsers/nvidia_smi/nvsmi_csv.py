@@ -51,7 +51,7 @@ _UNITS = {
 }
 """Unit by the first part of the column's name.
 
-nvidia-smi never prints it for temperatures, and omits the others with `nounits`.
+nvidia-smi never prints the unit of temperatures, and omits the other units with `nounits`.
 """
 _PROCESS_COLUMNS = frozenset(("pid", "process_name", "used_gpu_memory", "used_memory"))
 _OWN_COLUMNS = (
@@ -62,7 +62,7 @@ _OWN_COLUMNS = (
 _MARKS = frozenset(
     ("name", "gpu_name", "uuid", "gpu_uuid", "index", "pci.bus_id", "gpu_bus_id", "memory.total")
 )
-"""A header has one of these columns and another known column."""
+"""A header has one of these columns and at least one more known column."""
 _LONGEST_LINE = 65_536
 _FIRST_LINES = 200
 
@@ -78,7 +78,7 @@ def recognise(text: str) -> bool:
 
 
 def parse_gpus(text: str) -> tuple[Gpu, ...]:
-    """Return one GPU per row; rows of --query-compute-apps add their process to the GPU that they name."""
+    """Return one GPU per row; a row of --query-compute-apps adds its process to the GPU that it names."""
     gpus: list[Gpu] = []
     for number, cells, header in _rows(text):
         if header is not None and len(cells) == len(header.columns):
@@ -128,7 +128,7 @@ def _lines(text: str) -> list[tuple[int, list[str]]]:
 
 
 def _header(cells: list[str]) -> _Header | None:
-    """Return the columns if the cells are a header, else None."""
+    """Return the columns if the cells are a header, otherwise None."""
     columns = [_column(_UNIT.sub("", cell)) for cell in cells]
     units = [unit[1] if (unit := _UNIT.search(cell)) else "" for cell in cells]
     known = [column for column in columns if column in _OWN_COLUMNS]
@@ -207,7 +207,7 @@ def _remap_banks(texts: dict[str, str]) -> tuple[Count, ...] | Unknown:
 
 
 def _sram(texts: dict[str, str], period: str, missing: object) -> object:
-    """Return the sum of parity and SECDED errors if the output has only these; else `missing`."""
+    """Return the sum of parity and SECDED errors if the output has only these, otherwise `missing`."""
     start = f"ecc.errors.uncorrected.{period}.sram."
     parts = [
         whole(texts[start + kind], start + kind) for kind in ("parity", "secded") if start + kind in texts

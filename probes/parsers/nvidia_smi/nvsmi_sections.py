@@ -28,7 +28,7 @@ from probes.parsers.nvidia_smi.nvsmi_fields import FIELDS, RESET_FLAGS, gpu_of, 
 
 REASON_NAMES = frozenset(EVENT_REASONS.values())
 _REASONS = {"display_clocks_setting": "display_clock_setting", "idle": "gpu_idle"}
-"""NVML's name of a clock event reason for which nvidia-smi uses a different one."""
+"""NVML's names of clock event reasons for which nvidia-smi uses other names."""
 _PREFIXES = ("clocks_event_reasons", "clocks_throttle_reasons")
 _VIOLATIONS = {
     "sw_power_capping": "sw_power_cap",
@@ -138,7 +138,7 @@ def read_tree(
 
 
 def _errors(tree: Tree, period: str, old: str, kind: str) -> int | Unknown:
-    """Return a count of ECC errors: one total per kind up to schema 10, later a sum over the memories.
+    """Return a count of ECC errors: up to schema 10 the total of a kind, later a sum over the memories.
 
     Newer drivers split the uncorrectable errors of SRAM into parity and SECDED. Without `old`, the name of
     the section up to schema 10, only the errors of SRAM are counted.
@@ -237,7 +237,7 @@ def fabric_health(flags: dict[str, str], whole_section: str | None = None) -> tu
 
 
 def _recovery_action(tree: Tree, action: object) -> object:
-    """Return the recovery action; from drivers that print none, the action that their reset flags imply."""
+    """Return the recovery action; if the driver prints none, the action that its reset flags imply."""
     if not isinstance(action, Unknown) or action.reason is not Reason.NOT_RECORDED:
         return action
     reset, drain = (read_field(row, row.paths, tree.text_at) for row in RESET_FLAGS)
@@ -263,8 +263,8 @@ def _throttle_reasons(tree: Tree) -> tuple[str, ...] | Unknown:
 def active_reasons(flags: list[tuple[str, str]]) -> tuple[str, ...] | Unknown:
     """Return the active clock event reasons.
 
-    The result is Unknown if `hw_slowdown` is missing and there is a name that NVML does not have: the text
-    may be damaged and hide the hardware's own flag.
+    The result is Unknown if `hw_slowdown` is missing and the text contains a name that NVML does not have:
+    the text may be damaged and hide the hardware's own flag.
     """
     values = [(name, switch(text, name)) for name, text in flags]
     if unknown := first_unknown(*(value for _, value in values)):

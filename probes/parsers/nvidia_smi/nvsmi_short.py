@@ -30,7 +30,7 @@ _GPU = pattern(r"\s{0,4}GPU (\d{1,4}): ([^\n(]{1,120}?)\s*\(UUID: ([^)\s]{1,80})
 _MIG = pattern(r"\s*MIG (\S{1,40})\s+Device\s+(\d{1,3}): \(UUID: ([^)\s]{1,100})\)?\s*")
 _LINK = pattern(r"^[ \t]*Link \d+:", re.MULTILINE)
 _NVLINK_WORDS = ("unable to retrieve nvlink", "support nvlink", "nvlink queries")
-"""Words of `nvidia-smi nvlink`, whose output begins with the same lines."""
+"""Texts that occur only in the output of `nvidia-smi nvlink`, which begins with the same lines as `-L`."""
 _WORDS_OF_LOSS = ("unable to determine", "unknown error", "gpu is lost")
 
 _HEAD = pattern(
@@ -93,7 +93,7 @@ def parse_list(text: str) -> tuple[Gpu, ...]:
 def unread_list(text: str) -> tuple[Unread, ...]:
     """Return lines that begin like the line of a GPU but end differently."""
     return tuple(
-        Unread(source="", line=number, text=line.strip()[:120], why="not as nvidia-smi -L writes it")
+        Unread(source="", line=number, text=line.strip()[:120], why="not in the form of nvidia-smi -L")
         for number, line in enumerate(text.splitlines(), start=1)
         if re.match(r"\s*GPU \d{1,4}: ", line) and not _GPU.fullmatch(line)
     )

@@ -52,7 +52,7 @@ _PROCESS = re.compile(
 )
 _MIG = re.compile(r"(\d{1,3})\s+\d{1,3}\s+\d{1,3}\s+\d{1,3}")
 _ECC_OFF = Unknown(Reason.NOT_SUPPORTED, "ECC is off")
-_ECC_OF_MIG = Unknown(Reason.NOT_SUPPORTED, "the table counts no errors of a GPU in MIG mode")
+_ECC_OF_MIG = Unknown(Reason.NOT_SUPPORTED, "the table contains no error count for a GPU in MIG mode")
 
 
 class SmiTable(Record, kw_only=True):
@@ -79,7 +79,7 @@ def unread(text: str) -> tuple[Unread, ...]:
 
 
 def parse_table(text: str) -> SmiTable:
-    """Return everything in `text`; an empty table if `text` is no table."""
+    """Return the content of `text`; an empty table if `text` is no table."""
     versions = _DRIVER.search(text), _CUDA.search(text)
     driver, cuda = (match[1] if match else NOT_RECORDED for match in versions)
     reader = _Reader(driver)
@@ -142,7 +142,7 @@ class _Reader:
     def _first_row(
         self, first: re.Match[str], address: re.Match[str] | None, ecc: str, evidence: tuple[EvidenceRef, ...]
     ) -> Gpu:
-        no_address = Unknown(Reason.ERROR, "the table shows no bus id")
+        no_address = Unknown(Reason.ERROR, "the table contains no bus id")
         return gpu_of(
             int(first[1]),
             {

@@ -23,7 +23,7 @@ _PART = re.compile(
     r"|Fabric[ \t]*\n[ \t]*State[ \t]*:|GPU Recovery Action[ \t]*: )",
     re.MULTILINE | re.IGNORECASE,
 )
-"""Sections that identify a pasted part without the line that names the GPU."""
+"""Sections by which a pasted part is recognised if it lacks the line that names the GPU."""
 _HEADER = {
     "driver_version": "driver",
     "kmd_version": "driver",
@@ -47,9 +47,9 @@ _PARENTS = {
 _WRAPPER = "performance"
 """Heading that some outputs of `-d PERFORMANCE` put above the clock event reasons."""
 _PROCESS = {"type": "type", "name": "process_name", "used_gpu_memory": "used_memory"}
-"""Name of a process's value in XML by its label in the text."""
+"""Name in XML of a value of a process, with its label in the text as the key."""
 _DEEPEST = 8
-"""Deepest level of sections that is read."""
+"""Maximum depth of sections that is read."""
 
 
 class SmiText(Record, kw_only=True):
@@ -89,7 +89,7 @@ def parse_gpus(text: str) -> tuple[Gpu, ...]:
 
 
 def attached_gpus(text: str) -> int | Unknown | None:
-    """Return the number of GPUs that the driver counted; None if the text does not state it."""
+    """Return the number of GPUs that the driver counted; None if the text does not contain it."""
     count = parse_smi_text(text).attached_gpus
     return None if count == NOT_RECORDED else count
 
@@ -100,7 +100,7 @@ def unread(text: str) -> tuple[Unread, ...]:
 
 
 def parse_smi_text(text: str) -> SmiText:
-    """Return everything in `text`; an empty record if `text` is no report."""
+    """Return the content of `text`; an empty record if `text` is no report."""
     header: dict[str, str] = {}
     blocks: list[_Block] = []
     cuts: list[Unread] = []
@@ -121,7 +121,7 @@ def parse_smi_text(text: str) -> SmiText:
     gpus = tuple(_gpu(index, block, driver) for index, block in enumerate(blocks))
     attached = whole(header.get("attached"), "attached GPUs") if "attached" in header else NOT_RECORDED
     if isinstance(attached, int) and attached > len(gpus):
-        why = f"{attached} GPUs are attached, and {len(gpus)} are in the report"
+        why = f"{attached} GPUs are attached, but {len(gpus)} are in the report"
         cuts.append(Unread(source="", line=len(text.splitlines()), why=why))
     return SmiText(
         driver_version=driver,
@@ -155,7 +155,7 @@ def _starts_part(line: _Line) -> bool:
 
 
 def _line(number: int, raw: str) -> _Line | None:
-    """Return a label with its value, or a heading; None if the line is neither."""
+    """Return a label with its value, or a heading; None for other lines."""
     stripped = raw.strip()
     if not stripped or stripped.startswith(("=", "+", "|", "#")) or len(stripped) > 400:
         return None

@@ -12,9 +12,9 @@ from probes.parsers.nvidia_smi.nvsmi_sections import Tree, path_word, read_tree
 _ROOT = "<nvidia_smi_log"
 _END = "</nvidia_smi_log>"
 _PART = re.compile(r'<gpu id="[0-9A-Fa-f]{4,8}:')
-"""Element of a GPU, for pasted texts without the surrounding log."""
+"""Start of the element of a GPU, for pasted texts without the surrounding log."""
 _DEEPEST = 8
-"""Deepest level of elements that is read; no schema has so many levels."""
+"""Maximum depth of elements that is read; no schema has so many levels."""
 
 
 class SmiLog(Record, kw_only=True):
@@ -54,14 +54,14 @@ def unread(text: str) -> tuple[Unread, ...]:
     elif log.problem:
         line, why = len(text.splitlines()), log.problem
     elif isinstance(log.attached_gpus, int) and log.attached_gpus > len(log.gpus):
-        why = f"{log.attached_gpus} GPUs are attached, and {len(log.gpus)} are in the log"
+        why = f"{log.attached_gpus} GPUs are attached, but {len(log.gpus)} are in the log"
     return (Unread(source="", line=line, why=why),) if why else ()
 
 
 def parse_smi_xml(text: str) -> SmiLog | Unknown:
-    """Return the log in `text`; Unknown if there is no log, or GPUs are attached and none is complete.
+    """Return the log in `text`; Unknown if there is no log, or if GPUs are attached but none is complete.
 
-    The document type and everything else before the root element is skipped, so no entity is ever defined.
+    All text before the root element, such as the document type, is skipped, so no entity is ever defined.
     """
     start = text.find(_ROOT)
     part = _PART.search(text) if start < 0 else None

@@ -33,7 +33,7 @@ _RETYPED = re.compile(
     re.IGNORECASE,
 )
 _MESSAGE = re.compile(r"(?:(?:Warning|Error|Info)(?:: ?\w{1,16})?)?", re.IGNORECASE)
-"""Left cells of lines that continue the test above. In DCGM 4 such a cell may name a device."""
+"""Left cells of lines that continue the test in the line above. In DCGM 4, such a cell may name a device."""
 _WRAPPED = 45
 """Width at which DCGM 2 and 3 cut a message, in the middle of words.
 
@@ -73,7 +73,7 @@ class _Test:
         ]
 
     def _device_results(self) -> list[tuple[str, tuple[str, ...], int]]:
-        """Return the results without those of DCGM 4's summary that the results of the devices repeat."""
+        """Return the results, without entries of DCGM 4's summary that results of devices repeat."""
         if len(self.results) < 2 or self.results[0][1] != (HOST,):
             return self.results
         first, *others = self.results
@@ -94,7 +94,7 @@ def recognise(text: str) -> bool:
 
 
 def parse_diagnoses(text: str) -> tuple[Diagnosis, ...]:
-    """Return one diagnosis per test and subject: a GPU if the tool names it, else the host."""
+    """Return one diagnosis per test and subject: a GPU if the tool names one, otherwise the host."""
     for root in ROOTS:
         decoded = json_object(text, root)
         if decoded is not None:

@@ -52,5 +52,5 @@ def _with_field(gpu: Gpu, label: str, text: str) -> Gpu:
         return msgspec.structs.replace(gpu, pci_bus_id=normal_address(text))
     if label == "Device UUID":
         return msgspec.structs.replace(gpu, uuid=printed(text, "uuid"))
-    unnamed = Unknown(Reason.NOT_RECORDED, "DCGM shows no name")
+    unnamed = Unknown(Reason.NOT_RECORDED, "DCGM prints no name")
     return msgspec.structs.replace(gpu, name=unnamed if text == _NO_TEXT else printed(text, "name"))

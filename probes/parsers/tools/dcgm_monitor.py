@@ -30,7 +30,7 @@ _NAMES = {
 }
 """Short names of each field; versions of DCGM name some fields differently."""
 _BLANK = 0x7FFFFFF0
-"""Values from here on mean that DCGM has no sample (DCGM_INT32_BLANK and above, dcgm_structs.h)."""
+"""Values of at least this mean that DCGM has no sample (DCGM_INT32_BLANK and above, dcgm_structs.h)."""
 _MOST_LINES = 100_000
 
 
@@ -44,7 +44,7 @@ def parse_gpus(text: str) -> tuple[Gpu, ...]:
 
 
 def parse_diagnoses(text: str) -> tuple[Diagnosis, ...]:
-    """Return the last Xid of each GPU as DCGM remembers it, judged by the table of Xids."""
+    """Return the last Xid of each GPU that DCGM reports, judged by the table of Xids."""
     diagnoses: list[Diagnosis] = []
     for index, (line, row) in sorted(_samples(text).items()):
         number = _value(row, "xid")

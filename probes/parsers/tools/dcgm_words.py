@@ -79,12 +79,12 @@ _MOST_GPUS = 256
 
 
 def result_of(word: str) -> Result:
-    """Return the result for `Pass`, `PASSED`, `Fail`, `Warn`, `Skip` or `Not Run`; else UNKNOWN."""
+    """Return the result for `Pass`, `PASSED`, `Fail`, `Warn`, `Skip` or `Not Run`, otherwise UNKNOWN."""
     return _RESULTS.get(word.strip().lower(), "UNKNOWN")
 
 
 def subjects_of(words: str | None) -> tuple[str, ...]:
-    """Return two GPUs for `GPUs: 1, 2`; the host for `All`, for `CPU: 0` and for nothing."""
+    """Return two GPUs for `GPUs: 1, 2`, but the host for `All`, `CPU: 0` and an empty text."""
     match = _GPUS.fullmatch((words or "").strip())
     is_gpus = match is not None and not (words or "").startswith("CPU")
     numbers = items_of(parse_cpu_list(match[1].replace(" ", "").strip(","))) if match and is_gpus else ()

@@ -10,7 +10,7 @@ _LONGEST = 1023
 _LOGGED = pattern(r"NCCL INFO (NCCL_[A-Z0-9_]{1,60}) set(?: by environment)? to (\S.{0,300}?)\.?\s*$")
 """Report of a variable: `node17:12:12 [0] NCCL INFO NCCL_IB_TIMEOUT set by environment to 22.`"""
 _BY_PLUGIN = pattern(r"Setting (NCCL_[A-Z0-9_]{1,60}) to ")
-"""Report of a plugin's own choice: `NET/OFI Setting NCCL_PROTO to "simple"`.
+"""Report of a variable that a plugin sets: `NET/OFI Setting NCCL_PROTO to "simple"`.
 
 NCCL then reports this variable as if it came from the environment.
 """
@@ -53,9 +53,7 @@ def parse_configuration(text: str) -> tuple[tuple[Assignment, ...], tuple[Ignore
 
 
 def parse_logged(text: str) -> tuple[Assignment, ...]:
-    """Return the variables that ranks report, each pair of name and value once, without those that a plugin
-    set.
-    """
+    """Return the variables that ranks report, without repetitions and without those that a plugin set."""
     by_plugin = {match[1] for match in _BY_PLUGIN.finditer(text)}
     assignments: dict[tuple[str, str], Assignment] = {}
     for number, line in enumerate(text.split("\n"), 1):

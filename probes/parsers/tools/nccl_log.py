@@ -125,7 +125,7 @@ def recognise(text: str) -> bool:
 
 
 def parse_nccl_log(text: str) -> tuple[LogEvent, ...]:
-    """Return one event per kind of problem, with the first line of the problem; none for a healthy log."""
+    """Return one event per kind of problem, with the first line of the problem; empty for a healthy log."""
     tally = Tally()
     for number, line, _ in lines_with(text, _WORDS):
         if (sighting := read_nccl_line(line.strip())) is not None:
@@ -149,10 +149,10 @@ def _sockets(text: str) -> tuple[Sighting, int] | None:
         words = f"NCCL uses TCP over the InfiniBand interface {interface}: no RDMA device is visible"
     elif plugin is not None and (_NO_ADAPTER.search(text) or not interface):
         name = plugin[1] or plugin[2]
-        words = f"NCCL uses TCP although the plugin for RDMA ({name}) is there: no RDMA device is visible"
+        words = f"NCCL uses TCP although the plugin for RDMA ({name}) is loaded: no RDMA device is visible"
     elif _NO_ADAPTER.search(text) is None:
         over = f" over {interface}" if interface else ""
-        words = f"NCCL uses TCP{over}, and does not say that there is no RDMA device"
+        words = f"NCCL uses TCP{over}, and does not report that RDMA devices are missing"
     else:
         return None
     return Sighting("nccl-warning", words, fatal=False, variant="sockets"), used.start()
@@ -177,14 +177,14 @@ def _remark(line: str) -> Sighting | None:
     if (match := _REFUSED.search(line)) is not None:
         words = match[0].rstrip(". ")
     elif (match := _SWITCHED_OFF.search(line)) is not None:
-        words, variant = f"{match[1]} is set: a switch for debugging that costs speed", match[1]
+        words, variant = f"{match[1]} is set: this debugging switch costs speed", match[1]
     elif (match := _APART.search(line)) is not None and (int(match[1], 16) | int(match[2], 16)) >> 20:
-        reason = "each GPU has a PCI domain of its own, as virtual machines without a topology show them"
+        reason = "each GPU has a separate PCI domain, as in virtual machines without a topology"
         words, variant = f"{match[0]}: {reason}", "domains"
     elif (match := _ADAPTERS.search(line)) is not None and "/IB" in match[1] and "/RoCE" in match[1]:
         words, variant = f"InfiniBand and RoCE adapters are used together: {match[1][:300]}", "mixed"
     elif (match := _RECEIVE.search(line)) is not None and "GDRDMA" not in match[1]:
-        words, variant = "NICs do not write into GPU memory (no GDRDMA on what is received)", "gdr"
+        words, variant = "NICs do not write into GPU memory (no GDRDMA on receiving channels)", "gdr"
     elif (match := _HEALTH.search(line)) is not None and _degraded(int(match[1], 16)):
         words, variant = f"the NVLink fabric is degraded: {match[0]}", "health"
     return _sighting(words, fatal=False, variant=variant) if words else None
@@ -205,7 +205,7 @@ def _sighting(words: str, *, fatal: bool, variant: str = "") -> Sighting:
 
 
 def transports(log: str) -> tuple[str, ...]:
-    """Return the transports in use, each once and sorted, such as `NET/IB/GDRDMA`, `NVLS` or `P2P/CUMEM`."""
+    """Return the transports in use, sorted and without repetitions: `NET/IB/GDRDMA`, `NVLS`, `P2P/CUMEM`."""
     names = {"NVLS"} if _NVLS.search(log) else set()
     for match in _VIA.finditer(log):
         direct = "/GDRDMA" if match[1] == "NET" and "GDRDMA" in match[3] else ""

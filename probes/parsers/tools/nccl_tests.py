@@ -169,7 +169,7 @@ class _Run:
         return results + self.verdicts
 
     def _names(self) -> Names:
-        """Return the collective's name from its own line, else from the columns of the largest size."""
+        """Return the collective's name from its own line, or else from the columns of the largest size."""
         if not self.rows:
             return Names(self.name or "collective", self.ranks or None)
         largest = max((row for row, _ in self.rows), key=lambda row: row.size)
@@ -242,7 +242,7 @@ def _bounds(match: re.Match[str], line: int) -> ToolResult:
         message, value = f"Out of bounds values: {wrong} FAILED", Unknown(Reason.ERROR, "wrong results")
         wrong = max(wrong, 1)
     else:
-        message, value = "", Unknown(Reason.NOT_SUPPORTED, "a verdict, no number")
+        message, value = "", Unknown(Reason.NOT_SUPPORTED, "the tool reports a verdict instead of a number")
     return msgspec.structs.replace(status_result(TOOL, message, line, value=value), wrong_values=wrong)
 
 
@@ -263,7 +263,7 @@ def _average(match: re.Match[str], line: int) -> ToolResult:
 def _wrong(cell: str, is_count: bool) -> int | None:
     """Return the number of wrong values; None if the cell does not contain it.
 
-    `#wrong` is a count. `error` of old versions (`2e-07`) is the largest deviation: 0 is certainly right, and
+    `#wrong` is a count. `error` of old versions (`2e-07`) is the largest deviation: 0 means right values, and
     the tool judges other deviations below the table.
     """
     value = number(cell)

@@ -85,8 +85,9 @@ def _first_numbers(results: Iterable[ToolResult]) -> tuple[ToolResult, ...]:
 
 
 def parse_gpus(text: str) -> tuple[Gpu, ...]:
-    """Return the GPUs in the list of devices, else the measured GPUs, with CUDA's numbers, which equal NVML's
-    if all GPUs are visible.
+    """Return the GPUs in the list of devices, or else the measured GPUs.
+
+    They have CUDA's numbers, which equal NVML's if all GPUs are visible.
     """
     gpus: dict[int, Gpu] = {}
     document = json_object(text, TOOL)

@@ -101,7 +101,7 @@ def _p2p_rows(text: str) -> Iterator[_Row]:
 
 
 def _is_header(words: list[str]) -> bool:
-    """Return whether a line names GPUs and nothing else, each of them once."""
+    """Return whether a line contains only names of GPUs, without repetitions."""
     return 2 <= len(words) <= _MOST_GPUS and all(map(_GPU.fullmatch, words)) and len(set(words)) == len(words)
 
 
@@ -112,7 +112,7 @@ def recognise_rocm(text: str) -> bool:
 
 
 def parse_rocm_gpus(text: str) -> tuple[Gpu, ...]:
-    """Return the GPUs of the matrices and of the list of NUMA nodes; -1 is no node."""
+    """Return the GPUs of the matrices and of the list of NUMA nodes; -1 means no node."""
     nodes: dict[int, int | None] = {}
     lines: dict[int, int] = {}
     for row in _rocm_rows(text):

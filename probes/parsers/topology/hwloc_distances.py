@@ -10,7 +10,7 @@ _PER_LINK_MBPS = (
     (re.compile(r"P100"), 20_000),
     (re.compile(r"V100|A100|A800|A30\b|H100|H200|H800|H20\b"), 25_000),
 )
-"""Megabytes per second that hwloc states for one link in one direction, by the GPU's model.
+"""Bandwidth in MB/s that hwloc prints for one link in one direction, for each generation of NVLink.
 
 NVLink 1 comes first, then NVLink 2 to 4. Source: hwloc, topology-nvml.c.
 """
@@ -49,9 +49,9 @@ def nvlink_counts(
 ) -> dict[frozenset[str], int | None]:
     """Return the number of NVLinks between pairs of GPUs by PCI address.
 
-    The number is None if there are links and the model does not show how many. `addresses` contains the
-    objects' PCI addresses by type and number, `models` the GPUs' names by address. Over switches, two GPUs
-    have as many links as the one with fewer links to the switches.
+    The number is None if links exist but the GPU's model does not show how many. `addresses` contains the
+    objects' PCI addresses by type and number, `models` the GPUs' names by address. Two GPUs behind switches
+    have as many links as the GPU with fewer links to the switches.
     """
     counts: dict[frozenset[str], int | None] = {}
     for matrix in (matrix for matrix in matrices if matrix.name == "NVLinkBandwidth" and matrix.size):

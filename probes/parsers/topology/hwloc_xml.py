@@ -1,8 +1,8 @@
 """Parse hwloc's XML (`lstopo --of xml`), formats 1.x to 3.0.
 
 Memory of a GPU that the kernel shows as a NUMA node has the subtype GPUMemory. `pci_link_speed` is a
-bandwidth, which does not separate generation and width. Source: hwloc, hwloc/topology-xml.c and hwloc2.dtd
-(read 2026-11).
+bandwidth, from which generation and width cannot be derived. Source: hwloc, hwloc/topology-xml.c and
+hwloc2.dtd (read 2026-11).
 """
 
 import re
@@ -46,7 +46,7 @@ class HwlocObject(Record, kw_only=True):
     nodes: tuple[int, ...] = ()
     """NUMA nodes near the object."""
     device: str = ""
-    """PCI address of the device that the object belongs to."""
+    """PCI address of the device to which the object belongs."""
     parent: str | None = None
     """PCI address of the bridge above the object."""
 
@@ -129,7 +129,7 @@ def _os_devices(hwloc: Hwloc) -> dict[str, list[HwlocObject]]:
 
 
 def _gpu_devices(hwloc: Hwloc, os_devices: dict[str, list[HwlocObject]]) -> list[tuple[int, PciDevice]]:
-    """Return the GPUs with NVML's numbers, else numbered by their addresses as NVML does."""
+    """Return the GPUs with NVML's numbers, or else numbered in the order of their addresses, as in NVML."""
     devices = [
         device
         for device in hwloc.pci_devices("PCIDev")
@@ -155,7 +155,7 @@ def _nvml_numbers(devices: list[PciDevice], os_devices: dict[str, list[HwlocObje
 
 
 def _infos_of(os_devices: list[HwlocObject]) -> dict[str, str]:
-    """Return the infos of the OS devices of one PCI device; the first of equal names counts."""
+    """Return the infos of the OS devices of one PCI device; if a name is repeated, the first value counts."""
     return {name: value for os_device in reversed(os_devices) for name, value in os_device.infos.items()}
 
 
@@ -176,7 +176,7 @@ def _gpu(index: int, device: PciDevice, os_devices: list[HwlocObject]) -> Gpu:
 
 
 def parse_nics(text: str) -> tuple[Nic, ...]:
-    """Return the RDMA ports if the file contains port states, else one record per RDMA device."""
+    """Return the RDMA ports if the file contains port states, otherwise one record per RDMA device."""
     hwloc = parse_hwloc(text)
     devices = {device.bus_id: device for device in hwloc.pci_devices("PCIDev")}
     nics: list[Nic] = []
@@ -216,7 +216,7 @@ def _ports(name: str, hwloc_object: HwlocObject, device: PciDevice | None) -> li
 def parse_links(text: str) -> tuple[Link, ...]:
     """Return the links between all GPUs and RDMA devices.
 
-    A link is NVLink if the file contains its bandwidth; else the PCI tree shows its kind.
+    A link is NVLink if the file contains its bandwidth; otherwise the PCI tree shows its kind.
     """
     hwloc = parse_hwloc(text)
     devices = {device.bus_id: device for device in hwloc.pci_devices("PCIDev", "Bridge")}

@@ -59,7 +59,7 @@ _ACS = {
 }
 _MOST_UNREAD = 20
 _MOST_LINES = 400_000
-"""Most lines that are read: far more than the largest server prints, as a guard against hostile texts."""
+"""Maximum number of lines that are read: far more than the largest server prints, against hostile texts."""
 
 
 class Lspci(Record, kw_only=True):
@@ -96,7 +96,7 @@ def parse_lspci(text: str) -> Lspci:
             blocks.append(_Block(str(normal_address(header[1])), *identity, number))
             blocks[-1].is_gone = _ALL_ONES.search(header[2]) is not None
         elif header is not None:
-            why = "no device class that lspci prints"
+            why = "lspci prints no such device class"
             row = Unread(source="", line=number, text=line[:80], why=why)
             unread += [row] if len(unread) < _MOST_UNREAD else []
         else:
@@ -124,14 +124,14 @@ def parse_unread(text: str) -> tuple[Unread, ...]:
 
 
 def parse_nics(text: str) -> tuple[Nic, ...]:
-    """Return the functions that support RDMA; lspci does not know the names of their RDMA devices."""
+    """Return the functions that support RDMA; lspci does not print the names of their RDMA devices."""
     return tuple(map(nic_of_device, _adapters(_devices_of_kind(text, "rdma"))))
 
 
 def _adapters(devices: tuple[PciDevice, ...]) -> tuple[PciDevice, ...]:
-    """Return the physical functions: on their host, virtual functions are no NICs of their own.
+    """Return the physical functions, because virtual functions are no separate NICs on their host.
 
-    In a virtual machine the virtual functions are the only NICs.
+    In a virtual machine, which has only virtual functions, return these.
     """
     physical = tuple(device for device in devices if device.is_virtual_function is not True)
     return physical or devices
@@ -160,7 +160,7 @@ def parse_links(text: str) -> tuple[Link, ...]:
 
 
 def _class_and_name(rest: str) -> tuple[str, str, str] | None:
-    """Return class code, device id and name of a device line without its address; None if it is none.
+    """Return class code, device id and name of a device line without its address; None for other lines.
 
     The device id is `10de:` if only the vendor is known, and empty if nothing is known.
     """
@@ -201,7 +201,7 @@ class _Block:
 
     def take(self, text: str) -> None:
         """Add a line without its indentation."""
-        # An empty line ends the device; the text behind it may be about something else.
+        # An empty line ends the device; the text after it may be about another subject.
         self._ended = self._ended or not text
         if self._ended:
             return
@@ -231,7 +231,7 @@ class _Block:
     def device(self, *, last: bool) -> PciDevice:
         """Return the record of the device.
 
-        For the last device of a text, nothing counts as absent, because the text may have been cut.
+        For the last device of a text, missing values are unknown, because the text may have been cut.
         """
         absent = None if self.is_verbose and not last else NOT_RECORDED
         denied = Unknown(Reason.PERMISSION, "lspci was not run by root") if self._denied else absent
@@ -262,7 +262,7 @@ class _Block:
     def _without_lanes(self, kind: PciKind) -> str:
         """Return `Width x0` if a device with lanes has lost all of them.
 
-        The port of an empty slot has no lanes either, and so have lines without devices beside others.
+        The port of an empty slot also has no lanes; it and lines without a device are not reported.
         """
         status, ability = self._links.get("Sta"), self._links.get("Cap")
         is_port = kind in ("bridge", "other") if self.address else self._states > 1

@@ -147,7 +147,10 @@ def _device(address: str, parent: str | None, rest: str, line: int) -> PciDevice
 
 
 def _kind(name: str) -> PciKind:
-    """Return the kind that a name shows; `other` if the name does not decide, as a tree has no classes."""
+    """Return the kind that a name shows, because a tree has no classes.
+
+    `other` if the name does not show it.
+    """
     if vendor_of_words(name) is None:
         return "other"
     if _SWITCH.match(name):

@@ -81,7 +81,7 @@ def parse_dmi(text: str) -> Dmi:
 
 
 def parse_numa_nodes(text: str) -> tuple[NumaNode, ...]:
-    """Return the nodes with the CPUs beside them in the tree; the memory of a GPU has none."""
+    """Return the nodes with the CPUs beside them in the tree; a GPU's memory node has no CPUs."""
     lines = _lines(text)
     cpus: dict[int, list[int]] = {}
     for line in lines:

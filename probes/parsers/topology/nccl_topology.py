@@ -2,8 +2,9 @@
 
 `link_speed` and `link_width` are the maximum of the path (`max_link_speed` of sysfs), not the trained values.
 A `pci` element of class 0604 is the upstream port of a switch, because NCCL leaves its downstream ports out.
-A file without `gpu` and `net` elements is a template of a cloud: addresses without devices. Missing NVLinks
-mean that nobody looked for them. Source: NVIDIA/nccl, src/graph/xml.cc and topo.cc; ROCm/rccl (read 2026-11).
+A file without `gpu` and `net` elements is a template of a cloud: addresses without devices. If NVLinks are
+missing, NCCL did not search for them. Source: NVIDIA/nccl, src/graph/xml.cc and topo.cc; ROCm/rccl (read
+2026-11).
 """
 
 import re
@@ -25,10 +26,10 @@ _MOST_UNREAD = 20
 _SOCKETS = "65536"
 """`maxconn` of the socket transport (src/transport/net_socket.cc)."""
 _MOST_LINKS = 64
-"""Most links between two devices; the largest GPU has 18."""
+"""Maximum number of links between two devices; the largest GPU has 18."""
 _GPU_CODES = frozenset({"0300", "0302", "0380", "1200"})
 _GPU_CLASSES = ("0x03", "0x12")
-"""Beginnings of the classes of display controllers and processing accelerators."""
+"""First digits of the classes of display controllers and processing accelerators."""
 _HEX = re.compile(r"0x[0-9a-fA-F]{4,8}")
 _MODEL = re.compile(r"(?:gfx)?([0-9a-f]{3,4})")
 
@@ -51,7 +52,7 @@ class TopologyNet(Record, kw_only=True):
     port: int
     speed_gbps: float | Unknown
     is_socket: bool
-    """Whether NCCL uses the interface by TCP: its socket transport has no ports and no GPUDirect."""
+    """Whether NCCL uses the interface over TCP: its socket transport has no ports and no GPUDirect."""
     numa_node: int | Unknown | None
     line: int
 
@@ -104,7 +105,10 @@ def parse_numa_nodes(text: str) -> tuple[NumaNode, ...]:
 
 
 def parse_nics(text: str) -> tuple[Nic, ...]:
-    """Return the RDMA ports. NCCL names active ports only; the others have the address of their card."""
+    """Return the RDMA ports.
+
+    NCCL names only active ports; others are identified by the address of their card.
+    """
     topology = parse_nccl_topology(text)
     nics: list[Nic] = []
     for place in topology.places:
@@ -123,7 +127,7 @@ def _nic(nic: Nic, net: TopologyNet) -> Nic:
 
 
 def parse_interfaces(text: str) -> tuple[Interface, ...]:
-    """Return the network interfaces that NCCL would use by TCP."""
+    """Return the network interfaces that NCCL would use over TCP."""
     topology = parse_nccl_topology(text)
     sockets = [(net, place.device.bus_id) for place in topology.places for net in place.nets if net.is_socket]
     sockets += [(net, "") for net in topology.loose_nets if net.is_socket]
@@ -142,7 +146,7 @@ def parse_interfaces(text: str) -> tuple[Interface, ...]:
 def parse_gpus(text: str) -> tuple[Gpu, ...]:
     """Return the GPUs by NCCL's numbers, which are NVML's; the GPUs of a template have none.
 
-    NCCL counts the NVLinks by their other end and does not contain their ports, so they are numbered in the
+    NCCL counts the NVLinks for each other end but does not list their ports, so the links are numbered in the
     order of the file.
     """
     places = _gpu_places(parse_nccl_topology(text))
@@ -150,7 +154,7 @@ def parse_gpus(text: str) -> tuple[Gpu, ...]:
 
 
 def _gpu_places(topology: NcclTopology) -> list[tuple[int, TopologyPlace]]:
-    """Return the places of the GPUs with NCCL's numbers, else numbered by address, as in NVML."""
+    """Return the places of the GPUs with NCCL's numbers, or else numbered by address, as in NVML."""
     places = [place for place in topology.places if place.device.kind == "gpu"]
     by_number = {place.gpu.dev: place for place in places if place.gpu is not None}
     if len(by_number) == len(places):
@@ -197,7 +201,7 @@ End = tuple[str, TopologyPlace]
 
 
 def _link(a: End, b: End, parents: dict[str, str | Unknown | None], sees_nvlink: bool) -> Link:
-    """Return the link of two devices; `sees_nvlink` is False for a file that contains the PCI tree only."""
+    """Return the link of two devices; `sees_nvlink` is False for a file that contains only the PCI tree."""
     count = _nvlink_count(a[1], b[1])
     return Link(
         a=a[0],
@@ -363,7 +367,7 @@ class _Place:
         elif kind == "ethernet" and (
             any(not net.is_socket for net in self.nets) or (is_nameless and not self.nets)
         ):
-            kind = "rdma"  # A template only lists devices that NCCL shall use.
+            kind = "rdma"  # A template lists only devices that NCCL should use.
         device = PciDevice(
             bus_id=self.address,
             kind=kind,

@@ -10,7 +10,7 @@ from probes.parsers.host.cpulist import cpu_list
 
 _MARK = re.compile(r"^node \d{1,5} (?:cpus|size):|^available: \d{1,5} nodes? \(", re.MULTILINE)
 _CPUS = re.compile(r"node (\d{1,5}) cpus:((?: +\d{1,6}(?:-\d{1,6})?,?)*)(?: +\(\d{1,6}\))? *")
-"""The CPUs of a node. With `--cpu-compress` the line contains ranges, and their size behind them."""
+"""The CPUs of a node. With `--cpu-compress`, the line contains ranges, followed by the number of CPUs."""
 _MEMORY = re.compile(r"node (\d{1,5}) (size|free): (\d{1,12}) MB *")
 _ROW = re.compile(r" *(?:node +)?(\d{1,5}):((?: +\d{1,4})+) *")
 _HEADING = re.compile(r" *(?:node distances:|nodes?(?: +\d{1,5})+) *")
@@ -19,7 +19,7 @@ _OWN_DISTANCE, _LONGEST_DISTANCE, _MOST_NODES = 10, 255, 1024
 """Distances of ACPI 6.5, table of System Locality Distance Information, and MAX_NUMNODES of Linux."""
 
 _MOST_CPUS = 65_536
-"""Most CPUs of one range. Linux is built for 8192 at most."""
+"""Maximum number of CPUs in one range. Linux supports at most 8192."""
 
 
 def recognise(text: str) -> bool:
@@ -27,9 +27,9 @@ def recognise(text: str) -> bool:
 
 
 def _bare_matrix(text: str) -> dict[int, tuple[int, ...]]:
-    """Return the distances by node of a text that is nothing but a matrix; else nothing.
+    """Return the distances of each node if the text is only a matrix; empty for other texts.
 
-    Each node has the distance 10 to itself and a larger one to the others, and the matrix is square. Rows
+    The matrix is square; each node has the distance 10 to itself and larger distances to the others. Rows
     without the number of their node are those of sysfs, in the order of the nodes.
     """
     lines = [line for line in text[:2_000_000].splitlines() if line.strip() and not _HEADING.fullmatch(line)]

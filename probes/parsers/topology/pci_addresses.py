@@ -28,7 +28,7 @@ GENERATION_BY_SPEED = {
     "64": 6,
     "64.0": 6,
 }
-"""Generation by GT/s as Linux prints them.
+"""PCIe generation, with the rate in GT/s as Linux prints it as the key.
 
 Source: PCI Express Base Specification 6.0 (2022), table of data rates.
 """
@@ -78,7 +78,7 @@ def pci_distance(
     the host bridge, PHB through one host bridge, NODE between host bridges of a NUMA node, SYS between nodes.
     In sysfs a switch is an upstream port with one downstream port per device, so devices on one switch lie at
     most two levels below their last common bridge. A shared `pciDDDD:BB` root means PHB, and two devices
-    without a node count as one node. NCCL had the same rules before it had a graph (NVIDIA/nccl,
+    without a node count as devices of one node. NCCL had the same rules before it had a graph (NVIDIA/nccl,
     src/graph/topo.cc, pciDistance; read 2026-11).
 
     On Grace every device has its own PCI domain. `nvidia-smi topo` prints SYS between each GPU and each NIC
@@ -107,7 +107,7 @@ def _across_roots(numa_a: int | Unknown | None, numa_b: int | Unknown | None) ->
     if unknown := first_unknown(numa_a, numa_b):
         return unknown
     if (numa_a is None) != (numa_b is None):
-        return Unknown(Reason.NOT_SUPPORTED, "the platform states the NUMA node of only one of the two")
+        return Unknown(Reason.NOT_SUPPORTED, "the platform reports the NUMA node of only one of the two")
     return "NODE" if numa_a == numa_b else "SYS"
 
 

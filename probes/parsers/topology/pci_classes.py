@@ -72,7 +72,7 @@ VENDORS = {
     "Red Hat": "1af4",
     "Samsung": "144d",
 }
-"""Vendor ids by the beginning of the vendor's name in pci.ids; longer beginnings come first."""
+"""Vendor ids by the prefix of the vendor's name in pci.ids; longer prefixes come first."""
 
 
 _NVIDIA, _AMD, _MELLANOX, _AMAZON = "10de", "1002", "15b3", "1d0f"
@@ -89,7 +89,7 @@ _ETHERNET_CLASSES = frozenset({"0200", "0280"})
 
 
 def driver_name(device_id: str, words: str = "") -> str | None:
-    """Return the driver's name of a GPU by its PCI device (`10de:2330`), else by lspci's words; else None."""
+    """Return the driver's name of a GPU by its PCI device (`10de:2330`), or else by lspci's words."""
     row = load_catalogue().gpu_on_bus(device_id, words) if device_id or words else None
     return None if row is None else row.driver_name
 

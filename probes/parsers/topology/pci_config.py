@@ -25,7 +25,7 @@ _PAYLOADS = 6
 
 
 class PciConfig(Record, kw_only=True):
-    """Values that matter for training."""
+    """Values that are relevant for training."""
 
     max_payload_bytes: int | Unknown = NOT_RECORDED
     max_payload_supported_bytes: int | Unknown = NOT_RECORDED
@@ -70,7 +70,7 @@ def _capability(data: bytes) -> int | None:
 def _acs(data: bytes) -> tuple[str, ...] | Unknown | None:
     """Return the access controls that are on; None if the device has no such capability."""
     if len(data) < _EXTENDED_BYTES:
-        return Unknown(Reason.NOT_SUPPORTED, "the extended configuration space is not shown here")
+        return Unknown(Reason.NOT_SUPPORTED, "the extended configuration space cannot be read here")
     offset = 0x100
     for _ in range(_MOST_CAPABILITIES):
         header = int.from_bytes(data[offset : offset + 4], "little")

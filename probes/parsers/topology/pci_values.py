@@ -31,9 +31,9 @@ _SIGN = pattern(
     r"|(?:^|/)(?:current|max)_link_(?:width|speed):|PCI_SLOT_NAME=|PCI_ID="
     r"|(?:^|[\s,;/])vendor[ \t]{0,3}[=:][ \t]{0,3}0x[0-9a-fA-F]{4}(?:[\s,;]|$)"
 )
-"""Names with a sign of equality, or at the begin of a line or behind a path, as `grep` prints them.
+"""Names before an equals sign, at the start of a line or after a path, as `grep` prints them.
 
-YAML of other projects has the same names below others.
+Other positions do not count, because YAML of other projects has the same names in nested keys.
 """
 _MOST_LINES = 100_000
 

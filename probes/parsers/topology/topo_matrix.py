@@ -2,7 +2,7 @@
 
 Pastes lose tabs, join header cells, keep colour codes (also as literal `^[[4m`), cut lines and drop legends.
 A cell that may have been cut, a row that does not fit the header and two cells that contradict each other
-are ignored. Another word than a distance makes an unknown link. A row that lost tabs is read and reported.
+are ignored. A word that is no distance is read as an unknown link. A row that lost tabs is read and reported.
 """
 
 import itertools
@@ -26,11 +26,11 @@ _CELL = re.compile(
 )
 """One cell.
 
-A cell ends at the end of a word or, if its tab was lost, at the next cell or the CPU list. `NV180-51` could
-be split in two ways and is no cell.
+A cell ends at the end of a word or, if its tab was lost, at the next cell or the CPU list. `NV180-51`, which
+could be split in two ways, is no cell.
 """
 _OTHER_CELL = re.compile(r"\s*([A-Z][A-Z0-9]{1,7}|\?{1,3}|<unknown>)(?=\s|$)")
-"""A word that no driver printed until now."""
+"""A word that no driver has printed so far."""
 _NIC_NAME = re.compile(r"\s*(NIC\d{1,3})\s*:\s*(\S+)\s*")
 _KINDS: dict[str, LinkKind] = {
     "SYS": "SYS",
@@ -42,7 +42,7 @@ _KINDS: dict[str, LinkKind] = {
 }
 """Kind of link by the printed word; drivers before 384 print `SOC` for SYS."""
 _MOST_DEVICES = 512
-"""Most devices of a matrix: more than any machine has, as a guard against texts that would take minutes."""
+"""Maximum number of devices of a matrix: more than any machine has, against texts that would take minutes."""
 _CPU_COLUMN = re.compile(r"CPU\s*Affinity")
 _GPU_LABEL = re.compile(r"[ \t]*GPU\d+\s*")
 _REFUSAL = re.compile(
@@ -51,7 +51,7 @@ _REFUSAL = re.compile(
 """Messages of nvidia-smi without a matrix: on Windows, and in some virtual machines."""
 _DISTANCE = re.compile(r"NV\d+|PIX|PXB|PHB|NODE|SYS|SOC")
 _OWN_CELL = re.compile(rf"X(?:(?!\w)|(?={_DISTANCE.pattern}))")
-"""The cell of the GPU itself: no part of a word, but without its tab the next cell follows immediately."""
+"""The cell X of the GPU itself: not part of a word, but without its tab the next cell may follow directly."""
 
 
 class TopoGpu(Record, kw_only=True):
@@ -93,7 +93,7 @@ def recognise(text: str) -> bool:
 def _is_topology_line(line: str) -> bool:
     """Return whether a line is the header, or the row of a GPU.
 
-    A row contains the GPU's own cell X, and a distance behind it.
+    A row contains the GPU's own cell X and a distance after it.
     """
     gpu = line.find("GPU0")
     if gpu >= 0 and _CPU_COLUMN.search(line, gpu):
@@ -184,7 +184,7 @@ def unread(text: str) -> tuple[Unread, ...]:
     """Return rows of a matrix that end before the header does, and devices whose rows are missing."""
     refusal = _REFUSAL.search(text)
     if refusal is not None:
-        place, why = text.count("\n", 0, refusal.start(1)) + 1, "nvidia-smi gives no matrix on this system"
+        place, why = text.count("\n", 0, refusal.start(1)) + 1, "nvidia-smi prints no matrix on this system"
         return (Unread(source="", line=place, text=refusal[1], why=why),)
     matrices = list(_matrices(text))
     if not matrices:
@@ -196,7 +196,7 @@ def unread(text: str) -> tuple[Unread, ...]:
         devices = header[0] if header is not None and len(header[0]) <= _MOST_DEVICES else ()
         devices_with_rows: set[str] = set()
         if len(matrices) > 1 and _CELL.search(part) and isinstance(parse_topo_matrix(part), Unknown):
-            continue  # A table of `topo -p2p` in the same text, which has a reader of its own.
+            continue  # A table of `topo -p2p` in the same text, which another reader reads.
         for number, line in enumerate(lines[1:], first + 1):
             for name, row, _ in _rows([line], {name: place for place, name in enumerate(devices)}):
                 devices_with_rows.add(name)
@@ -226,10 +226,10 @@ def _doubt(line: str, row: list[str], devices: tuple[str, ...]) -> str:
         return f"the cell of {devices[row.index('')]} is empty"
     other = next((cell for cell in row if cell != "X" and not _DISTANCE.fullmatch(cell)), None)
     if other is not None:
-        return f"{other} is no distance that rigtune knows"
+        return f"rigtune does not know the distance {other}"
     words = line.split()[1 : len(row) + 1]
     if [word for word in words if word != "X"] != [cell for cell in row if cell != "X"]:
-        return "its columns were realigned, as cells stand without a separator"
+        return "its columns were realigned, because some cells have no separator between them"
     return ""
 
 
@@ -257,7 +257,7 @@ def _rows(lines: list[str], places: dict[str, int]) -> Iterator[tuple[str, list[
 
 
 def _header(line: str) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
-    """Return the names of devices and of the columns behind them; None if `line` is no header."""
+    """Return the names of devices and of the columns after them; None if `line` is no header."""
     if _NIC_NAME.fullmatch(line):
         return None
     first = _COLUMN.search(line)
@@ -271,7 +271,7 @@ def _header(line: str) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
         devices.extend(names)
     if not devices or not devices[0].startswith("GPU") or (len(devices) < 2 and first is None):
         return None
-    # A repeated name is another name that was cut (NIC1 of NIC11), so the columns behind it are uncertain.
+    # A repeated name is another name that was cut (NIC1 of NIC11), so the columns after it are uncertain.
     pairs = itertools.takewhile(
         lambda pair: pair[0] == pair[1], zip(devices, dict.fromkeys(devices), strict=False)
     )
@@ -302,7 +302,10 @@ def _is_cell(word: str) -> bool:
 
 
 def _next_cell(text: str, position: int) -> re.Match[str] | None:
-    """Return the next cell; a word that may be the begin of a known one was cut and is none."""
+    """Return the next cell.
+
+    A word that may be the start of a known word may have been cut, so it is no cell.
+    """
     other = _CELL.match(text, position) or _OTHER_CELL.match(text, position)
     if other is None or other.re is _CELL:
         return other
@@ -327,7 +330,7 @@ def _link(pair: tuple[str, str], cells: set[str]) -> Link:
 def _gpu(name: str, rest: str, columns: tuple[str, ...]) -> TopoGpu:
     """Return the affinity columns of a row.
 
-    Without tabs, an empty cell leaves no trace, so a row with fewer words than columns yields nothing.
+    Without tabs, an empty cell is invisible, so a row with fewer words than columns has no result.
     """
     cells = rest.lstrip(" ").removeprefix("\t").split("\t") if "\t" in rest else rest.split()
     is_complete = "\t" in rest or len(cells) >= len(columns)
@@ -350,7 +353,7 @@ def _affinity(word: str | None) -> str | Unknown:
 
 
 def _node(word: str | None) -> int | Unknown | None:
-    """Return the NUMA node; Unknown for a list of nodes, which does not decide."""
+    """Return the NUMA node; Unknown for a list, because it does not show which node is the GPU's."""
     if word is None:
         return NOT_RECORDED
     if word.isascii() and word.isdigit():
@@ -376,9 +379,9 @@ def _legend(lines: list[str]) -> dict[str, str]:
 
 
 def _is_whole(nic: str, name: str, names: dict[str, str]) -> bool:
-    """Return whether the number in `name` cannot be the beginning of a longer one.
+    """Return whether the number in `name` cannot be the beginning of a longer number.
 
-    That is the case for 0, and for a number that continues the list.
+    This is true for 0, and for a number that continues the list.
     """
     stem, digits = _split_number(name)
     if not digits:

@@ -8,10 +8,10 @@ from typing import NamedTuple
 from xml.parsers import expat
 
 _MOST_CUTS = 64
-"""Most ends without a beginning that a part may contain; the deepest topology nests less."""
+"""Maximum number of end tags without a start tag in a part; the deepest topology has fewer levels."""
 _MISMATCH = expat.errors.XML_ERROR_TAG_MISMATCH
 _DEEPEST = 200
-"""Deepest level of elements; no topology nests as deep."""
+"""Maximum depth of elements; no topology is nested as deeply."""
 
 
 class Element(NamedTuple):
@@ -32,11 +32,11 @@ class _TooDeepError(Exception):
 
 
 def walk(text: str, roots: tuple[str, ...], take: Callable[[Element], None]) -> tuple[int, str] | None:
-    """Pass the elements to `take`; return line and reason of an early end, None if there is none.
+    """Pass the elements to `take`; return the line and the reason if the text ends early, otherwise None.
 
     `roots` are tags: the walk begins with the first element of the first of them. If the text begins in the
-    middle of a document, the first of `roots` that occurs counts as part of the document. Everything before
-    it is skipped, so that no document type and no entity is ever defined.
+    middle of a document, the first of `roots` that occurs counts as part of the document. All text before it
+    is skipped, so that no document type and no entity is ever defined.
     """
     starts = [text.find(f"<{root}") for root in roots]
     present = [start for start in starts if start >= 0]
@@ -45,7 +45,7 @@ def walk(text: str, roots: tuple[str, ...], take: Callable[[Element], None]) -> 
     if starts[0] >= 0:
         return _walk(text, starts[0], take, is_part=False)
     start = min(present)
-    # The end of an element whose beginning was cut off stops the parser, so it starts again behind it.
+    # The end tag of an element whose start was cut off stops the parser, so parsing restarts after the tag.
     end: tuple[int, str] | None = None
     for _ in range(_MOST_CUTS):
         end = _walk(text, start, take, is_part=True)
@@ -59,7 +59,7 @@ def walk(text: str, roots: tuple[str, ...], take: Callable[[Element], None]) -> 
 
 
 def _line_start(text: str, line: int) -> int:
-    """Return the position at which line number `line` begins; behind the last line, the end of the text."""
+    """Return the position at which line number `line` begins; after the last line, the end of the text."""
     lines = text.split("\n", line - 1)
     return len(text) - len(lines[-1]) if len(lines) == line else len(text)
 

@@ -12,7 +12,7 @@ _VALUE_MEMBERS = {0: "dVal", 1: "uiVal", 2: "ulVal", 3: "ullVal", 4: "sllVal", 5
 _NO_SUCH_FIELD = (2, 3, 13)
 """NVML_ERROR_INVALID_ARGUMENT, NOT_SUPPORTED, FUNCTION_NOT_FOUND.
 
-An older driver answers the first for a field it lacks.
+An older driver returns the first of these for a field that it lacks.
 """
 
 
@@ -58,12 +58,12 @@ class Device:
         return self.whole("nvmlDeviceGetTemperatureThreshold", kind)
 
     def fabric_info(self) -> NvmlValue | Unknown:
-        """Return the fabric info with the health mask; drivers before 550 know the older call only."""
+        """Return the fabric info with the health mask; drivers before 550 have only the older call."""
         info = self.ask("nvmlDeviceGetGpuFabricInfoV")
         return info if known(info) else self.ask("nvmlDeviceGetGpuFabricInfo")
 
     def throttle_reasons(self) -> tuple[str, ...] | Unknown:
-        """Return the active reasons; drivers before 535 know the call by its old name only."""
+        """Return the active reasons; drivers before 535 have only the call with the old name."""
         mask = self.whole("nvmlDeviceGetCurrentClocksEventReasons")
         if isinstance(mask, Unknown):
             mask = self.whole("nvmlDeviceGetCurrentClocksThrottleReasons")
@@ -123,11 +123,14 @@ def item(value: NvmlValue | Unknown, position: int) -> NvmlValue | Unknown:
 
 
 def whole_of(value: NvmlValue | Unknown) -> int | Unknown:
-    """Return a whole number; NVML hides some with None (the memory of another container's process)."""
+    """Return a whole number.
+
+    NVML hides some numbers with None (the memory of another container's process).
+    """
     if isinstance(value, Unknown):
         return value
     if value is None:
-        return Unknown(Reason.NOT_SUPPORTED, "NVML does not say")
+        return Unknown(Reason.NOT_SUPPORTED, "NVML does not report it")
     return value if isinstance(value, int) and not isinstance(value, bool) else odd("number", value)
 
 

@@ -74,8 +74,8 @@ _CORRECTED = 0
 _COMPUTE_MODES = {0: "default", 1: "exclusive thread", 2: "prohibited", 3: "exclusive process"}
 _FABRIC_STATES = {0: "not supported", 1: "not started", 2: "in progress", 3: "completed"}
 _CORRUPTED = "corrupted"
-_NO_INSTANCES = Unknown(Reason.NOT_SUPPORTED, "NVML gives the instances as handles only")
-_NOT_STATED = Unknown(Reason.NOT_SUPPORTED, "GPUs with a thermal margin state no such temperature")
+_NO_INSTANCES = Unknown(Reason.NOT_SUPPORTED, "NVML returns the instances only as handles")
+_NOT_STATED = Unknown(Reason.NOT_SUPPORTED, "GPUs with a thermal margin report no such temperature")
 
 
 def read_gpu(
@@ -147,7 +147,7 @@ def read_gpu(
         processes=device.processes(),
         evidence=tuple(places),
     )
-    # A device that hung in any call before does not answer the last call either.
+    # A device that hung in an earlier call does not answer this last call either.
     last = device.ask("nvmlDeviceGetMinorNumber")
     if isinstance(last, Unknown) and last.reason is Reason.TIMEOUT:
         return msgspec.structs.replace(gpu, hung_call=last.detail)
@@ -208,7 +208,7 @@ def _known_counts(values: dict[str, int | Unknown]) -> tuple[Count, ...]:
 def _limits(device: Device, fields: dict[int, int | Unknown]) -> GpuLimits:
     """Return the limits of the clocks.
 
-    GPUs with a margin are not asked for absolute temperatures, which are misleading there.
+    For GPUs with a margin, absolute temperatures are not read, because they are misleading.
     """
     margin = device.whole("nvmlDeviceGetMarginTemperature")
     state = device.whole("nvmlDeviceGetPerformanceState")
@@ -255,11 +255,11 @@ def _recovery_action(fields: dict[int, int | Unknown]) -> str | Unknown:
 
 
 def _fabric(info: NvmlValue | Unknown) -> Fabric:
-    """Return the state of the NVLink fabric; a driver without the newer call states no health."""
+    """Return the state of the NVLink fabric; a driver without the newer call reports no health."""
     status = whole_of(member(info, "status"))
     mask = whole_of(member(info, "healthMask"))
     if isinstance(info, dict) and "healthMask" not in info:
-        mask = Unknown(Reason.NOT_SUPPORTED, "this driver states no health")
+        mask = Unknown(Reason.NOT_SUPPORTED, "this driver reports no health")
     return Fabric(
         status=map_known(status, lambda code: "success" if code == _SUCCESS else f"error {code}"),
         clique_id=whole_of(member(info, "cliqueId")),

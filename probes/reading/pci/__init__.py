@@ -1,6 +1,6 @@
 """Read PCI, RDMA and network devices from sysfs, and the bridges above GPUs and NICs.
 
-A server's bus may have hundreds of functions; only the class of most of them is read.
+A server's bus may have hundreds of functions; for most of them, only the class is read.
 """
 
 import msgspec
@@ -33,7 +33,7 @@ _CANDIDATES = ("01", "02", "03", "06", "0b", "0c", "12", "ff")
 """Base classes of relevant devices (PCI Code and ID Assignment Specification 1.11)."""
 _ENDPOINTS = frozenset({"gpu", "accelerator", "nvswitch", "rdma", "ethernet", "nvme"})
 _WITH_PATH = frozenset({"gpu", "rdma", "nvswitch"})
-"""Kinds whose bridges matter, because peer-to-peer traffic passes them."""
+"""Kinds of devices whose bridges are kept, because peer-to-peer traffic passes these bridges."""
 _CONFIGURED = frozenset({"gpu", "rdma", "nvswitch", "bridge"})
 """Kinds whose configuration space is read."""
 _IFF_UP = 0x1
@@ -71,7 +71,7 @@ def _is_nvidia_gpu(source: Source, address: str) -> bool | Unknown:
 
 
 def numa_node(source: Source, address: str | Unknown) -> int | Unknown | None:
-    """Return the NUMA node of a device; None if the platform states none (-1)."""
+    """Return the NUMA node of a device; None if the platform reports no node (-1)."""
     node = map_known(address, lambda address: read_int(source, f"{DEVICES}/{address}/numa_node"))
     return None if node == -1 else node
 
@@ -100,7 +100,7 @@ def physical_function(source: Source, address: str) -> str | Unknown | None:
 
 
 def pcie_link(source: Source, address: str | Unknown) -> PcieLink:
-    """Return the trained and the possible link of a device."""
+    """Return the present and the possible link of a device."""
     if isinstance(address, Unknown):
         return PcieLink(generation=address, generation_max=address, width=address, width_max=address)
     return _link_in(source, f"{DEVICES}/{address}")
@@ -128,7 +128,7 @@ class RdmaDevice(Record, kw_only=True):
 
 
 def rdma_devices(source: Source) -> tuple[RdmaDevice, ...] | Unknown:
-    """Return the devices in the order of their names; none if the kernel has no such class."""
+    """Return the devices in the order of their names; empty if the kernel has no such class."""
     names = when_missing(source.names(_RDMA), ())
     if isinstance(names, Unknown):
         return _rdma_below_pci(source) or names
@@ -171,7 +171,7 @@ def interface_is_up(source: Source, folder: str) -> bool | Unknown:
 
 
 def pci_devices(source: Source) -> tuple[PciDevice, ...] | Unknown:
-    """Return the relevant devices in the order of their addresses; none on a kernel without PCI."""
+    """Return the relevant devices in the order of their addresses; empty on a kernel without PCI."""
     addresses = when_missing(source.names(DEVICES), ())
     if isinstance(addresses, Unknown):
         return _by_bus(source) or addresses
@@ -219,7 +219,7 @@ def _endpoint(source: Source, address: str) -> PciDevice | None:
 
 
 def _kind_by_folder(source: Source, folder: str, address: str) -> PciKind | None:
-    """Return the kind in a stored tree without ids, from the folders that drivers create."""
+    """Return the kind of a device in a stored tree without ids, from the folders that drivers create."""
     if source.is_live:
         return None
     folders: tuple[tuple[str, PciKind], ...] = (("infiniband", "rdma"), ("nvme", "nvme"), ("net", "ethernet"))

@@ -89,7 +89,7 @@ def is_for_training(facts: MachineFacts, address: str | None) -> bool:
 
 
 def name_at(names: Mapping[str, str], address: str) -> str:
-    """Return the usual name of the device in the slot of a logged address; the address if there is none."""
+    """Return the usual name of the device in the slot of a logged address; the address if it has no name."""
     return next((name for known_at, name in names.items() if _slot(known_at) == _slot(address)), address)
 
 

@@ -112,7 +112,7 @@ def refuse_overrun(least_s: float, budget_s: float) -> None:
     case. Every rank must call this function first.
     """
     if largest(HOST, least_s / max(budget_s, 1e-9))[0] > OVERRUN:
-        raise SkipCaseError(f"would take about {least_s:.1f} s, where {budget_s:.1f} s are left for it")
+        raise SkipCaseError(f"would take about {least_s:.1f} s, but only {budget_s:.1f} s are left for it")
 
 
 def attempt(answer: Answer, case: Case, device: torch.device, action: Callable[[], T]) -> T | None:

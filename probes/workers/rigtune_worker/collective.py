@@ -16,7 +16,7 @@ POSITIONS = 97
 OWNERS = 61
 """Periods of the data: primes, so that a shifted or swapped chunk is detected.
 
-Every sum stays below 2**24 and so exact in fp32 up to 2834 ranks.
+Up to 2834 ranks, every sum stays below 2**24 and is therefore exact in fp32.
 """
 CHUNK = 4 * 1024**2
 """Number of elements that are created or compared at a time, so that a check needs little memory in addition

@@ -8,7 +8,8 @@ The function builds the module and the module's inputs on `device`, which is "me
         ...
         return module, inputs                # a tensor, or a tuple or dict of arguments
 
-The file holds one JSON object: `event` is `counted` with the figures, or `failure` with `kind` and `message`.
+The file contains one JSON object: `event` is `counted` with the figures, or `failure` with `kind` and
+`message`.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ class OwnModule(OwnFunction):
         if elsewhere is not None:
             raise CaseError(
                 "unsupported",
-                "%s built on %s: build on the device that it is given" % (self.target, elsewhere.device),
+                "%s built on %s: build the module on the device that the function "
+                "receives" % (self.target, elsewhere.device),
             )
         return module, inputs
 
@@ -72,9 +74,9 @@ class OwnModule(OwnFunction):
 
 
 def scalar(out: Any, target: str) -> Tensor:
-    """Return the value whose gradients are computed: the module's `loss`, else the sum of its outputs.
+    """Return the value whose gradients are computed: the module's `loss`, or else the sum of its outputs.
 
-    Raises CaseError if there is none.
+    Raises CaseError if there is no such value.
     """
     loss = out.get("loss") if isinstance(out, dict) else getattr(out, "loss", None)
     if isinstance(loss, Tensor) and loss.requires_grad:

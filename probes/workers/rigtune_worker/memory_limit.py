@@ -83,7 +83,7 @@ def refuse_beyond_memory(needed_bytes: int, device: torch.device) -> None:
     if device.type == "cpu" and 0 < share_bytes < needed_bytes:
         needed, share = (f"{size / 2**30:.1f} GiB" for size in (needed_bytes, share_bytes))
         raise CaseError(
-            "out_of_memory", f"takes {needed} of memory on each rank, where {share} are available"
+            "out_of_memory", f"takes {needed} of memory on each rank, but only {share} are available"
         )
 
 

@@ -80,7 +80,7 @@ class Product:
             raise CaseError(
                 "wrong_result",
                 f"a {self.dtype} product is off by {wrong:.2g} standard deviations of its elements,"
-                f" where rounding explains {TOLERANCE[self.dtype]:g}: silent data corruption",
+                f" but rounding explains only {TOLERANCE[self.dtype]:g}: silent data corruption",
             )
 
 

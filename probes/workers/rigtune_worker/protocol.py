@@ -4,7 +4,7 @@
 
     start    versions, device and conditions; always first
     sample   `case` (what was measured) and the numbers of one sample group, written as soon as it is complete
-    skipped  `case` and `message`: omitted because it would exceed the time budget
+    skipped  `case` and `message`: omitted because the case would exceed the time budget
     failure  `kind` (out_of_memory, unsupported, wrong_result, crashed) and `message`, with the `case` if any
     done     always last; a file without it is an incomplete answer
 """

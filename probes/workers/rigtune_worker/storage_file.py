@@ -68,7 +68,7 @@ def open_data(path: str, size_bytes: int, budget_s: float) -> DataFile:
         largest = largest_file(path)
         if not largest:
             raise SetupError(
-                f"{error}; and no file of at least {LEAST_BYTES // MIB} MiB lies there"
+                f"{error}; and no file of at least {LEAST_BYTES // MIB} MiB exists there"
             ) from None
         return existing_file(largest)
 
@@ -87,13 +87,13 @@ def existing_file(path: str) -> DataFile:
             raise SetupError(f"{path} is no regular file")
         if size_bytes < LEAST_BYTES:
             raise SetupError(
-                f"{path} holds {status.st_size} bytes; a file of at least {LEAST_BYTES // MIB} MiB tells "
-                f"about a disk"
+                f"{path} has {status.st_size} bytes; measuring a disk needs a file of at least "
+                f"{LEAST_BYTES // MIB} MiB"
             )
         # Some file systems count no blocks for compressed or delayed data. A file with half of its blocks is
         # not sparse.
         if status.st_blocks and status.st_blocks * 512 < status.st_size // 2:
-            raise SetupError(f"{path} is mostly holes, which are read from no disk")
+            raise SetupError(f"{path} is mostly sparse: its holes are not read from the disk")
     except SetupError:
         os.close(fd)
         raise

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Callable, NamedTuple
 
 MOST = 1 << 16
-"""Number at which doubling ends, because no limit is found if even this case works."""
+"""Number at which doubling ends; if even this number works, there is no limit."""
 
 
 class Bounds(NamedTuple):

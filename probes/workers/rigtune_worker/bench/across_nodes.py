@@ -52,7 +52,8 @@ def measure(offset: int, size_bytes: int, device: torch.device, budget_s: float)
     wrong = int((received != source).sum())
     if wrong:
         raise CaseError(
-            "wrong_result", f"rank {rank} got {wrong} wrong values of {received.numel()} from rank {source}"
+            "wrong_result",
+            f"rank {rank} received {wrong} wrong values of {received.numel()} from rank {source}",
         )
     samples = max(FEWEST_SAMPLES, min(MOST_SAMPLES, int(budget_s / max(took_s, 1e-9))))
     durations_s = []

@@ -45,8 +45,8 @@ MOST_REPEATS = 1000
 def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
     """Measure every case {collective, bytes}, or {work, m, n, k, dtype, pinned} for each rank's own work.
 
-    A collective that the backend lacks, that does not fit the memory or would exceed the remaining time is
-    skipped with the reason; so are larger cases of a collective with a wrong result. All ranks make the same
+    A collective is skipped, with the reason, if the backend lacks it, if it does not fit the memory, if it
+    would exceed the remaining time, or if a smaller case had a wrong result. All ranks make the same
     decision.
     """
     cases = request["cases"]
@@ -109,7 +109,7 @@ def time_own_work(case: dict[str, Any], device: torch.device, budget_s: float) -
 
     All ranks compute the same number of products and begin each sample together; each rank uses its own
     clock. With `pinned` each rank stays on its own share of the CPUs; otherwise the kernel would move ranks
-    away from a busy core, and the delay would disappear.
+    away from a busy core, and the delay that the busy core causes would not be measured.
     """
     left = torch.rand(case["m"], case["k"], device=device)
     right = torch.rand(case["k"], case["n"], device=device)
@@ -156,7 +156,7 @@ def own_cpus(*, enabled: bool) -> Iterator[None]:
 
 
 def share_of(cpus: list[int], rank: int, ranks: int) -> set[int]:
-    """Return the `rank`-th of `ranks` equal parts; with fewer CPUs than ranks, a shared CPU."""
+    """Return the `rank`-th of `ranks` equal parts; if there are fewer CPUs than ranks, a shared CPU."""
     size = len(cpus) // ranks
     return set(cpus[rank * size : (rank + 1) * size]) if size else {cpus[rank % len(cpus)]}
 

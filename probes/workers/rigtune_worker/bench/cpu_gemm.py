@@ -1,6 +1,6 @@
 """Measure matrix multiplication on one NUMA node's CPUs with all its cores.
 
-CPUs beside GPUs can prepare data at this rate.
+CPUs of a GPU machine can prepare data at this rate.
 """
 
 from __future__ import annotations

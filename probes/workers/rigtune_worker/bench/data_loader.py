@@ -69,7 +69,7 @@ def check_room(workers: int, batch_size: int, ranks: int) -> None:
         raise CaseError(
             "out_of_memory",
             f"{ranks} ranks with {workers} workers need about {mib(needed_bytes)} of memory, "
-            f"{mib(available_bytes)} are there",
+            f"{mib(available_bytes)} are available",
         )
 
 
@@ -121,6 +121,6 @@ def cause_of(words: str, workers: int) -> tuple[str, str]:
     if "signal: Killed" in words:
         return (
             "out_of_memory",
-            f"one of {workers} DataLoader workers was killed, usually by the kernel for want of memory",
+            f"one of {workers} DataLoader workers was killed, usually by the kernel because memory ran out",
         )
     return "crashed", f"one of {workers} DataLoader workers failed: {words.strip().splitlines()[-1]}"

@@ -66,7 +66,7 @@ def free_bytes(device: torch.device, most_bytes: int) -> int:
 
 
 def allocate(size_bytes: int, device: torch.device) -> list[torch.Tensor]:
-    """Return chunks of equal size, at least one; fewer than requested if memory is fragmented."""
+    """Return chunks of equal size: at least one, but fewer than requested if memory is fragmented."""
     cells = max(BITS, min(MOST_CHUNK_CELLS, size_bytes // CELL_BYTES // FEWEST_CHUNKS // BITS * BITS))
     chunks: list[torch.Tensor] = []
     for _ in range(max(1, size_bytes // (cells * CELL_BYTES))):

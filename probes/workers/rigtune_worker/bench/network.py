@@ -129,7 +129,7 @@ def listen_on_any(candidates: list[int]) -> socket.socket:
 
 
 class Conductor:
-    """The second role of rank 0: it knows the address of each rank and runs the cases."""
+    """The second role of rank 0, which stores the address of each rank and runs the cases."""
 
     def __init__(self, request: dict[str, Any], answer: Answer, world_size: int) -> None:
         self.request, self.answer, self.world_size = request, answer, world_size
@@ -163,7 +163,7 @@ class Conductor:
                 connection, address = self.listener.accept()
             except socket.timeout:
                 missing = sorted(set(range(self.world_size)) - set(self.links))
-                raise TimeoutError(f"ranks {missing} did not come within {MEETING_S:.0f} s") from None
+                raise TimeoutError(f"ranks {missing} did not connect within {MEETING_S:.0f} s") from None
             connection.settimeout(PATIENCE_S)
             link = Link(connection)
             with contextlib.suppress(OSError, ValueError):

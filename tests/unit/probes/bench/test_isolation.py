@@ -47,12 +47,12 @@ def test_cpus_and_single_gpus_have_no_layers_between_them():
             "no port of an RDMA device is active",
         ),
         (MachineFacts(), "nic", "the RDMA devices could not be read"),
-        (MachineFacts(), "nvlink", "how the GPUs are joined is not known"),
+        (MachineFacts(), "nvlink", "the links between the GPUs are unknown"),
         (PCIE, "nvlink", "no NVLink joins the GPUs"),
         (
             MachineFacts(links=(Link(a="GPU0", b="GPU1", kind=UNSEEN),)),
             "nvlink",
-            "how the GPUs are joined is not known",
+            "the links between the GPUs are unknown",
         ),
     ],
 )

@@ -96,7 +96,7 @@ def test_what_is_not_known_any_more_is_no_change() -> None:
     (row,) = compare(NODE, with_gpus(NODE, 2, power_limit_w=GONE))
     assert (row.change, row.sentence) == (
         "lost",
-        "GPU2: power limit was 700 W, and is not known any more (timeout: nvmlInit took longer than 10 s)",
+        "GPU2: power limit was 700 W, and is now unknown (timeout: nvmlInit took longer than 10 s)",
     )
     (back,) = compare(with_gpus(NODE, 2, power_limit_w=GONE), NODE)
     assert back.change == "learnt"

@@ -149,7 +149,7 @@ def test_a_driver_that_no_longer_starts_after_a_hang_blames_the_device(nvml_stan
     )
     assert client.call("nvmlDeviceGetTemperature", 3, 0).reason is Reason.TIMEOUT
     assert client.call("nvmlDeviceGetName", 4) == Unknown(
-        Reason.NOT_RECORDED, "not asked, because of the wait for GPU3"
+        Reason.NOT_RECORDED, "not queried, because GPU3 did not answer in time"
     )
     client.close()
 
