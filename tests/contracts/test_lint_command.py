@@ -79,7 +79,7 @@ def test_a_broken_file_gives_1_and_the_rest_is_judged(folder: Path) -> None:
     (folder / "zero2.json").write_text('{"zero_optimization": {"stage": 2,, }}\n')
     done = lint("zero2.json", "train.sbatch", cwd=folder)
     assert done.returncode == 1
-    assert "zero2.json:1:35: error: no JSON: " in done.stdout
+    assert "zero2.json:1:35: error: not valid JSON: " in done.stdout
     assert "[variable-misspelt]" in done.stdout
 
 
@@ -87,7 +87,7 @@ def test_a_broken_file_of_no_known_kind_gives_2_with_the_line(folder: Path) -> N
     (folder / "other.json").write_text('{"name": [1, 2}\n')
     done = lint("other.json", cwd=folder)
     assert done.returncode == 2
-    assert "line 1, no JSON: " in done.stderr
+    assert "line 1, not valid JSON: " in done.stderr
 
 
 def test_json_conforms(folder: Path) -> None:

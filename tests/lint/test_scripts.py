@@ -23,7 +23,7 @@ def test_waiver_that_silences_nothing_is_reported():
     )
     document = read("a.sh", text)
     assert idle_waivers(judge(document), (document,)) == (
-        "a.sh, line 3: the waiver of ib-disabled silences nothing",
+        "a.sh, line 3: the waiver of ib-disabled waives no finding",
     )
 
 
