@@ -1,4 +1,4 @@
-"""Read policy files, and write one from a good node."""
+"""Read policy files, and write a policy file from a good node."""
 
 import datetime
 from collections.abc import Generator
@@ -39,7 +39,7 @@ def require_free(path: Path, *, force: bool) -> None:
     Callers do this before they spend minutes on reading the machine.
     """
     if path.exists() and not force:
-        raise OutputError(f"{path} exists", "choose another name, or replace it with --force")
+        raise OutputError(f"{path} exists", "choose another name, or replace the file with --force")
 
 
 @stage("learn")
@@ -48,7 +48,8 @@ def learn_policy(
 ) -> Generator[Event, None, Policy]:
     """Write the facts of a machine as a policy; the last event's result is the `Policy`.
 
-    Raises UnfitError for a machine that fails unless `force`, and OutputError if the file cannot be written.
+    Raises UnfitError if the machine fails checks and `force` is False, and OutputError if the file cannot be
+    written.
     """
     from probes.judging.policies import learning  # noqa: PLC0415 - no other check needs it
 
@@ -57,7 +58,7 @@ def learn_policy(
         failed = dict.fromkeys(each.check_id for each in verdict.findings if each.status is Status.FAIL)
         raise UnfitError(
             f"no policy was learned: the machine fails {', '.join(failed)}",
-            "repair the machine first, or insist with --force",
+            "repair the machine first, or learn from it all the same with --force",
         )
     policy = learning.learned_policy(facts, load_catalogue())
     count = learning.expectation_count(policy)
