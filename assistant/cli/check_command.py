@@ -49,7 +49,7 @@ class Answer(Record, kw_only=True):
     """The settings for how the verdict is reported."""
 
     output_format: Format | None = None
-    """None if the user chose none: then the exit profile decides what goes to stdout."""
+    """The chosen format; None if the user chose none: then the exit profile decides what goes to stdout."""
     profile: Profile = "gate"
     fail_on: FailOn = "fail"
     file: str | None = None
@@ -81,12 +81,12 @@ class ProfiledCommand(click.Command):
 
 
 def _profile(named: Profile | None, output_format: Format | None) -> Profile:
-    """Return the named profile; the format of Nagios alone makes the command a plugin of Nagios."""
+    """Return the profile that was named; without a name, the format `nagios` implies its profile."""
     return named or ("nagios" if output_format == "nagios" else "gate")
 
 
 def _with_exit_code(profile: Profile, work: Callable[[], Any]) -> Any:
-    """Return the result of `work`; report its errors here if `profile` has its own exit codes for them."""
+    """Return the result of `work`; if `profile` has its own exit codes for errors, report the errors here."""
     try:
         return work()
     except (click.exceptions.Exit, click.Abort):
@@ -126,7 +126,7 @@ def _end(profile: Profile, code: int, message: str) -> None:
 
 
 def _profile_in(arguments: list[str]) -> Profile:
-    """Return the profile that the arguments name, without click, which may have refused them."""
+    """Return the profile that the arguments name, read without click, which may have refused them."""
     named: Profile | None = None
     output_format: Format | None = None
     for word, following in itertools.pairwise([*arguments, ""]):
@@ -146,10 +146,10 @@ def _profile_in(arguments: list[str]) -> Profile:
 @click.option("--policy", "policy_file", type=PATH, metavar="FILE", envvar="RIGTUNE_POLICY", show_envvar=True,
               help="Policy: what you expect of this machine. --learn writes one.")  # fmt: skip
 @click.option("--mode", type=click.Choice(get_args(Mode)), default=None,
-              help="accept: judge all that a node shows before it is used; needs --expect, --expect-gpus or "
-                   "a policy that states the GPUs. monitor: judge a node in use: no states such as a program "
-                   "on a GPU, and no logged event that is older than a day and left nothing to repair. "
-                   "Default: accept, also without expectations.")  # fmt: skip
+              help="accept: judge all facts of a node before it is used; needs --expect, --expect-gpus or "
+                   "a policy that states the GPUs. monitor: judge a node in use; a program on a GPU is no "
+                   "finding, nor is a logged event that is older than a day and left nothing to repair. "
+                   "Default: accept, but without the need for expectations.")  # fmt: skip
 @click.option(
     "--expect",
     metavar="MACHINE",
@@ -158,12 +158,12 @@ def _profile_in(arguments: list[str]) -> Profile:
 @click.option("--expect-gpus", type=click.IntRange(0), metavar="N", help="Expect this number of GPUs.")
 @click.option("--measurements", type=PATH, metavar="FILE",
               help="Also judge this report of `rigtune bench -o FILE`, and compare it with earlier runs "
-                   "of that machine.")  # fmt: skip
+                   "of the same machine.")  # fmt: skip
 @click.option(
     "--learn",
     type=PATH,
     metavar="FILE",
-    help="Write a policy that expects what this machine has now. Reads deeply unless --tier quick.",
+    help="Write a policy that expects what this machine has now. Uses --tier deep by default.",
 )
 @click.option(
     "--force", is_flag=True, help="With --learn: replace the file, and learn from a machine that fails."
@@ -182,13 +182,13 @@ def _profile_in(arguments: list[str]) -> Profile:
 )
 @click.option("--skip", multiple=True, metavar="ID|GROUP", help="Leave these checks out.")
 @click.option("--fail-on", type=click.Choice(("fail", "warn")), default=None,
-              help="Lightest finding that gives exit code 1 (default: the policy's, else fail).")  # fmt: skip
+              help="Least serious finding for exit code 1 (default: of the policy, or fail).")  # fmt: skip
 @click.option("--exit-profile", type=click.Choice(PROFILES), default=None,
               help="Meaning of the exit codes. gate (default): 0 fit, 1 findings, 3 unknown; nagios (default "
                    "with --format nagios): 0-3; npd: 0-2; slurm and nhc: 0 or 1, with one line of "
                    "reason.")  # fmt: skip
 @click.option("--format", "output_format", type=click.Choice(FORMATS), default=None,
-              help="Output on stdout (default: text, or what the exit profile wants).")  # fmt: skip
+              help="Output on stdout (default: text, or the format of the exit profile).")  # fmt: skip
 @click.option(
     "-o",
     "--output",
@@ -197,7 +197,7 @@ def _profile_in(arguments: list[str]) -> Profile:
     metavar="FILE",
     help="Write the output to this file, completely or not at all.",
 )
-@click.option("-q", "--quiet", is_flag=True, help="Print nothing on stdout: only the exit code answers.")
+@click.option("-q", "--quiet", is_flag=True, help="Print nothing on stdout; the exit code is the answer.")
 @click.option("-v", "--verbose", is_flag=True, help="Also list the checks that passed or do not apply.")
 def check_command(
     more_paths: tuple[Path, ...],
@@ -314,7 +314,7 @@ def write_verdict(verdict: Verdict, answer: Answer) -> int:
     write_bytes(
         Path(answer.file),
         printable(text).encode(),
-        for_others=answer.output_format == "prometheus",  # node_exporter runs as a user of its own
+        for_others=answer.output_format == "prometheus",  # node_exporter runs as another user
     )
     if not answer.quiet:
         from assistant.formats.monitoring import reason_line
@@ -355,7 +355,7 @@ def _earlier_counters(facts: MachineFacts, now: datetime.datetime) -> Snapshot |
 def _policy(file: Path | None, learn: Path | None) -> Policy:
     """Return the policy of the command line or RIGTUNE_POLICY.
 
-    Learning uses rigtune's own limits.
+    With --learn no policy is used, only rigtune's own limits.
     """
     if file is None:
         return Policy()

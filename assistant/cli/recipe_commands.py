@@ -31,7 +31,7 @@ from recipes.launch.recipe_file import load_recipe
     "kind",
     default=None,
     metavar="KIND",
-    help="Without RECIPE: write files that run `rigtune check` where machines are provisioned.",
+    help="Without RECIPE: write files that run `rigtune check` when machines are provisioned.",
 )
 @click.option(
     "--program", default=None, metavar="PATH", help="With --provision: path of rigtune on the nodes."
@@ -99,7 +99,8 @@ def export_command(
 ) -> None:
     """Write launch files for RECIPE, or with --provision the files of a health check, and print their paths.
 
-    Kinds: slurm-health, slurm-prolog, kubernetes-init, kubernetes-job, systemd, ansible, cloud-init.
+    Kinds of --provision: slurm-health, slurm-prolog, kubernetes-init, kubernetes-job, systemd, ansible,
+    cloud-init.
     """
     given = {
         "program": program,
@@ -124,7 +125,7 @@ def export_command(
             "nothing to export", "give a recipe, which `rigtune plan -o` writes, or --provision KIND"
         )
     elif stray := [f"--{name.replace('_', '-')}" for name, value in given.items() if value is not None]:
-        raise UsageError(f"{stray[0]} needs --provision", "the recipe alone describes launch files")
+        raise UsageError(f"{stray[0]} needs --provision", "launch files depend only on the recipe")
     else:
         target = directory or recipe_file.parent / "launch"
         events = export_recipe(read_recipe(recipe_file), launchers, target, overwrite=overwrite)
@@ -190,7 +191,7 @@ def run_command(
 def verify_command(
     recipe_file: Path, python: str | None, steps: int, output_format: str, quiet: bool, verbose: bool
 ) -> None:
-    """Run some steps of RECIPE and print predicted beside measured step time and peak memory."""
+    """Run some steps of RECIPE and print predicted and measured step time and peak memory."""
     from assistant.pages.training.recipe_page import verify_page
     from assistant.usecases.verify import verify_recipe
 

@@ -33,7 +33,7 @@ FOLDER = Path(__file__).resolve().parent.parent / "docs" / "schemas"
 def schema_for(command: str) -> bytes:
     """Return the schema of a command's JSON, as the bytes of its published file. Raises UsageError."""
     if command not in RECORDS:
-        raise UsageError(f"no schema for {command!r}", f"there is one for {', '.join(RECORDS)}")
+        raise UsageError(f"no schema for {command!r}", f"schemas exist for {', '.join(RECORDS)}")
     module, name = RECORDS[command]
     schema = msgspec.json.schema(getattr(importlib.import_module(module), name))
     for definition in schema["$defs"].values():
@@ -46,7 +46,7 @@ def schema_for(command: str) -> bytes:
 
 
 def _tighten(definition: dict[str, Any]) -> None:
-    """Make every field of the schema required, except that Unknown leaves out an empty detail."""
+    """Make every field of the schema required, except that an empty `detail` of Unknown is left out."""
     if "properties" in definition and definition["title"] != "Unknown":
         definition["required"] = list(definition["properties"])
     if "description" in definition:

@@ -1,4 +1,4 @@
-"""Explains one rule of lint: the consequence, the source, and a bad and a good example."""
+"""Explain one rule of lint: the consequence, the source, and a bad and a good example."""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ def rule_text(rule: LintRule) -> str:
 
 
 def explained_json(rule: LintRule) -> str:
-    """Return the same as JSON."""
+    """Return the content of the page as JSON."""
     example = example_of(rule.id)
     fields: dict[str, Any] = {
         "id": rule.id,

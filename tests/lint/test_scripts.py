@@ -15,7 +15,7 @@ def test_step_on_one_node_does_not_limit_the_job():
     assert "ib-disabled" in rule_ids("a.sh", text, only=["ib-disabled"])
 
 
-def test_waiver_that_silences_nothing_is_reported():
+def test_waiver_that_waives_nothing_is_reported():
     text = (
         "export NCCL_SHM_DISABLE=1  # rigtune: ignore=shm-disabled\n"
         "# rigtune: ignore=ib-disabled\n"

@@ -225,9 +225,9 @@ def test_a_recipe_is_compared(log, make_recipe, tmp_path: Path, capsysbinary) ->
     )
     _, answer = explained(capsysbinary, log(text), "--recipe", str(tmp_path / "recipe.toml"))
     differences = answer["facts"]["differences"]
-    assert "NCCL_IB_HCA: the recipe says =mlx5_0,mlx5_1, the run had mlx5_0" in differences
-    assert "NCCL_SOCKET_IFNAME: the recipe says eth0, the log names none" in differences
-    assert "NCCL_IB_TIMEOUT: the run had 23, the recipe says none" in differences
+    assert "NCCL_IB_HCA: the recipe sets =mlx5_0,mlx5_1, the run had mlx5_0" in differences
+    assert "NCCL_SOCKET_IFNAME: the recipe sets eth0, the log has no value" in differences
+    assert "NCCL_IB_TIMEOUT: the run had 23, but the recipe does not set the variable" in differences
     assert "the recipe has 32 ranks, the largest communicator of the run 16" in differences
 
 
