@@ -275,7 +275,7 @@ def test_a_catalogue_machine_is_as_fast_as_its_gpus(tmp_path: Path) -> None:
         ((".",), ("folder",)),
         (("good.csv", "-o", "bad.csv/out.csv"), ("bad.csv/out.csv", "not a directory")),
         (("good.csv", "-o", "."), ("is a directory",)),
-        (("good.csv", "-o", "good.csv"), ("good.csv", "holds the cases")),
+        (("good.csv", "-o", "good.csv"), ("good.csv", "contains the cases")),
         (("good.csv", "--explain", "z"), ("'z'",)),
         (("good.csv", "--set", "tp=2"), ("--set",)),
         (("good.csv", "--measurements", "missing.json"), ("missing.json",)),

@@ -60,7 +60,7 @@ def test_a_full_disk_behind_stdout_is_one_line(tmp_path: Path) -> None:
     assert done.returncode == ExitCode.USAGE
     assert (
         done.stderr
-        == "rigtune: cannot write the output: no space left on device (hint: check where stdout leads)\n"
+        == "rigtune: cannot write the output: no space left on device (hint: check the target of stdout)\n"
     )
 
 

@@ -150,7 +150,7 @@ def test_a_torch_that_is_too_old_is_one_line(tmp_path, monkeypatch):
     result, _ = measure(sys.executable, "gemm")
     failure = the_failure(result, "gemm")
     assert failure.kind == "no_interpreter"
-    assert "has torch 1.13.1, the workers need 2.4 or newer" in failure.message
+    assert "has torch 1.13.1, but the workers need 2.4 or newer" in failure.message
 
 
 @pytest.mark.slow
