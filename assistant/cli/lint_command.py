@@ -161,7 +161,7 @@ def lint_command(
         emit_data(text)
         if as_diff and not text and not quiet:
             unsafe = sum(bool(finding.unsafe_edits) for finding in linted.report.findings)
-            rest = f"; --unsafe-fixes shows {unsafe} fixes that may change the job" if unsafe else ""
+            rest = f"; --unsafe-fixes shows {unsafe} that may change the job" if unsafe else ""
             say(f"no finding has a safe fix{rest}")
     return _exit_code(linted, settings.fail_on or "error")
 
