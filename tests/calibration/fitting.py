@@ -33,11 +33,11 @@ class Item(NamedTuple):
 
     source: str
     predicted: Callable[[], float | None]
-    """The prediction with the present values; None where it is refused."""
+    """The prediction with the present values; None if the row is refused."""
     measured: float
     label: str = ""
     interval: str = ""
-    """Interval that its residual counts for; blank for none."""
+    """Interval to which its residual belongs; blank for none."""
 
 
 class Fit(NamedTuple):

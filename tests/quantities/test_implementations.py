@@ -1,4 +1,4 @@
-"""Twice the bytes that an implementation keeps moves the memory of a run with its code."""
+"""Test that doubling the bytes that an implementation keeps changes the memory of a run with its code."""
 
 from __future__ import annotations
 

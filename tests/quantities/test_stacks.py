@@ -1,4 +1,4 @@
-"""Another value of a stack's switch moves a figure of a run with this stack."""
+"""Test that another value of a stack's switch changes a figure of a run with this stack."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ TEMPLATES: dict[str, dict[str, str]] = {
     "images in half precision": {**_IMAGES, "n_gpus": "8", "precision": "fp16-mixed"},
     "images, nothing stated": {"model": "resnet50", "gpu": "A100-SXM-80GB", "n_gpus": "8"},
 }
-"""Runs that every stack is tried with."""
+"""Runs with which every stack is tried."""
 UNMOVED = {
     ("internevo", "step_elements"): "the number stands for all gradients: no model has as many",
 }

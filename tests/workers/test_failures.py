@@ -58,7 +58,7 @@ def marked(monkeypatch):
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch):
-    """A second for each benchmark, and its first cases."""
+    """Limit each benchmark to a second and to its first cases."""
 
     def shortened(*arguments):
         jobs, prevented = jobs_of(*arguments)

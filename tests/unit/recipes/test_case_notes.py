@@ -13,7 +13,7 @@ ROW = {
     "gpus_per_node": "8",
     "precision": "bf16",
 }
-"""Two nodes."""
+"""Return the notes for a case on two nodes."""
 
 
 def said(**changes: str) -> str:
