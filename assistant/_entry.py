@@ -1,9 +1,9 @@
 """Start the installed program.
 
 In a wheel this file is `rigtune/__init__.py` and the packages are beside it in `_app/`; in an editable
-install they are in the checkout. Either way their folder goes first on `sys.path`: `recipes`, `probes` and
-`assistant` are common names, and another distribution (torchtune ships a top-level `recipes`) must neither
-shadow ours nor be overwritten.
+install the packages are in the checkout. In both cases their folder goes first on `sys.path`: `recipes`,
+`probes` and `assistant` are common names, and a package of another distribution (torchtune has a top-level
+`recipes`) must neither hide rigtune's package nor be overwritten.
 """
 
 import os
@@ -12,7 +12,8 @@ import sys
 _OBJECTS_BETWEEN_COLLECTIONS = 50_000
 """Number of new objects after which Python searches for unreachable cycles; its default is 700.
 
-All objects that a start loads stay alive, and repeated searches take a fifteenth of a quick check.
+All objects that are loaded at the start stay alive, and searching them repeatedly takes a fifteenth of the
+time of a quick check.
 """
 
 
@@ -38,15 +39,15 @@ def _packages_folder() -> str:
 def main() -> None:
     """Run the command line and end the process with its exit code.
 
-    Python ends with 1 if it cannot load a module, but 1 is the code of a verdict here: "not fit to train".
-    Ctrl-C ends with one line also while the modules are loaded.
+    Python ends with code 1 if it cannot load a module, but here code 1 is a verdict: "not fit to train".
+    After Ctrl-C only one line is printed, even if the modules are still being loaded.
     """
     try:
         import gc
 
         gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
-        # PYTHONPATH serves a training job or a cluster: its modules (an older click, a random.py) must not
-        # replace those of this program.
+        # PYTHONPATH is meant for a training job or a cluster: modules in its folders (an older click, a
+        # random.py) must not replace the modules of this program.
         named = os.environ.get("PYTHONPATH", "").split(os.pathsep)
         foreign = {os.path.abspath(folder) for folder in named if folder}  # noqa: PTH100 - keeps links
         sys.path[:] = [_packages_folder(), *(folder for folder in sys.path if folder not in foreign)]
@@ -57,15 +58,16 @@ def main() -> None:
         sys.stderr.write("rigtune: interrupted\n")
         sys.stderr.flush()
         os._exit(_INTERRUPTED)  # an orderly end runs code that a second Ctrl-C would interrupt
-    except Exception as error:  # noqa: BLE001 - whatever it is, it is no verdict
+    except Exception as error:  # noqa: BLE001 - no error must look like a verdict
         sys.excepthook(type(error), error, error.__traceback__)
         sys.exit(_report_no_verdict(type(error).__name__))
 
 
 def _report_no_verdict(error: str) -> int:
-    """Return the exit code of "rigtune itself failed", and print for Nagios the one line that it shows.
+    """Return the exit code for "rigtune itself failed"; for Nagios, also print the one line that it shows.
 
-    This function repeats in short `probes/judging/verdict.py`, which may be what cannot be loaded.
+    This function is a short copy of a part of `probes/judging/verdict.py`, because that module may be the one
+    that cannot be loaded.
     """
     sys.stderr.write(f"rigtune: {error} in rigtune itself: a bug or a broken installation\n")
     given = " ".join(sys.argv).replace("=", " ")

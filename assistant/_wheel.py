@@ -1,4 +1,4 @@
-"""Add the commit to a wheel or archive as it is built."""
+"""Add the id of the commit to a wheel or archive when it is built."""
 
 import importlib.util
 import tempfile
@@ -9,7 +9,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 
 class CommitHook(BuildHookInterface[Any]):
-    """Writes `assistant/COMMIT`, which `assistant/formats/build.py` reads where there is no checkout."""
+    """Writer of `assistant/COMMIT`, which `assistant/formats/build.py` reads if there is no checkout."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         spec = importlib.util.spec_from_file_location("build", Path(self.root) / "assistant/formats/build.py")

@@ -1,4 +1,4 @@
-"""Run a child process in the foreground: with this process's terminal, its signals and its exit code."""
+"""Run a child process in the foreground: it has this process's terminal, and receives its signals."""
 
 import contextlib
 import os
@@ -20,9 +20,9 @@ _TIED = Path(__file__).with_name("tied.py")
 def run_in_foreground(argv: tuple[str, ...]) -> int:
     """Run `argv` to its end and return its exit code, 128 + N after signal N, as shells do.
 
-    SIGINT, SIGTERM and SIGHUP are forwarded to the child, and this process waits for it. On Linux the child
-    gets SIGTERM even when this process is killed with SIGKILL. Raises WorkerError if the child cannot be
-    started.
+    SIGINT, SIGTERM and SIGHUP are forwarded to the child, and this process waits until the child ends. On
+    Linux the child gets SIGTERM even if this process is killed with SIGKILL. Raises WorkerError if the child
+    cannot be started.
     """
     program = shutil.which(argv[0])
     if program is None:
@@ -59,8 +59,8 @@ class _Relay:
             child.send_signal(number)
 
     def __call__(self, number: int, _frame: FrameType | None) -> None:
-        # The terminal has already sent SIGINT to the child, and a second SIGINT makes torchrun cut its
-        # clean-up short.
+        # The terminal has already sent SIGINT to the child, and after a second SIGINT torchrun ends without
+        # completing its clean-up.
         if number == signal.SIGINT and _terminal_signals_us():
             return
         if self._child is None:
@@ -73,8 +73,8 @@ class _Relay:
 def _handled_by(relay: _Relay) -> Iterator[None]:
     """Handle the forwarded signals with `relay` inside the body.
 
-    Ignored signals stay ignored, for nohup. Only a main thread may handle signals; elsewhere this does
-    nothing.
+    Signals that are ignored, as under nohup, stay ignored. Only the main thread may handle signals; in other
+    threads this function does nothing.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -94,7 +94,7 @@ def _handled_by(relay: _Relay) -> Iterator[None]:
 def _terminal_signals_us() -> bool:
     """Return whether this process is in the foreground of a terminal.
 
-    The terminal then signals the whole process group.
+    The terminal then sends its signals to the whole process group.
     """
     try:
         return os.tcgetpgrp(0) == os.getpgrp()

@@ -4,11 +4,11 @@
 
 python guard.py GRACE_S COMMAND...
 
-Standard input is the lifeline: when its other end closes, because rigtune wants to stop or was killed, the
-command and all its descendants get SIGTERM, and SIGKILL after GRACE_S seconds. Descendants are found even if
-they made sessions of their own, as torch's agent does for its ranks: this process adopts every orphan below
-it (PR_SET_CHILD_SUBREAPER). The command's output goes to the guard's standard error. The exit status is the
-command's, 128 + N after signal N.
+Standard input shows whether rigtune still needs the command: when rigtune closes the other end, or is killed,
+the command and all its descendants get SIGTERM, and SIGKILL after GRACE_S seconds. Descendants are found even
+if they started sessions of their own, as torch's agent does for its ranks: this process adopts every orphaned
+descendant (PR_SET_CHILD_SUBREAPER). The command's output goes to the guard's standard error. The exit status
+is the command's, or 128 + N after signal N.
 """
 
 import contextlib
@@ -35,7 +35,7 @@ def main(arguments: list[str]) -> int:
     while status is None:
         readable, _, _ = select.select([LIFELINE, wake], [], [])
         if wake in readable and signal.SIGCHLD not in os.read(wake, 4096):
-            break  # asked to end
+            break  # rigtune closed the pipe, or a signal requested the end
         if LIFELINE in readable and not os.read(LIFELINE, 4096):
             break
         status = reap().get(child)
@@ -57,7 +57,7 @@ def prctl(option: int, value: int) -> None:
 
 
 def wake_on_signals() -> int:
-    """Return a file descriptor that yields the numbers of arriving signals."""
+    """Return a file descriptor from which the numbers of arriving signals can be read."""
     receive, send = os.pipe()
     os.set_blocking(send, False)
     signal.set_wakeup_fd(send, warn_on_full_buffer=False)
@@ -67,7 +67,7 @@ def wake_on_signals() -> int:
 
 
 def start(command: list[str]) -> int:
-    """Run the command in a session of its own, tied to the life of this process."""
+    """Start the command in a session of its own; the kernel ends it when this process ends."""
     guard = os.getpid()
     child = os.fork()
     if child:
@@ -86,7 +86,7 @@ def start(command: list[str]) -> int:
 
 
 def reap() -> dict[int, int]:
-    """Return the exit codes of the children that ended, by process id; -N after signal N."""
+    """Return the exit code of each child that has ended, by process id; the code is -N after signal N."""
     ended: dict[int, int] = {}
     with contextlib.suppress(ChildProcessError):
         while True:
@@ -106,7 +106,7 @@ def has_children() -> bool:
 
 
 def wait_for_tree(child: int, wake: int, deadline: float) -> int | None:
-    """Wait until no process is left below this one or the deadline comes.
+    """Wait until this process has no descendants left, or until the deadline.
 
     Return the exit code of `child` if it ended.
     """
@@ -123,14 +123,14 @@ def wait_for_tree(child: int, wake: int, deadline: float) -> int | None:
 
 
 def signal_tree(child: int, number: int) -> None:
-    """Signal the command's process group and every descendant."""
+    """Send the signal to the command's process group and to every descendant."""
     for send, pid in ((os.killpg, child), *((os.kill, pid) for pid in descendants())):
         with contextlib.suppress(ProcessLookupError, PermissionError):
             send(pid, number)
 
 
 def descendants() -> list[int]:
-    """Return all processes below this one; none on systems without procfs."""
+    """Return all descendants of this process; none on systems without procfs."""
     me = os.getpid()
     parent_of = parents()
     below = []
@@ -149,7 +149,7 @@ def parents() -> dict[int, int]:
     with contextlib.suppress(OSError):
         for directory in Path("/proc").iterdir():
             with contextlib.suppress(OSError, ValueError, IndexError):
-                # The command's name is in parentheses and may itself contain some.
+                # The command's name is in parentheses, and may itself contain parentheses.
                 parent_of[int(directory.name)] = int(
                     (directory / "stat").read_bytes().rpartition(b")")[2].split()[1]
                 )

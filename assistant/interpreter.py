@@ -1,4 +1,4 @@
-"""Test with one start whether a Python interpreter can run the workers."""
+"""Test whether a Python interpreter can run the workers, by starting it once."""
 
 import os
 import re
@@ -19,7 +19,8 @@ LEAST_PYTHON = (3, 9)
 LEAST_TORCH = (2, 4)
 """The oldest torch with torch.nn.RMSNorm, which the reference model uses."""
 _DEADLINE_S = 180.0
-"""Time for one start: importing torch from a cold network file system takes a minute or more."""
+"""Time limit for one start: importing torch from a network file system without caches takes a minute or more.
+"""
 
 
 class _Torch(Record, kw_only=True):
@@ -35,7 +36,7 @@ class _Torch(Record, kw_only=True):
 
 
 class Interpreter(_Torch, kw_only=True):
-    """A training interpreter, as it describes itself.
+    """The properties of a training interpreter, as reported by a program that it ran.
 
     An empty value means that torch lacks the feature.
     """
@@ -64,8 +65,8 @@ def workers_path() -> Path:
 def worker_environment() -> dict[str, str]:
     """Return variables with which an interpreter imports the workers, and nothing from the current folder.
 
-    The user's PYTHONPATH follows after the workers: without it, another torch than that of the training might
-    be measured.
+    The workers come first in PYTHONPATH, then the user's PYTHONPATH: without the user's folders, the measured
+    torch might not be the torch that the training uses.
     """
     path = os.pathsep.join(filter(None, (str(workers_path()), os.environ.get("PYTHONPATH"))))
     return {
@@ -82,9 +83,9 @@ def install_command(python: str) -> str:
 
 
 def choose_interpreter(training: TrainingPython, explicit: str | None) -> Interpreter:
-    """Return the interpreter that the user named, else the one that the probe found.
+    """Return the interpreter that the user named, else the interpreter that the probe found.
 
-    Raises InterpreterError.
+    Raises InterpreterError if there is none, or if it cannot run the workers.
     """
     if explicit:
         return vet(explicit)
@@ -99,9 +100,9 @@ def choose_interpreter(training: TrainingPython, explicit: str | None) -> Interp
 
 
 def vet(path: str, *, deadline_s: float = _DEADLINE_S) -> Interpreter:
-    """Start the interpreter at `path` once and return its description of itself.
+    """Start the interpreter at `path` once and return its properties.
 
-    Raises InterpreterError with a remedy.
+    Raises InterpreterError, with a remedy, if it cannot run the workers.
     """
     path = str(Path(path).absolute()) if os.sep in path else path
     choose_other = "name the interpreter that you train with: --python PATH"
@@ -110,7 +111,7 @@ def vet(path: str, *, deadline_s: float = _DEADLINE_S) -> Interpreter:
         raise InterpreterError(f"there is no Python interpreter {path[:200]!r}", choose_other)
     if program is None:
         raise InterpreterError(
-            f"{path} cannot be started: it is no program, or not yours to run", choose_other
+            f"{path} cannot be started: it is not a program, or you may not run it", choose_other
         )
     try:
         code, output = output_of(
@@ -133,7 +134,7 @@ def vet(path: str, *, deadline_s: float = _DEADLINE_S) -> Interpreter:
     if os.environ.get("PYTHONPATH"):
         choose_other += ", or unset PYTHONPATH, whose modules may prevent its start"
     raise InterpreterError(
-        f"{path} is no usable Python interpreter (exit {code}{': ' + words[-1][:200] if words else ''})",
+        f"{path} is not a usable Python interpreter (exit {code}{': ' + words[-1][:200] if words else ''})",
         choose_other,
     )
 
@@ -151,7 +152,7 @@ def _read(output: bytes) -> _Answer | None:
 def _checked(path: str, answer: _Answer) -> Interpreter:
     if _version(answer.python) < LEAST_PYTHON:
         raise InterpreterError(
-            f"{path} is Python {answer.python}, the workers need 3.9 or newer",
+            f"{path} is Python {answer.python}, but the workers need 3.9 or newer",
             "name a newer interpreter: --python PATH",
         )
     if answer.torch is None:
@@ -161,7 +162,7 @@ def _checked(path: str, answer: _Answer) -> Interpreter:
         raise InterpreterError(trouble, install_command(path))
     if _version(answer.torch) < LEAST_TORCH:
         raise InterpreterError(
-            f"{path} has torch {answer.torch}, the workers need 2.4 or newer",
+            f"{path} has torch {answer.torch}, but the workers need 2.4 or newer",
             f"{shlex.quote(path)} -m pip install --upgrade torch",
         )
     return Interpreter(

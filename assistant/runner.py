@@ -29,7 +29,7 @@ _LAUNCHER_VARIABLES = (
     "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "TORCHELASTIC_MAX_RESTARTS",
     "TORCHELASTIC_USE_AGENT_STORE",
 )  # fmt: skip
-"""Variables of a job in which rigtune may run; a program that inherits them would wait for its ranks."""
+"""Variables of a job in which rigtune may run; a program that inherits them would wait for that job."""
 _AGENT_PREFIX = "PET_"
 """Prefix of variables from which torch's agent reads its options; Kubeflow sets them.
 
@@ -40,12 +40,12 @@ _REAP_S = 2.0
 """Time that killed processes may take to disappear; one that waits inside a driver never does."""
 _OUTPUT_LIMIT_BYTES = 1024**2
 _BUSY_CPU_PERCENT = 60.0
-"""Load of all CPUs together above which a measurement is disturbed by other programs."""
+"""Load of all CPUs together above which other programs disturb a measurement."""
 _CPU_SAMPLE_S = 0.5
 
 
 class Job:
-    """A running program. Use it as a context manager, which ends everything that is left of the program."""
+    """A running program. Use the job as a context manager: at its end all remaining processes are ended."""
 
     def __init__(
         self,
@@ -56,10 +56,10 @@ class Job:
         log: Path,
         grace_s: float = 5.0,
     ) -> None:
-        """Start `argv` in `directory` with `environment` over this process's own; log its output to `log`.
+        """Start `argv` in `directory`; write its output to the file `log`.
 
-        `grace_s` is the time between SIGTERM and SIGKILL when the program is stopped. Raises WorkerError if
-        nothing can be started.
+        `environment` is added to the variables of this process. `grace_s` is the time between SIGTERM and
+        SIGKILL when the program is stopped. Raises WorkerError if nothing can be started.
         """
         self.argv, self.directory, self.log = argv, directory, log
         self._environment, self._grace_s = dict(environment), grace_s
@@ -70,7 +70,7 @@ class Job:
                 )
         except (OSError, ValueError) as error:
             raise WorkerError(
-                f"cannot start {argv[0]}: {error}", "check that the folder exists and is yours"
+                f"cannot start {argv[0]}: {error}", "check that the folder exists and is writable"
             ) from error
 
     @property
@@ -92,7 +92,7 @@ class Job:
         return self._guard.wait()
 
     def stop(self) -> int:
-        """Send SIGTERM to all processes, SIGKILL after the grace time to the rest; return the exit code."""
+        """Send SIGTERM to all processes, after the grace time SIGKILL to the rest; return the exit code."""
         assert self._guard.stdin is not None  # noqa: S101 - opened above
         with contextlib.suppress(OSError):
             self._guard.stdin.close()
@@ -189,12 +189,12 @@ def worker_variables(threads: int) -> dict[str, str]:
     """
     wanted = {
         "OMP_NUM_THREADS": str(threads),
-        # The order of nvidia-smi; CUDA's own puts the fastest first.
+        # This is the order of nvidia-smi; by default CUDA puts the fastest GPU first.
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
     }
     if sys.platform.startswith("linux"):
-        # For the ranks of one node the loopback always works, but the host name of a new server often does
-        # not resolve.
+        # The loopback always works for the ranks of one node, but the host name of a new server often cannot
+        # be resolved.
         wanted["GLOO_SOCKET_IFNAME"] = "lo"
     return {
         name: value for name, value in wanted.items() if name == "OMP_NUM_THREADS" or name not in os.environ
@@ -202,16 +202,19 @@ def worker_variables(threads: int) -> dict[str, str]:
 
 
 def busy_gpus(facts: MachineFacts) -> str:
-    """Return in words which GPUs other processes use; empty if none is known to be used."""
+    """Return in words which GPUs are used by other processes; empty if no GPU is known to be used."""
     held = []
     for gpu in items_of(facts.gpus):
         names = {f"{value_or(each.name, 'process')} {each.pid}" for each in items_of(gpu.processes)}
         if names:
-            held.append(f"GPU{gpu.index} is held by {', '.join(sorted(names))}")
+            held.append(f"GPU{gpu.index} is used by {', '.join(sorted(names))}")
     return "; ".join(held)
 
 
 def busy_host(limit_percent: float = _BUSY_CPU_PERCENT) -> str:
-    """Return in words how busy the CPUs are; empty if idle enough to measure. This takes half a second."""
+    """Return in words how busy the CPUs are; empty if they are idle enough to measure.
+
+    The call takes half a second.
+    """
     percent = psutil.cpu_percent(interval=_CPU_SAMPLE_S)
     return f"the CPUs are {percent:.0f} % busy with other work" if percent > limit_percent else ""

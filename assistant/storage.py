@@ -27,7 +27,7 @@ _HINTS = {
     errno.EPERM: "choose a folder that you may write to",
     errno.EROFS: "the file system is read-only; choose another folder",
     errno.ENOSPC: "the disk is full; free some space or choose another folder",
-    errno.EFBIG: "the file would pass the size limit of this shell (ulimit -f)",
+    errno.EFBIG: "the file would be larger than the limit of this shell (ulimit -f)",
     errno.EDQUOT: "your quota is used up; free some space or choose another folder",
     errno.ENOTDIR: "a part of that path is a file; choose another folder",
     errno.EISDIR: "a folder has the name of the file; remove it or choose another folder",
@@ -54,7 +54,7 @@ def _output_errors(path: Path) -> Iterator[None]:
 
 
 def make_directory(path: Path) -> Path:
-    """Create `path` and its missing parents. Raises OutputError if that fails or it is not writable."""
+    """Create `path` and its missing parents. Raises OutputError if this fails or `path` is not writable."""
     with _output_errors(path):
         path.mkdir(parents=True, exist_ok=True)
         if not os.access(path, os.W_OK | os.X_OK):
@@ -84,8 +84,8 @@ def refuse_unwritable(path: Path) -> None:
 def write_bytes(path: Path, data: bytes, mode: int = 0o644, *, for_others: bool = False) -> None:
     """Replace `path` by a complete file with `data`, or leave it unchanged. Raises OutputError.
 
-    A device or a pipe is written to directly. With `for_others`, the file gets `mode` whatever the umask is,
-    because another user's program reads it.
+    A device or a pipe is written to directly. With `for_others`, the umask does not reduce `mode`, because a
+    program of another user reads the file.
     """
     with writing(path, mode) as file:
         file.write(data)
@@ -118,9 +118,9 @@ def writing(path: Path, mode: int = 0o644) -> Iterator[BinaryIO]:
 
 @contextlib.contextmanager
 def _complete(path: Path, mode: int) -> Iterator[BinaryIO]:
-    """Name the file only when all its data is on disk, if the file system can do that (O_TMPFILE).
+    """Give the file its name only when all its data is on disk, if the file system can do that (O_TMPFILE).
 
-    The caller's umask takes rights away from `mode`.
+    The caller's umask removes permissions from `mode`.
     """
     path.unlink(missing_ok=True)
     try:
@@ -136,20 +136,20 @@ def _complete(path: Path, mode: int) -> Iterator[BinaryIO]:
         file.flush()
         os.fsync(descriptor)
         if not named:
-            # A directory descriptor makes Python use linkat(AT_SYMLINK_FOLLOW); plain link() would link the
-            # symlink itself.
+            # With a directory descriptor, Python uses linkat(AT_SYMLINK_FOLLOW); a plain link() would link
+            # the symbolic link itself.
             os.link(f"/proc/self/fd/{descriptor}", path, src_dir_fd=descriptor, follow_symlinks=True)
 
 
 def clear_partial_files(directory: Path) -> None:
-    """Remove the files that a killed run left between completing a file and renaming it."""
+    """Remove files of a run that was killed between completing a file and renaming it."""
     for leftover in directory.glob(".*.tmp"):
         with _output_errors(leftover):
             leftover.unlink(missing_ok=True)
 
 
 def write_record(path: Path, record: Record) -> None:
-    """Write `record` as JSON that only its owner reads: it contains names of the machine and its users."""
+    """Write `record` as JSON that only its owner may read: it contains names of the machine and its users."""
     write_bytes(path, to_json(record), mode=0o600)
 
 
@@ -191,7 +191,7 @@ def read_head(path: Path, size: int) -> bytes:
 def _opened(path: Path) -> Iterator[BinaryIO]:
     try:
         if path.is_dir():
-            raise InputError(f"{path} is a folder, a file is needed", "name the file itself")
+            raise InputError(f"{path} is a folder, but a file is needed", "name the file itself")
         refuse_named_pipe(path)
         with path.open("rb") as file:
             yield file
@@ -203,7 +203,8 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
 class _Written(Record, kw_only=True):
     """The required fields of a report of measurements.
 
-    All fields of `MeasurementSet` have defaults, so that any JSON object would be accepted as one.
+    All fields of `MeasurementSet` have defaults; without these required fields, any JSON object would be
+    accepted as a `MeasurementSet`.
     """
 
     schema_version: int
@@ -212,13 +213,13 @@ class _Written(Record, kw_only=True):
 
 def read_measurements(path: Path) -> MeasurementSet:
     """Read a file of `rigtune bench` or `rigtune auto`. Raises InputError with the place of the fault."""
-    remedy = "`rigtune bench -o FILE.json` writes one"
+    remedy = "`rigtune bench -o FILE.json` writes such a file"
     data = read_bytes(path)
     try:
         version = msgspec.json.decode(data, type=_Written).schema_version
         measured = msgspec.json.decode(data, type=MeasurementSet)
     except (msgspec.MsgspecError, RecursionError) as error:
-        raise InputError(f"{path} is no JSON report of measurements: {error}", remedy) from error
+        raise InputError(f"{path} is not a JSON report of measurements: {error}", remedy) from error
     if version != SCHEMA_VERSION:
         raise InputError(f"{path} was written by another version of rigtune (schema {version})", remedy)
     return measured

@@ -18,7 +18,7 @@ from assistant.interpreter import vet
 from probes.base.errors import InterpreterError
 from recipes.launch.recipe import Command, Convergence, ModelShape, Parallelism, Recipe, Resources
 
-# No test depends on how fast the machine is.
+# No test depends on the speed of the machine.
 settings.register_profile("rigtune", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("rigtune")
 
@@ -39,7 +39,7 @@ _SOURCE = Path(__file__).parent / "native" / "nvml_standin.c"
 
 @pytest.fixture(scope="session")
 def nvml_library_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder that holds libnvidia-ml.so.1; skips where there is no C compiler."""
+    """A folder that contains libnvidia-ml.so.1; the test is skipped without a C compiler."""
     compiler = shutil.which("gcc") or shutil.which("cc")
     if compiler is None:
         pytest.skip("needs a C compiler for the NVML stand-in")

@@ -190,7 +190,7 @@ def run_tests(
 
 
 class Judge:
-    """Decides whether a test notices a mutant; remembers the tests that fail in the unchanged tree too."""
+    """Decide whether a test notices a mutant; tests that fail in the unchanged tree do not count."""
 
     def __init__(self, unchanged: Path, timeout_s: float) -> None:
         self._unchanged = unchanged

@@ -1,4 +1,4 @@
-"""Dispatch the command line: a group that loads commands on use, the handling of errors, the exit codes.
+"""Dispatch the command line: a group that loads each command when it is used, error handling, exit codes.
 
 Data goes to stdout, messages go to stderr.
 """
@@ -20,11 +20,11 @@ from probes.base.errors import ExitCode, ResourceError, RigtuneError, UsageError
 COMMANDS: dict[str, tuple[str, str]] = {
     "auto": ("plan_commands", "probe, check, quick benchmark, plan, export: the main job in one go"),
     "probe": ("machine_commands", "show what this machine is"),
-    "check": ("check_command", "is this machine fit to train? the exit code gives the answer"),
+    "check": ("check_command", "is this machine fit to train? the exit code is the answer"),
     "capture": ("machine_commands", "record all that can be read here, without names and secrets"),
     "diff": ("machine_commands", "show what changed between two nodes, or two moments"),
     "bench": ("bench_command", "measure this machine"),
-    "lint": ("lint_command", "find the mistakes of launch scripts and configurations"),
+    "lint": ("lint_command", "find the mistakes in launch scripts and configurations"),
     "predict": ("predict_command", "memory and speed of one run or a table of runs, before they are started"),
     "plan": ("plan_commands", "choose strategy, batch, learning rate and environment"),
     "export": ("recipe_commands", "write launch files from a recipe"),
@@ -102,7 +102,7 @@ def _require_folder() -> None:
     try:
         Path.cwd()
     except OSError as error:
-        raise UsageError("the working folder is gone", "go to one that exists: cd") from error
+        raise UsageError("the working folder was removed", "change to an existing folder with cd") from error
 
 
 def command_line(arguments: list[str] | None = None) -> int:
@@ -134,10 +134,10 @@ def command_line(arguments: list[str] | None = None) -> int:
 
 
 def main() -> NoReturn:
-    """Run the command line, also if standard streams are closed, and end the process at once.
+    """Run the command line, even if standard streams are closed, and end the process at once.
 
-    Threads that hang in the kernel must not delay the end, and an orderly end of the interpreter takes longer
-    than a check.
+    Threads that hang in the kernel must not delay the end, and the usual shutdown of the interpreter would
+    take longer than a check.
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:  # closed by the parent process

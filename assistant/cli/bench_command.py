@@ -56,9 +56,7 @@ def _read_shapes(
         match = re.fullmatch(r"\s*(\d{1,7})[x×](\d{1,7})[x×](\d{1,7})\s*", value, re.ASCII | re.IGNORECASE)
         sizes = [int(size) for size in match.groups()] if match else []
         if not sizes or not all(1 <= size <= _LARGEST_SIDE for size in sizes):
-            message = (
-                f"{value!r} is no matrix product; give rows x columns x inner size, such as 8192x8192x4096."
-            )
+            message = f"{value!r} is not a matrix product; give rows x columns x inner size: 8192x8192x4096."
             raise click.BadParameter(message, param=option)
         shapes.append((sizes[0], sizes[1], sizes[2]))
     return tuple(shapes)
@@ -79,9 +77,9 @@ def _read_shapes(
     "--list",
     "list_only",
     is_flag=True,
-    help="List what can be measured here and what it costs; measure nothing.",
+    help="List the benchmarks that can run here, with their cost; measure nothing.",
 )
-@click.option("--pin", "pins", is_flag=True, help="Keep this run as the one that later runs are compared to.")
+@click.option("--pin", "pins", is_flag=True, help="Store this run, so that later runs are compared with it.")
 @click.option(
     "--data",
     type=PATH,
@@ -121,7 +119,7 @@ def _read_shapes(
 @click.option(
     "--find-bad-hosts",
     is_flag=True,
-    help="Only find the slow hosts among --hosts, and the slow links between them.",
+    help="Only search for slow hosts among --hosts, and for slow links between them.",
 )
 @click.option(
     "--work-directory", type=PATH, metavar="FOLDER", help="Keep requests, answers and logs in this folder."
@@ -168,12 +166,12 @@ def bench_command(
     quiet: bool,
     verbose: bool,
 ) -> int:
-    """Measure what decides training speed on this machine.
+    """Measure the rates that decide training speed on this machine.
 
-    Each result is compared with what such hardware reaches, with the last run, and with equal devices.
+    Each result is compared with the usual rate of such hardware, with the last run, and with equal devices.
 
-    Ctrl-C keeps what was measured. Exit code 0: all is well; 1: something is too slow or wrong; 4: a
-    benchmark gave no result; 130: interrupted.
+    After Ctrl-C, finished measurements are kept. Exit code 0: all is well; 1: something is too slow or wrong;
+    4: a benchmark gave no result; 130: interrupted.
     """
     wants_csv = output_format == "csv" or (output is not None and output.suffix.lower() == ".csv")
     if (list_only or find_bad_hosts) and wants_csv:
@@ -226,7 +224,7 @@ def bench_command(
             is_wide=True,
         )
     if was_interrupted:
-        say("rigtune: interrupted; what was measured until then is above")
+        say("rigtune: interrupted; the finished measurements are shown above")
     else:
         _keep(measured, pins=pins, quiet=quiet)
     if trouble is not None:
@@ -283,8 +281,8 @@ def _settings(
 ) -> BenchSettings:
     """Return the settings that the options describe.
 
-    Raises UsageError for a path that does not exist, a step that names no function or file, and an unknown
-    model.
+    Raises UsageError for a path that does not exist, a step that does not name a function and an existing
+    file, and an unknown model.
     """
     if data is not None and not data.exists():
         raise UsageError(
@@ -321,7 +319,7 @@ def _find_hosts(
     output_format: str,
     quiet: bool,
 ) -> int:
-    """Search, report, and return the exit code: 1 for a bad host or link, 4 if the search is inconclusive.
+    """Search for bad hosts, report them, and return the exit code: 1 for a bad host or link, 4 if undecided.
 
     A link is slow if it reaches less than the fraction `slow_below` of the best pair.
     """

@@ -50,7 +50,7 @@ class Answer(Record, kw_only=True):
     """The settings for how the verdict is reported."""
 
     output_format: Format | None = None
-    """None if the user chose none: then the exit profile decides what goes to stdout."""
+    """The chosen format; None if the user chose none: then the exit profile decides what goes to stdout."""
     profile: Profile = "gate"
     fail_on: FailOn = "fail"
     file: str | None = None
@@ -68,10 +68,10 @@ class Answer(Record, kw_only=True):
               help="Policy: what you expect of this machine, and commands of your own that check it "
                    "(assistant/docs/policy.md). --learn writes one.")  # fmt: skip
 @click.option("--mode", type=click.Choice(get_args(Mode)), default=None,
-              help="accept: judge all that a node shows before it is used; needs --expect, --expect-gpus or "
-                   "a policy that states the GPUs. monitor: judge a node in use: no states such as a program "
-                   "on a GPU, and no logged event that is older than a day and left nothing to repair. "
-                   "Default: accept, also without expectations.")  # fmt: skip
+              help="accept: judge all facts of a node before it is used; needs --expect, --expect-gpus or "
+                   "a policy that states the GPUs. monitor: judge a node in use; a program on a GPU is no "
+                   "finding, nor is a logged event that is older than a day and left nothing to repair. "
+                   "Default: accept, but without the need for expectations.")  # fmt: skip
 @click.option(
     "--expect",
     metavar="MACHINE",
@@ -80,7 +80,7 @@ class Answer(Record, kw_only=True):
 @click.option("--expect-gpus", type=click.IntRange(0), metavar="N", help="Expect this number of GPUs.")
 @click.option("--measurements", type=PATH, metavar="FILE",
               help="Also judge this report of `rigtune bench -o FILE`, and compare it with earlier runs "
-                   "of that machine.")  # fmt: skip
+                   "of the same machine.")  # fmt: skip
 @click.option(
     "--learn",
     type=PATH,
@@ -108,13 +108,13 @@ class Answer(Record, kw_only=True):
 )
 @click.option("--skip", multiple=True, metavar="ID|GROUP", help="Leave these checks out.")
 @click.option("--fail-on", type=click.Choice(("fail", "warn")), default=None,
-              help="Lightest finding that gives exit code 1 (default: the policy's, else fail).")  # fmt: skip
+              help="Least serious finding for exit code 1 (default: of the policy, or fail).")  # fmt: skip
 @click.option("--exit-profile", type=click.Choice(PROFILES), default=None,
               help="Meaning of the exit codes. gate (default): 0 fit, 1 findings, 3 unknown; nagios (default "
                    "with --format nagios): 0-3; npd: 0-2; slurm and nhc: 0 or 1, with one line of "
                    "reason.")  # fmt: skip
 @click.option("--format", "output_format", type=click.Choice(FORMATS), default=None,
-              help="Output on stdout (default: text, or what the exit profile wants).")  # fmt: skip
+              help="Output on stdout (default: text, or the format of the exit profile).")  # fmt: skip
 @click.option(
     "-o",
     "--output",
@@ -123,7 +123,7 @@ class Answer(Record, kw_only=True):
     metavar="FILE",
     help="Write the output to this file, completely or not at all.",
 )
-@click.option("-q", "--quiet", is_flag=True, help="Print nothing on stdout: only the exit code answers.")
+@click.option("-q", "--quiet", is_flag=True, help="Print nothing on stdout; the exit code is the answer.")
 @click.option("-v", "--verbose", is_flag=True, help="Also list the checks that passed or do not apply.")
 def check_command(
     more_paths: tuple[Path, ...],
@@ -276,7 +276,7 @@ def write_verdict(verdict: Verdict, answer: Answer) -> int:
     write_bytes(
         Path(answer.file),
         printable(text).encode(),
-        for_others=answer.output_format == "prometheus",  # node_exporter runs as a user of its own
+        for_others=answer.output_format == "prometheus",  # node_exporter runs as another user
     )
     if not answer.quiet:
         from assistant.formats.monitoring import reason_line
@@ -317,7 +317,7 @@ def _earlier_counters(facts: MachineFacts, now: datetime.datetime) -> Snapshot |
 def _policy(file: Path | None, learn: Path | None) -> Policy:
     """Return the policy of the command line or RIGTUNE_POLICY.
 
-    Learning uses rigtune's own limits.
+    With --learn no policy is used, only rigtune's own limits.
     """
     if file is None:
         return Policy()

@@ -26,7 +26,7 @@ from probes.facts.measurements import Measurement
 
 
 def has_terminal() -> bool:
-    """Return whether a person can see the terminal UI and type; Textual draws on stderr."""
+    """Return whether a person can see the terminal UI and type; the library Textual draws on stderr."""
     is_terminal = all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))
     return is_terminal and os.environ.get("TERM") != "dumb"
 
@@ -50,12 +50,12 @@ def say_page(page: Page) -> None:
 
 
 def complain(error: RigtuneError) -> None:
-    """Print in one line what is wrong and what to do."""
+    """Print one line that states the error and its remedy."""
     say(f"rigtune: {one_line(error.message)}" + (f" (hint: {one_line(error.hint)})" if error.hint else ""))
 
 
 def complain_bug(error: Exception) -> None:
-    """Print the traceback of an unexpected error, then in one line what it means."""
+    """Print the traceback of an unexpected error, then one line that explains it."""
     import traceback
 
     say("".join(traceback.format_exception(error)).rstrip())
@@ -70,7 +70,7 @@ def complain_usage(error: click.ClickException) -> None:
 
 
 class StatusLine:
-    """A line on a terminal that the next words replace; without a terminal nothing is shown."""
+    """A line on a terminal that is overwritten by the next text; without a terminal nothing is shown."""
 
     def __init__(self) -> None:
         self.is_live = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
@@ -115,7 +115,7 @@ def follow(events: Iterator[Event], *, quiet: bool = False, verbose: bool = Fals
 
 
 class _Reporter:
-    """Report in words what happens.
+    """Writer of the events of a use case in words.
 
     Each benchmark is announced when it begins, and its results follow in a few lines when the next benchmark
     begins. On a terminal, the last line shows the running benchmark and the remaining time.
@@ -129,7 +129,7 @@ class _Reporter:
         self._failed: dict[str, list[str]] = {}
         """The failed benchmarks by the reason of the failure."""
         self._job = -1
-        """Number of the last announced job; -1 until rigtune has announced what it will occupy."""
+        """Number of the last announced job; -1 until rigtune has announced which devices it will occupy."""
 
     def report(self, event: Event) -> None:
         if isinstance(event, Measured):

@@ -56,7 +56,7 @@ def explain_command(
     if not logs:
         raise click.UsageError("no log is named; name a file or a folder, or - for standard input")
     if logs.count(PIPE) > 1:
-        raise click.UsageError("standard input can be read once")
+        raise click.UsageError("standard input can be read only once")
     events = explain_logs(
         logs,
         following=following,
@@ -77,7 +77,8 @@ def explain_command(
 def _until_interrupted() -> Callable[[], bool]:
     """Return a function that reports whether Ctrl-C was pressed.
 
-    A person ends --follow by Ctrl-C: the first prints the answer, the second ends the command as usual.
+    A person ends --follow with Ctrl-C: the first Ctrl-C prints the answer, the second ends the command as
+    usual.
     """
     before = signal.getsignal(signal.SIGINT)
     stopped = threading.Event()

@@ -1,4 +1,4 @@
-"""Let the first signal end a measurement in order, so that its results are kept."""
+"""After the first signal, end a measurement regularly, so that its results are kept."""
 
 import contextlib
 import signal

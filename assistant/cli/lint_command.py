@@ -1,4 +1,4 @@
-"""`rigtune lint`: what launch files will do wrong."""
+"""`rigtune lint`: find the mistakes in launch files."""
 
 import re
 from pathlib import Path
@@ -57,10 +57,10 @@ _VERSION = re.compile(r"\d{1,3}(\.\d{1,4}){1,3}")
 @click.option(
     "--unsafe-fixes",
     is_flag=True,
-    help="With --diff, also the fixes after which the job may behave differently. Read them.",
+    help="With --diff, also print fixes after which the job may behave differently. Review these.",
 )
 @click.option("--select", metavar="RULE", multiple=True, help="Only these rules, such as `slurm-*`.")
-@click.option("--ignore", metavar="RULE", multiple=True, help="All rules but these.")
+@click.option("--ignore", metavar="RULE", multiple=True, help="All rules except these.")
 @click.option(
     "--config",
     type=PATH,
@@ -86,7 +86,7 @@ _VERSION = re.compile(r"\d{1,3}(\.\d{1,4}){1,3}")
     help="Write the output to this file, completely or not at all.",
 )
 @click.option("--fail-on", type=click.Choice(get_args(FailOn)),
-              help="Lightest finding that gives exit code 1.  [default: error]")  # fmt: skip
+              help="Least serious finding that gives exit code 1.  [default: error]")  # fmt: skip
 @click.option("-q", "--quiet", is_flag=True, help="Print only errors on stderr.")
 @click.option("-v", "--verbose", is_flag=True, help="Also print why each rule exists, and its source.")
 def lint_command(
@@ -113,14 +113,14 @@ def lint_command(
     quiet: bool,
     verbose: bool,
 ) -> int:
-    """Report what FILES will do wrong: scripts for a shell or Slurm, Dockerfiles, compose and Kubernetes
-    files, configurations of accelerate and DeepSpeed, TF_CONFIG, nccl.conf, .env, lists of hosts; - is
-    standard input, and of a folder all such files. A file is judged together with the files that it names.
-    Nothing is started.
+    """Report the mistakes in FILES: scripts for a shell or Slurm, Dockerfiles, compose and Kubernetes files,
+    configurations of accelerate and DeepSpeed, TF_CONFIG, nccl.conf, .env, lists of hosts. A folder stands
+    for all such files in it, and - for standard input. A file is judged together with the files that it
+    names. Nothing is started.
 
-    A comment waives a rule: # rigtune: ignore=RULE reason. assistant/docs/lint.md says more.
+    A comment waives a rule: # rigtune: ignore=RULE reason. See assistant/docs/lint.md.
 
-    Exit code 0: nothing at or above --fail-on; 1: something; 2: a file cannot be read.
+    Exit code 0: no finding at or above --fail-on; 1: such a finding; 2: a file cannot be read.
     """
     if explain is not None:
         _explain(explain, output_format)
@@ -173,7 +173,7 @@ def _check_diff(*, as_diff: bool, redact: bool, unsafe_fixes: bool) -> None:
             "--redact and --diff exclude each other", "a patch must contain the lines that it changes"
         )
     if unsafe_fixes and not as_diff:
-        raise UsageError("--unsafe-fixes is a part of --diff", "rigtune lint --diff --unsafe-fixes FILE")
+        raise UsageError("--unsafe-fixes needs --diff", "rigtune lint --diff --unsafe-fixes FILE")
 
 
 def _explain(rule_id: str, output_format: Format) -> None:
@@ -196,7 +196,7 @@ def _settings(
     torch_version: str | None,
     slurm_version: str | None,
 ) -> LintSettings:
-    """Return the settings of the file and, with precedence, those of the command line."""
+    """Return the settings of the file, with the options of the command line, which have precedence."""
     from recipes.lint.choosing import refuse_unknown
 
     stored = settings_of(config) if config is not None else settings_in(Path.cwd())
@@ -226,7 +226,7 @@ def _ids(given: tuple[str, ...]) -> tuple[str, ...]:
 
 def _check_version(option: str, version: str | None) -> None:
     if version is not None and not _VERSION.match(version):
-        raise UsageError(f"{option} {version[:40]!r} is no version", "write it like 2.27.5")
+        raise UsageError(f"{option} {version[:40]!r} is not a version", "write a version such as 2.27.5")
 
 
 def _formatted(linted: Linted, output_format: Format, *, colour: bool, verbose: bool) -> str:

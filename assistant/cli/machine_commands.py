@@ -104,9 +104,9 @@ def _kinds(_context: click.Context, _option: click.Parameter, values: tuple[str,
     multiple=True,
     callback=_kinds,
     metavar="KIND",
-    help="Do not replace values of this kind (hostname, serial, ip ...); repeatable.",
+    help="Keep values of this kind (hostname, serial, ip ...) unredacted; repeatable.",
 )
-@click.option("--no-redact", is_flag=True, help="Keep everything, also secrets.")
+@click.option("--no-redact", is_flag=True, help="Keep everything, including secrets.")
 @click.option(
     "--salt",
     metavar="TEXT",
@@ -141,7 +141,7 @@ def capture_command(
     if no_redact and (keep or salt):
         raise UsageError("--no-redact excludes --keep and --salt", "give one or the other")
     if output.is_file() and not force:
-        raise UsageError(f"{output} exists", "choose another name, or overwrite it with --force")
+        raise UsageError(f"{output} exists", "choose another name, or overwrite the file with --force")
     capturing = capture_machine(
         source_of(paths_of(from_paths, more_paths), machine),
         msgspec.structs.replace(collect_options(python), deep=tier == "deep"),
@@ -171,8 +171,8 @@ def capture_command(
     help="Also compare temperatures, clocks, counters, serial numbers and addresses.",
 )
 @format_option("text", "json")
-@click.option("-q", "--quiet", is_flag=True, help="Print nothing on stdout: only the exit code answers.")
-@click.option("-v", "--verbose", is_flag=True, help="List everything that only one side knows.")
+@click.option("-q", "--quiet", is_flag=True, help="Print nothing on stdout; the exit code is the answer.")
+@click.option("-v", "--verbose", is_flag=True, help="List everything that is known about only one side.")
 def diff_command(
     machines: tuple[str, ...],
     catalogue: tuple[str, ...],
@@ -181,7 +181,7 @@ def diff_command(
     quiet: bool,
     verbose: bool,
 ) -> int:
-    """Compare two machines, or one machine at two moments; among three or more, find the odd one.
+    """Compare two machines, or one machine at two moments; among three or more, find the one that differs.
 
     A, B and C are each a recording, pasted files of one machine joined by commas, `machine:NAME` of the
     catalogue, or `live` for this machine.

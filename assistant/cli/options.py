@@ -29,14 +29,14 @@ class Number(click.FloatRange):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         number = super().convert(value, param, ctx)
         if math.isnan(number):
-            self.fail(f"{value!r} is no number.", param, ctx)
+            self.fail(f"{value!r} is not a number.", param, ctx)
         return number
 
 
 class ProgramCommand(click.Command):
     """A command that takes the user's own training command after `--`.
 
-    It may have any number of arguments before that.
+    It may have any number of arguments before `--`.
     """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -117,7 +117,7 @@ def plan_options(function: Command) -> Command:
     for option in reversed(
         (
             click.option(
-                "--nodes", type=int, default=1, show_default=True, help="Number of nodes like this one."
+                "--nodes", type=int, default=1, show_default=True, help="Number of nodes equal to this one."
             ),
             click.option(
                 "--global-batch", type=int, metavar="SEQUENCES", help="Sequences per optimizer step."
@@ -145,14 +145,14 @@ def names_of(values: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def paths_of(from_paths: tuple[Path, ...], more: tuple[Path, ...]) -> tuple[Path, ...]:
-    """Return all paths of `--from A B C`, in which B and C are arguments of the command for click."""
+    """Return all paths of `--from A B C`; click treats B and C as arguments of the command."""
     if more and not from_paths:
         raise click.UsageError(f"unexpected argument {str(more[0])!r}")
     return from_paths + more
 
 
 def source_of(from_paths: tuple[Path, ...], machine: str | None) -> Source:
-    """Return the source that the options name, by default the live machine; the command's end closes it."""
+    """Return the source that the options name, by default the live machine; it is closed at the end."""
     source = open_source(from_paths, machine)
     click.get_current_context().call_on_close(source.close)
     return source
@@ -193,7 +193,7 @@ def measurements_for(path: Path | None, facts: MachineFacts, *, quiet: bool = Fa
 
 
 def require_function(option: str, text: str) -> None:
-    """Raise UsageError if `text` is no `module:function` or `file.py:function`, or names no file."""
+    """Raise UsageError unless `text` is `module:function`, or `file.py:function` with an existing file."""
     hint = "give module:function or path/to/file.py:function"
     module, _, function = text.rpartition(":")
     named = module.endswith(".py") or all(part.isidentifier() for part in module.split("."))

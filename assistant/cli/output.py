@@ -67,7 +67,7 @@ def emit_answer(
 ) -> None:
     """Write the record as JSON, or the page. Raises OutputError if it cannot be written.
 
-    The argument of `page` is the number of columns: those of the terminal, but without `is_wide` at most 80.
+    The argument of `page` is the number of columns of the terminal, or at most 80 unless `is_wide` is set.
     """
     if output_format == "json":
         from assistant.formats.json_answer import json_answer
@@ -127,4 +127,4 @@ def _output_errors() -> Iterator[None]:
         raise
     except OSError as error:
         words = (error.strerror or "error").lower()
-        raise OutputError(f"cannot write the output: {words}", "check where stdout leads") from error
+        raise OutputError(f"cannot write the output: {words}", "check the target of stdout") from error

@@ -66,7 +66,8 @@ def plan_command(
 
     PROGRAM is your own training command after `--`, for example
     `rigtune plan llama-3-8b -o recipe.toml -- train.py --batch {micro_batch} --lr {learning_rate}`;
-    it needs MODEL. Without PROGRAM the recipe runs the reference workload with the model's sizes.
+    if you give PROGRAM, MODEL is needed. Without PROGRAM the recipe runs the reference workload with the
+    model's sizes.
     """
     command = _own_program(model, is_here=not from_paths and machine is None)
     if output is not None and not overwrite:
@@ -116,8 +117,9 @@ def auto_command(
 ) -> None:
     """Probe, check, measure, plan and export in one go, and report the files.
 
-    MODEL is a preset or a model file. Without MODEL, rigtune takes the largest preset that suits the machine,
-    on a CPU its own small reference model. PROGRAM is your own training command after `--`; it needs MODEL.
+    MODEL is a preset or a model file. Without MODEL, rigtune uses the largest preset that suits the machine,
+    or its own small reference model if there is no GPU. PROGRAM is your own training command after `--`; if
+    you give PROGRAM, MODEL is needed.
     """
     from assistant.pages.training.auto_page import auto_page
     from assistant.usecases.auto import AutoOptions, auto  # a plan alone needs no check and no benchmark
@@ -147,8 +149,8 @@ def _own_program(model: str, *, is_here: bool) -> Command:
     """Return the user's training command: `script.py ARGS`, `python script.py ARGS` or `-m module ARGS`.
 
     The program runs in the current folder, so that its relative paths keep their meaning. Raises UsageError
-    without a model, for a wrong placeholder, and for a script that is missing on this machine; `is_here` is
-    False if the plan is for another machine, which may have the script.
+    if no model is given, for a wrong placeholder, and for a script that is missing on this machine. If
+    `is_here` is False, the plan is for another machine, which may have the script.
     """
     words = list(program_after_dashes())
     if words and Path(words[0]).name.startswith("python"):
@@ -175,5 +177,5 @@ def _own_program(model: str, *, is_here: bool) -> Command:
         if is_here:
             hint = "give the Python script itself, without an interpreter's options and without a launcher"
             raise UsageError(missing, hint)
-        say(f"rigtune: {missing}; the launch files need it on the nodes")
+        say(f"rigtune: {missing}; the launch files need this script on the nodes")
     return command

@@ -67,7 +67,7 @@ _SHOWN = 8
 @click.option(
     "--explain",
     metavar="CASE_ID",
-    help="Predict only this case of the table, and show what its figures consist of.",
+    help="Predict only this case of the table, and show the terms of its figures.",
 )
 @click.option(
     "--collectives",
@@ -108,8 +108,8 @@ def predict_command(
 ) -> None:
     """Predict the runs of CASES, a CSV with a column case_id (- for standard input).
 
-    For each run the output shows whether the run fits, how much memory it needs and for what, and how long a
-    step takes and why. No run is started. assistant/docs/predict.md names the columns.
+    For each run the output shows whether the run fits into memory, how much memory each part needs, and how
+    long each part of a step takes. No run is started. assistant/docs/predict.md lists the columns.
 
     Exit code 0: predicted; the output has a reason for each case that was refused. 2: the table cannot be
     read.
@@ -134,7 +134,7 @@ def predict_command(
     if output is not None:
         refuse_unwritable(output)
         if cases is not None and output.exists() and cases.exists() and output.samefile(cases):
-            raise OutputError(f"{output} holds the cases", "write the predictions to another file")
+            raise OutputError(f"{output} contains the cases", "write the predictions to another file")
     models = _own_models(own_modules, model_files, settings, python)
     local: Here | None = None
     if here or from_paths or machine or measurements:
@@ -154,10 +154,10 @@ def predict_command(
 def _own_models(
     modules: tuple[str, ...], files: tuple[str, ...], settings: tuple[str, ...], python: str | None
 ) -> dict[str, VisionModel | TransformerModel]:
-    """Return the user's own models by name: those that options name, and the model of `--set model=`.
+    """Return the user's own models by name: models that options name, and the model of `--set model=`.
 
-    Raises UsageError if a module names no function, InputError for a file that cannot be read, and
-    WorkerError for code that cannot be counted.
+    Raises UsageError if an option names no function of a module, InputError for a file that cannot be read,
+    and WorkerError if the work of a module cannot be counted.
     """
     for target in modules:
         require_function("--own-module", target)
@@ -178,7 +178,7 @@ def _own_models(
 def _counted(targets: tuple[str, ...], python: str | None) -> dict[str, VisionModel]:
     """Return the user's own modules by name, counted in the training interpreter of this machine.
 
-    The cases may be for another machine; the modules are counted here nevertheless.
+    The modules are counted on this machine even if the cases are for another machine.
     """
     from assistant.usecases.own_module import count_modules  # few tables name one
 
@@ -208,8 +208,8 @@ def _row_of(settings: tuple[str, ...], columns: tuple[str, ...]) -> CaseRow:
             )
             raise UsageError(f"--set {setting[:60]!r} names no column", hint)
         cells[column] = value
-    # Unknown words in tables of other people are ignored, but an unknown word that was typed by hand is a
-    # mistake.
+    # Unknown words in a table are ignored, because other people may have written it; an unknown word that was
+    # typed in an option is a mistake.
     sharding = cells.get("sharding", "").strip()
     if not sharing_of(sharding).is_known:
         raise UsageError(
@@ -220,7 +220,7 @@ def _row_of(settings: tuple[str, ...], columns: tuple[str, ...]) -> CaseRow:
 
 
 def _near(name: str, columns: tuple[str, ...]) -> str:
-    """Return the column that is probably meant; blank if none is similar."""
+    """Return the column that is probably meant; empty if no column has a similar name."""
     import difflib
 
     begun = [column for column in columns if name and column.startswith(f"{name}_")]
@@ -228,7 +228,7 @@ def _near(name: str, columns: tuple[str, ...]) -> str:
 
 
 def _report_unread(names: tuple[str, ...], columns: tuple[str, ...]) -> None:
-    """Report the columns of a table that nothing reads.
+    """Report the columns of a table that rigtune does not read.
 
     Columns that usually contain measurements and their sources are left out.
     """
@@ -246,9 +246,9 @@ def _report_unread(names: tuple[str, ...], columns: tuple[str, ...]) -> None:
 def _on_measured(
     rows: Iterator[CaseRow], facts: MachineFacts, name: str, *, refuses: bool, quiet: bool
 ) -> Iterator[CaseRow]:
-    """Pass the rows on, and report those that name another GPU than the machine of the measurements.
+    """Forward the rows, and report rows whose GPU is not the GPU of the machine that was measured.
 
-    With `refuses` such a case raises UsageError.
+    If `refuses` is set, such a row causes a UsageError.
     """
     mine, others = measured_machine(facts), 0
     here = machine_words(mine, facts.source)
@@ -258,7 +258,7 @@ def _on_measured(
             others += 1
             if refuses:
                 raise UsageError(
-                    f"{name} was measured on {here}, and the case runs on {gpu[:60]}",
+                    f"{name} was measured on {here}, but the case runs on {gpu[:60]}",
                     "leave --measurements out, or leave gpu blank to predict the measured machine",
                 )
         yield row
@@ -270,7 +270,7 @@ def _on_measured(
 
 
 def _only(rows: Iterator[CaseRow], case_id: str) -> Iterator[CaseRow]:
-    """Yield the first row with this id. Raises UsageError if there is none."""
+    """Yield the first row with this id. Raises UsageError if no row has this id."""
     for row in rows:
         if row.cells.get("case_id", "").strip() == case_id.strip():
             yield row
@@ -295,7 +295,7 @@ def _sink(output: Path | None, kind: Format) -> Iterator[Callable[[str], object]
 def _written(
     events: Iterator[Event], writer: Writer, write: Callable[[str], object], alone: bool
 ) -> Iterator[Event]:
-    """Write each answer as it comes, and pass the other events on.
+    """Write each answer as soon as it arrives, and forward the other events.
 
     Raises UsageError if the only case was refused.
     """

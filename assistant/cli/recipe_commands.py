@@ -34,7 +34,7 @@ from recipes.launch.recipe_file import load_recipe
     "kind",
     default=None,
     metavar="KIND",
-    help="Without RECIPE: write files that run `rigtune check` where machines are provisioned.",
+    help="Without RECIPE: write files that run `rigtune check` when machines are provisioned.",
 )
 @click.option(
     "--check",
@@ -221,7 +221,7 @@ def run_command(
 def verify_command(
     recipe_file: Path, python: str | None, steps: int, output_format: str, quiet: bool, verbose: bool
 ) -> None:
-    """Run some steps of RECIPE and print predicted beside measured step time and peak memory."""
+    """Run some steps of RECIPE and print predicted and measured step time and peak memory."""
     from assistant.pages.training.recipe_page import verify_page
     from assistant.usecases.verify import verify_recipe
 

@@ -58,8 +58,8 @@ def install(
 ) -> None:
     """Print the commands that install the driver, CUDA toolkit, Fabric Manager and container toolkit.
 
-    They suit this distribution and these GPUs, and have their reasons and sources. Nothing is installed: you
-    run the commands.
+    The commands suit this distribution and these GPUs; each is shown with its reason and source. Nothing is
+    installed: you run the commands yourself.
     """
     from assistant.pages.advice_page import advice_page
     from assistant.usecases.advise import advise_install
@@ -87,7 +87,7 @@ def list_command(kind: str, output_format: str) -> None:
     """List checks, benchmarks, launchers, models, machines, gpus, stacks, kinds, or rules.
 
     Stacks are software stacks whose speed `rigtune predict` can model. Kinds are the kinds of tool output
-    that `--from` can read. Rules are those of `rigtune lint`, whose option `--explain RULE` shows more.
+    that `--from` can read. Rules are the rules of `rigtune lint`, whose option `--explain RULE` shows more.
     """
     entries = list_entries(kind)
     if output_format == "json":
@@ -103,7 +103,8 @@ def list_command(kind: str, output_format: str) -> None:
 def _cells(kind: str, entry: dict[str, Any]) -> tuple[str, ...]:
     """Return the cells of one line.
 
-    A check also has its group, tier and weight, and its needs after the title; a benchmark has its suites.
+    A check also has its group, tier and weight, and after the title the data that it needs; a benchmark has
+    its suites.
     """
     if kind == "benchmarks":
         return entry["id"], ", ".join(entry["suites"]) or "on request", _benchmark_words(entry)

@@ -16,7 +16,7 @@ from probes.base.errors import UsageError
 @python_option
 @click.option("--out", "directory", type=PATH, default=None, help="Folder for recipes and launch files.")
 @click.option("--ascii/--no-ascii", "plain", default=None,
-              help="Without or with box drawing (default: without if the locale is not UTF-8).")  # fmt: skip
+              help="Draw only ASCII characters (default: only if the locale is not UTF-8).")  # fmt: skip
 def tui_command(
     from_paths: tuple[Path, ...],
     machine: str | None,

@@ -27,9 +27,9 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 def csv_text(report: BenchReport) -> str:
     """Return a header, then a row for each measurement.
 
-    After the figures come `samples`, the number of samples, and two columns for each kind of comparison: the
-    share (1.0 is equally good, less is worse) and the status. Both columns are empty without a comparison.
-    The last columns are `parameter.NAME`, one for each parameter of any measurement.
+    After the results come the number of samples (`samples`) and two columns for each kind of comparison: the
+    share of the reference (1.0 is equally good, less is worse) and the status. Both columns are empty if
+    there is no comparison. The last columns are `parameter.NAME`, one for each parameter of any measurement.
     """
     names = list(dict.fromkeys(name for row in report.measurements for name in row.parameters))
     compared = {(_key(entry), entry.to): entry for entry in report.comparisons}

@@ -5,7 +5,7 @@ from pathlib import Path
 
 _CHECKOUT = Path(__file__).resolve().parents[2]
 _SHOWN = 12
-"""Characters of a commit that tell commits of one repository apart."""
+"""Number of characters of a commit id that are enough to distinguish the commits of one repository."""
 
 
 def build_labels() -> dict[str, str]:
@@ -26,7 +26,7 @@ def version() -> str:
 
 @functools.cache
 def commit() -> str:
-    """Return the commit that a wheel was built from, or that a checkout is at; `unknown` otherwise."""
+    """Return the commit from which a wheel was built, or the commit of a checkout; else `unknown`."""
     try:
         return (Path(__file__).parents[1] / "COMMIT").read_text("ascii").strip()[:_SHOWN] or "unknown"
     except OSError:
@@ -38,7 +38,7 @@ def commit() -> str:
 
 
 def _commit_of(git: Path) -> str:
-    """Return the commit of a git folder, or of the worktree whose file `git` names the folder."""
+    """Return the commit of a git folder; in a worktree, `git` is a file that names this folder."""
     if git.is_file():
         git = _CHECKOUT / git.read_text("utf-8").removeprefix("gitdir:").strip()
     head = (git / "HEAD").read_text("utf-8").strip()

@@ -1,6 +1,6 @@
 """Select the output format of `rigtune check`.
 
-Each format is a pure function of the verdict and loaded only when used.
+Each format is a pure function of the verdict, and its module is loaded only when it is used.
 """
 
 import importlib

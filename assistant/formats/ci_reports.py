@@ -1,9 +1,9 @@
 """Write a verdict for CI: JUnit XML, and Markdown for the summary of a step.
 
-JUnit has one test case for each check, whose name is the same in every run. Its worst finding decides: FAIL
-is a failure, UNKNOWN an error, SKIP and waived findings are skipped, WARN passes with its words on system-
-out. Source of the form: the JUnit schema of the Jenkins xUnit plugin; goss, outputs/junit.go. The Markdown is
-one line, and a table of problems if there are any.
+JUnit has one test case for each check; its name is the same in every run. The worst finding of the check
+decides: FAIL is a failure, UNKNOWN an error, SKIP and waived findings are skipped, WARN passes with its text
+on system-out. Source of the form: the JUnit schema of the Jenkins xUnit plugin; goss, outputs/junit.go. The
+Markdown is one line, followed by a table if there are problems.
 """
 
 import re
@@ -33,7 +33,7 @@ _MOST = 50
 def junit_text(verdict: Verdict) -> str:
     """Return the whole document."""
     cases: dict[str, list[Finding]] = {}
-    for finding in sorted(verdict.findings, key=_rank):  # stable: the worst of a check comes first
+    for finding in sorted(verdict.findings, key=_rank):  # the worst finding of a check comes first
         cases.setdefault(finding.check_id, []).append(finding)
     outcomes = [
         Status.SKIP if findings[0].waived is not None else findings[0].status for findings in cases.values()
@@ -61,7 +61,7 @@ def junit_text(verdict: Verdict) -> str:
 
 
 def _rank(finding: Finding) -> int:
-    """Return the place of a finding among those of its check; waived findings and PASS come last."""
+    """Return the rank of a finding among the findings of its check; waived findings and PASS come last."""
     return WORST_FIRST.index(Status.PASS if finding.waived is not None else finding.status)
 
 
@@ -74,7 +74,7 @@ def _case(check_id: str, group: str, findings: Sequence[Finding]) -> list[str]:
 
 
 def _inside(finding: Finding, others: Sequence[Finding]) -> str:
-    """Return the outcome of a check: its worst finding, with the words of its other problems."""
+    """Return the outcome of a check: its worst finding, and the text of its other problems."""
     message = _attribute("message", problem_line(finding))
     problems = [each for each in others if each.waived is None and each.status in _PROBLEMS]
     more = "".join(f"\n{each.status.value} {problem_line(each)}\n{_words(each)}" for each in problems)

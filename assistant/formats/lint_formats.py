@@ -11,7 +11,7 @@ from recipes.lint.rule_table import example_of, help_link, load_rules
 
 _SARIF = "https://json.schemastore.org/sarif-2.1.0.json"
 _LEVELS = {"error": "error", "warning": "warning", "note": "notice"}
-"""GitHub's level by severity."""
+"""Level of a GitHub annotation, by severity."""
 
 
 def sarif_text(report: LintReport) -> str:
@@ -90,7 +90,7 @@ def _words(text: str) -> dict[str, str]:
 
 
 def _region(place: Place, *, is_edit: bool = False) -> dict[str, int]:
-    """Return a text region [3.30.4]: lines and columns from 1, the end column after the last character."""
+    """Return a text region [3.30.4]: lines and columns from 1; the end column is after the last character."""
     region = {"startLine": max(place.line, 1), "startColumn": max(place.column, 1)}
     if place.end_column is not None and (place.end_line or place.line) >= place.line:
         region |= {"endLine": place.end_line or place.line, "endColumn": max(place.end_column, 1)}

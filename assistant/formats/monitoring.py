@@ -2,10 +2,10 @@
 
 Slurm, NHC, node-problem-detector and the journal store the line of reason. Nagios: plugin guidelines, plugin
 output and performance data (2026-11). Prometheus: the text-based exposition format, which the textfile
-collector of node_exporter reads, with metric names like those of node_exporter's textfile scripts and goss
-(2026-11). Values of `rigtune_check_status` grow with the harm: 0 pass, 1 warn, 2 unknown, 3 fail. Checks that
-do not apply have no sample. A GPU has a series of its own with index and UUID, whatever findings share a
-line.
+collector of node_exporter reads; the metric names resemble those of node_exporter's textfile scripts and of
+goss (2026-11). A larger value of `rigtune_check_status` is more serious: 0 pass, 1 warn, 2 unknown, 3 fail.
+Checks that do not apply have no sample. Each GPU has its own series with index and UUID, even if several GPUs
+share a finding.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,7 +22,7 @@ from probes.judging.verdict import FailOn, Verdict, decisive
 _LONGEST = 200
 """Maximum number of characters. Programs may cut the line earlier, so the check's id comes first.
 
-node-problem-detector keeps 80.
+For example, node-problem-detector keeps 80 characters.
 """
 WORDS = {
     Status.PASS: "OK",
@@ -39,7 +39,7 @@ _LABELS = (
     (Status.PASS, "passed", ""),
     (Status.SKIP, "skipped", ""),
 )
-"""Outcome, name, and the limits above which Nagios itself warns or alarms."""
+"""For each outcome, its name and the limits above which Nagios itself reports a warning or a failure."""
 VALUES = {Status.PASS: 0, Status.WARN: 1, Status.UNKNOWN: 2, Status.FAIL: 3}
 _VALUES_IN_WORDS = "0 pass, 1 warn, 2 unknown, 3 fail"
 _READINGS: tuple[tuple[str, str, Callable[[Gpu], object]], ...] = (
@@ -77,7 +77,7 @@ def reason_line(verdict: Verdict, fail_on: FailOn = "fail", *, first_only: bool 
     """Return the reasons why the exit code is not 0, the worst first; empty if the code is 0."""
     problems = decisive(verdict, fail_on)
     if not problems:
-        return "verdict host: nothing is known of this machine" * (verdict.verdict is Status.UNKNOWN)
+        return "verdict host: nothing is known about this machine" * (verdict.verdict is Status.UNKNOWN)
     line = problem_line(problems[0])
     others = dict.fromkeys(each.check_id for each in problems if each.check_id != problems[0].check_id)
     return line if first_only or not others else shortened(f"{line}; also {', '.join(others)}")
@@ -90,9 +90,9 @@ def shortened(text: str, longest: int = _LONGEST) -> str:
 
 
 def nagios_text(verdict: Verdict) -> str:
-    """Return `RIGTUNE CRITICAL - nvlink-active GPU3: ... | failed=1;;0 ...` and the further problems.
+    """Return `RIGTUNE CRITICAL - nvlink-active GPU3: ... | failed=1;;0 ...`, then the other problems.
 
-    `blocking` counts the problems that decide the exit code; they come first, one in each line.
+    The number `blocking` counts the problems that determine the exit code; they come first, one per line.
     """
     problems = [
         problem_line(finding)
@@ -105,7 +105,7 @@ def nagios_text(verdict: Verdict) -> str:
     ]
     nothing = f"fit to train, {verdict.counts[Status.PASS]} passed"
     if verdict.verdict is Status.UNKNOWN:
-        nothing = "nothing is known of this machine"
+        nothing = "nothing is known about this machine"
     more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
     numbers = [f"{name}={verdict.counts[status]}{limits}" for status, name, limits in _LABELS]
     numbers.append(f"blocking={len(decisive(verdict))}")
@@ -123,7 +123,7 @@ def nagios_failure(message: str) -> str:
 
 
 def _plain(line: str) -> str:
-    """Return words without the pipe, which begins the performance data."""
+    """Return the line without the character `|`, which begins the performance data."""
     return printable(line).replace("|", "/")
 
 
@@ -182,7 +182,7 @@ def prometheus_text(verdict: Verdict, gpus: Sequence[Gpu] = ()) -> str:
 def _worst(
     findings: Iterable[Finding], labels_of_gpus: Mapping[str, dict[str, str]]
 ) -> list[tuple[dict[str, str], Status]]:
-    """Return one sample for each check and single subject, because a series must not appear twice."""
+    """Return one sample for each check and subject (the worst), because a series must not appear twice."""
     worst: dict[tuple[str, str], Status] = {}
     for finding in findings:
         for subject in unfolded(finding.subject) if finding.status in VALUES else ():
@@ -195,7 +195,7 @@ def _worst(
 
 
 def _gpu_labels(gpu: Gpu) -> dict[str, str]:
-    """Return the labels of a GPU, which stay the same from run to run."""
+    """Return the labels of a GPU, which are the same in every run."""
     return {"gpu": str(gpu.index), **({"uuid": gpu.uuid} if isinstance(gpu.uuid, str) else {})}
 
 

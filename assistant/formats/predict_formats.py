@@ -1,4 +1,4 @@
-"""Write predictions case by case in each output format.
+"""Write predictions in each output format, one case after the other.
 
 Memory use is therefore constant, even for a million cases.
 """
@@ -48,7 +48,7 @@ MEMORY_TERMS = tuple(
 )
 TIME_TERMS = tuple(
     name for name in TimeBreakdown.__struct_fields__ if name not in ("total", "low", "high")
-)  # these columns are among ANSWERS
+)  # ANSWERS contains these columns
 COLUMNS = (
     *ANSWERS,
     *(f"memory_{name}_gib" for name in MEMORY_TERMS),

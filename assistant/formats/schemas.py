@@ -38,7 +38,7 @@ def schema_for(command: str) -> bytes:
     if command == POLICY:
         return _policy_schema()
     if command not in RECORDS:
-        raise UsageError(f"no schema for {command!r}", f"there is one for {', '.join(RECORDS)}")
+        raise UsageError(f"no schema for {command!r}", f"schemas exist for {', '.join(RECORDS)}")
     module, name = RECORDS[command]
     schema = msgspec.json.schema(getattr(importlib.import_module(module), name))
     schema["$defs"][name]["properties"][FIELD] = {
@@ -75,7 +75,7 @@ def _policy_schema() -> bytes:
 
 
 def _tighten(definition: dict[str, Any]) -> None:
-    """Make every field of the schema required, except that Unknown leaves out an empty detail."""
+    """Make every field of the schema required, except that an empty `detail` of Unknown is left out."""
     if "properties" in definition and definition["title"] != "Unknown":
         definition["required"] = list(definition["properties"])
     if "description" in definition:

@@ -7,7 +7,7 @@ from recipes.install.installation import InstallationAdvice
 
 
 def advice_page(advice: InstallationAdvice) -> Page:
-    """Return the whole advice; commands stay on one line, so that people can copy them."""
+    """Return the page; commands are not wrapped, so that people can copy them."""
     name = value_or(advice.operating_system, "an unknown distribution")
     page = [section(f"{advice.gpus} on {name}", ["Commands run as root; rigtune starts none of them."])]
     for number, step in enumerate(advice.steps, 1):
@@ -27,4 +27,4 @@ def advice_page(advice: InstallationAdvice) -> Page:
         Row(advice.power.source, "  source"),
         *(Row(text, "  note") for text in advice.remarks),
     ]
-    return *page, section("What goes with what", fits), section("Power and cooling", power, BADGE_WIDTH)
+    return *page, section("Versions that fit", fits), section("Power and cooling", power, BADGE_WIDTH)

@@ -2,18 +2,18 @@
 
 A page is a sequence of sections, and a section is a title with blocks. Writers (`assistant.text`,
 `assistant.tui`) choose wrapping, colours and frames; they also remove control characters from every word,
-since names may come from a hostile recording.
+because names may come from a hostile recording.
 """
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, NamedTuple
 
 Tone = Literal["", "bad", "caution", "good", "odd", "dim", "strong", "code"]
-"""Meaning of a word; writers never express this meaning only by colour."""
+"""Meaning of a word, which writers show by a colour, but never by colour alone."""
 
 
 class Span(NamedTuple):
-    """A piece of a line in one tone."""
+    """A piece of a line with one tone."""
 
     text: str
     tone: Tone = ""
@@ -143,11 +143,11 @@ Page = Sequence[Section]
 
 
 def section(title: Cell, blocks: Iterable[Block | Cell], indent: int = 0) -> Section:
-    """Return a section; bare words become rows."""
+    """Return a section; each block that is only words becomes a row."""
     return Section(title, tuple(map(_as_block, blocks)), indent)
 
 
 def _as_block(block: Block | Cell) -> Block:
-    # Blocks are tuples too, but have their own classes.
+    # Blocks are tuples as well, but of their own classes, so only a plain tuple is a cell.
     is_cell = isinstance(block, str) or type(block) is tuple
     return Row(block) if is_cell else block  # type: ignore[return-value,arg-type]

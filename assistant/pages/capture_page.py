@@ -23,5 +23,5 @@ def capture_page(manifest: Manifest | None, path: str) -> Page:
     table = Table((Column(fixed=True), Column()), rows) if rows else "nothing was found to replace"
     return (
         section(f"wrote {path}, redacted:", [table, *kept], indent=2),
-        section("", ["Rules cannot know every name. Look through the file before you share it."]),
+        section("", ["The rules cannot recognise every name. Read the file before you share it."]),
     )

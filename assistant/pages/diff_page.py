@@ -1,4 +1,4 @@
-"""Report how two machines, or one machine at two moments, differ."""
+"""Report the differences between two machines, or between two moments of one machine."""
 
 from assistant.pages.blocks import Page, Row, section
 from probes.compare.differences import Comparison, FindingChange

@@ -17,7 +17,7 @@ _STATUS = {"healthy": Status.PASS, "fault": Status.FAIL, "unknown": Status.UNKNO
 _ANSWERS = {
     "healthy": "nothing wrong in these logs",
     "fault": "the logs show a fault",
-    "unknown": "the logs do not show what is wrong, or whether anything is",
+    "unknown": "the logs do not show whether something is wrong, or what it is",
 }
 _FACTS = {
     "hosts": "hosts in the logs",
@@ -25,24 +25,24 @@ _FACTS = {
     "between_nodes": "channels between nodes",
     "pairs": "pairs of ranks",
     "p2p_refused": "pairs of GPUs without peer-to-peer",
-    "init_started": "how many ranks began the initialisation",
-    "init_completed": "how many completed it",
-    "init_incomplete": "ranks that wait in it",
-    "init_incomplete_hosts": "hosts of those that wait",
+    "init_started": "number of ranks that began the initialisation",
+    "init_completed": "number of ranks that completed it",
+    "init_incomplete": "ranks that wait during initialisation",
+    "init_incomplete_hosts": "hosts of these waiting ranks",
     "init_unseen": "ranks that the logs do not mention",
 }
-"""Clear names for facts whose own names readers misunderstand: `init_incomplete: 0` lists rank 0."""
-_NO_FAILURE = "the logs show no failure, but something to look at"
-"""Answer for runs that need no more evidence, for example runs that were ended from outside."""
+"""Clear names for facts whose names can be misunderstood: `init_incomplete: 0` means that rank 0 waits."""
+_NO_FAILURE = "the logs show no failure, but something that you should check"
+"""Answer for runs that need no more evidence, for example runs that a user or a scheduler ended."""
 
 
 def explain_page(explanation: Explanation, *, verbose: bool = False, folds: bool = False) -> Page:
-    """Return the whole answer; `folds` breaks long lines of logs, which are then harder to search."""
+    """Return the page; with `folds`, long log lines are wrapped, so that they are harder to search."""
     page = [_headline(explanation)]
     shown = explanation.diagnoses if verbose else explanation.diagnoses[:_FEW_CAUSES]
     for diagnosis in shown:
         if diagnosis.cause_id == "healthy" and explanation.state != "healthy":
-            page.append(Section("", (Row(f"all else is healthy: {diagnosis.summary}"),), BADGE_WIDTH))
+            page.append(Section("", (Row(f"everything else is healthy: {diagnosis.summary}"),), BADGE_WIDTH))
         else:
             page.append(
                 _diagnosis(diagnosis, verbose=verbose, folds=folds, names_source=len(explanation.sources) > 1)
@@ -111,7 +111,7 @@ def _status(diagnosis: Diagnosis) -> Status:
 
 
 def _evidence(line: EvidenceLine, *, folds: bool, names_source: bool) -> Row:
-    """Return the place and the text of a line. The text is not broken, so that people can search for it."""
+    """Return the place and the text of a line. The text is not wrapped, so that people can search for it."""
     place = f"{line.source}:{line.line}" if names_source else f"{line.line}"
     text = line.text.strip()
     shown = text if len(text) <= _LONGEST_LINE else f"{text[:_LONGEST_LINE]}…"
@@ -119,7 +119,7 @@ def _evidence(line: EvidenceLine, *, folds: bool, names_source: bool) -> Row:
 
 
 def fact_rows(facts: Mapping[str, object], *, verbose: bool = False) -> tuple[Row, ...]:
-    """Return each fact with its name; long lists are cut unless `verbose`."""
+    """Return each fact with its name; long lists are shortened unless `verbose` is set."""
     rows = []
     for name, value in facts.items():
         text = (
@@ -132,7 +132,7 @@ def fact_rows(facts: Mapping[str, object], *, verbose: bool = False) -> tuple[Ro
 
 
 def _place(failure: Mapping[str, object]) -> str:
-    """Return where and when the first failure was logged."""
+    """Return the place and the time at which the first failure was logged."""
     words = [f"line {failure.get('line')} of {failure.get('source')}"]
     words += [f"{name} {failure[name]}" for name in ("host", "rank") if failure.get(name) is not None]
     after_s = failure.get("after_s")

@@ -1,4 +1,4 @@
-"""Show what is wrong with launch files: the line, a mark below it, and what to write instead."""
+"""Show the mistakes in launch files: the line, a mark below the mistake, and the text to write instead."""
 
 from assistant.pages.blocks import Page, Row, Section, Tone, section, words
 from probes.base.units import plural
@@ -9,7 +9,7 @@ from recipes.lint.understanding import in_words
 
 WIDTH = 100
 _WIDEST = 160
-"""Number of columns that are shown of a line of the file."""
+"""Largest number of columns of a file's line that are shown."""
 _TONES: dict[Severity, Tone] = {"error": "bad", "warning": "caution", "note": "dim"}
 
 
@@ -55,7 +55,7 @@ def _finding(finding: LintFinding, lines: list[str], *, verbose: bool) -> Sectio
 
 
 def _quoted(finding: LintFinding, line: str) -> list[str]:
-    """Return the line and a mark below the place; a long line is cut on both sides of the place."""
+    """Return the line and a mark below the mistake; a long line is cut on both sides of the mistake."""
     place = finding.place
     number = f" {place.line} | "
     start = max(place.column - 1, 0)

@@ -1,4 +1,4 @@
-"""Explains one rule of lint: the consequence, the source, and a bad and a good example."""
+"""Explain one rule of lint: the consequence, the source, and a bad and a good example."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Define the terms: how each status is written, in which order, and the names of a finding's parts."""
+"""Define how each status is written, the order of the statuses, and the names of a finding's parts."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -26,7 +26,7 @@ class StatusTerms(NamedTuple):
 
     @property
     def badge(self) -> Words:
-        """Glyph and word, because colour is never the only signal."""
+        """Glyph and word of the status; both are shown because colour must not be the only signal."""
         return words((f"{self.glyph} {self.status.value}", self.tone))
 
 
@@ -36,7 +36,7 @@ STATUS = {
         StatusTerms(Status.FAIL, "✗", "bad", "failed", "is not fit to train"),
         StatusTerms(Status.WARN, "!", "caution", "warned", "is fit to train, with warnings"),
         StatusTerms(
-            Status.UNKNOWN, "?", "odd", "could not be checked", "cannot be judged, as too little is known"
+            Status.UNKNOWN, "?", "odd", "could not be checked", "cannot be judged: too little is known"
         ),
         StatusTerms(Status.PASS, "✓", "good", "passed", "is fit to train"),
         StatusTerms(Status.SKIP, "-", "dim", "skipped"),
@@ -85,6 +85,6 @@ def grouped(items: Iterable[tuple[Key, T]]) -> dict[Key, list[T]]:
 
 def folded(indices: Sequence[int]) -> str:
     """Return `0-3,6` for 0, 1, 2, 3, 6."""
-    # The difference between an index and its position is the same for all indices of one run.
+    # In a run of consecutive indices, the difference between index and position is the same.
     runs = grouped((index - position, index) for position, index in enumerate(sorted(indices)))
     return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs.values())

@@ -35,9 +35,9 @@ _SGR: dict[Tone, str] = {
 }  # fmt: skip
 _WIDEST_FIGURE = 100
 _STEP = 2
-"""Indentation of the last cell of a row below the others, on a page too narrow for columns."""
+"""Indentation of a row's last cell, which is below the other cells if the page is too narrow for columns."""
 _NARROWEST = 8
-"""No column of a table is narrowed to fewer characters than this."""
+"""Smallest width, in characters, to which a column of a table is narrowed."""
 
 
 def text_of(page: Page, *, colour: bool = False, width: int = WIDTH) -> str:
@@ -124,7 +124,7 @@ def _table(table: Table, indent: int, *, colour: bool, width: int) -> Iterator[s
 
 
 def _stacked(rows: list[tuple[Cell, ...]], indent: int, *, colour: bool, width: int) -> Iterator[str]:
-    """Yield the rows of a table for which the page is too narrow: the last cell below the others."""
+    """Yield the rows of a table that is too wide for the page: the last cell is below the other cells."""
     for row in rows:
         *first, last = [cell for cell in row if plain(cell)] or [""]
         if first:
@@ -135,7 +135,7 @@ def _stacked(rows: list[tuple[Cell, ...]], indent: int, *, colour: bool, width: 
 def _padded(part: tuple[str, str], space: int, column: Column) -> str:
     """Return a piece of a cell with spaces up to the width of its column.
 
-    `part` is the piece with escape codes, and without them for its length.
+    `part` is the piece with escape codes, and the same piece without them, which gives its length.
     """
     written, counted = part
     gap = " " * (space - len(counted))
@@ -151,7 +151,7 @@ def _folded(cell: Cell, space: int, *, colour: bool) -> list[tuple[str, str]]:
 
 
 def _widths(table: Table, rows: list[tuple[Cell, ...]], width: int) -> list[int]:
-    """Return the width of each column; of the columns that may be narrowed, the widest are narrowed first."""
+    """Return the width of each column; if the page is too narrow, the widest columns are narrowed first."""
     widths = []
     for number, column in enumerate(table.columns):
         longest = max((len(plain(row[number])) for row in rows), default=0)
@@ -166,9 +166,7 @@ def _widths(table: Table, rows: list[tuple[Cell, ...]], width: int) -> list[int]
 
 
 def width_of_terminal() -> int:
-    """Return the number of columns of the terminal, up to the maximum that reports use; 100 without a
-    terminal.
-    """
+    """Return the number of columns of the terminal, at most the width of reports; 100 without a terminal."""
     named = os.environ.get("COLUMNS", "")
     if named.isdecimal() and int(named) > 0:
         return min(int(named), _WIDEST)
@@ -190,7 +188,7 @@ def clean(text: str) -> str:
 
 
 def clean_lines(text: str) -> str:
-    """Return a text of several lines, each cleaned."""
+    """Return a text of several lines, of which each was cleaned."""
     return "\n".join(map(clean, text.split("\n")))
 
 
@@ -228,7 +226,7 @@ def filled(
 
 
 def coloured(cell: Cell, lines: list[str]) -> list[str]:
-    """Return `lines`, into which the clean text of `cell` was broken, in the tones of the cell."""
+    """Return `lines` (the clean text of `cell`, wrapped), coloured with the tones of the cell."""
     text, end, result = clean(plain(cell)), 0, []
     for line in lines:
         begin = text.find(line, end)

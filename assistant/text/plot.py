@@ -1,7 +1,7 @@
-"""Draw curves with Braille dots; a character has two by four dots.
+"""Draw curves with Braille dots: each character has two columns of four dots.
 
-These dots are small enough to show a bend in a curve. A terminal without Unicode gets asterisks in place of
-the dots.
+The dots are small enough to show a bend in a curve. On a terminal without Unicode, asterisks replace the
+dots.
 """
 
 import itertools
@@ -62,7 +62,7 @@ def _row(value: float, floor: float, top: float, rows: int) -> int:
 
 
 def _line(dots: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return the given dots and the dots that connect them."""
+    """Return the given dots, and the dots that connect neighbouring dots."""
     whole = list(dots[:1])
     for (x0, y0), (x1, y1) in itertools.pairwise(dots):
         steps = max(abs(x1 - x0), abs(y1 - y0), 1)
@@ -74,7 +74,7 @@ def _line(dots: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _free(wanted: int, taken: dict[int, Span], height: int) -> int:
-    """Return the row nearest to `wanted` that has no name yet."""
+    """Return the row nearest to `wanted` in which no curve's name is written yet."""
     return min(
         (row for row in range(height) if row not in taken), key=lambda row: abs(row - wanted), default=wanted
     )

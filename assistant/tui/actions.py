@@ -1,8 +1,8 @@
 """List all actions that a person can take in the terminal UI.
 
-Key bindings, the footer, the `?` panel and the command palette are generated from this table. A global key is
-never reused, and a key means the same on every screen that has it; `tests/contracts/test_actions.py` checks
-both.
+Key bindings, the footer, the `?` panel and the command palette are generated from this table. A global key
+has no second meaning, and a key has the same meaning on every screen; `tests/contracts/test_actions.py`
+checks both rules.
 """
 
 from textual.binding import Binding, BindingType
@@ -34,7 +34,7 @@ class Action(Record, frozen=True, kw_only=True):
     """Ids of the screens on which the action applies; empty for all screens."""
     footer: bool = True
     dangerous: bool = False
-    """True if the action occupies the machine or writes files; the UI then announces it and asks first."""
+    """True if the action occupies the machine or writes files; the UI announces it and asks before it."""
 
 
 SCREENS: tuple[ScreenRow, ...] = (
@@ -80,7 +80,7 @@ ACTIONS: tuple[Action, ...] = (
     Action(
         id="start",
         title="Start",
-        help="Run the chosen suite of benchmarks; it occupies what the screen names",
+        help="Run the chosen suite of benchmarks; it occupies the devices that the screen names",
         key="s",
         screens=("benchmarks",),
         dangerous=True,
@@ -88,7 +88,7 @@ ACTIONS: tuple[Action, ...] = (
     Action(
         id="suite",
         title="Suite",
-        help="Choose between the quick suite and the full one for the next run",
+        help="Choose between the quick and the full suite for the next run",
         key="f",
         screens=("benchmarks",),
         footer=False,
@@ -103,14 +103,14 @@ ACTIONS: tuple[Action, ...] = (
     Action(
         id="pin",
         title="Pin",
-        help="Keep this run as the one that later runs are compared to",
+        help="Store this run, so that later runs are compared with it",
         key="p",
         screens=("benchmarks",),
     ),
     Action(
         id="show_all",
         title="All",
-        help="Show everything: passed and skipped checks, every measured case; or only what matters",
+        help="Show everything (passed and skipped checks, every measured case), or only what matters",
         key="a",
         screens=("findings", "benchmarks"),
     ),
@@ -124,7 +124,7 @@ ACTIONS: tuple[Action, ...] = (
     Action(
         id="rejected",
         title="Rejected",
-        help="Show what was considered and dropped, with the reason",
+        help="Show the candidates that were rejected, with the reasons",
         key="x",
         screens=("plan",),
     ),
@@ -162,7 +162,7 @@ ACTIONS: tuple[Action, ...] = (
     Action(
         id="explain",
         title="Logs",
-        help="Ask what a log of a run says: what happened, with the lines that show it, and what to do",
+        help="Explain a log of a run: what happened, with the lines that show it, and what to do",
         key="l",
         footer=False,
     ),
@@ -188,7 +188,7 @@ ACTIONS: tuple[Action, ...] = (
 
 
 def actions_of(screen: str) -> tuple[Action, ...]:
-    """Return the actions of `screen`: its own first, then those that apply everywhere."""
+    """Return the actions of `screen`: its own actions first, then the actions of all screens."""
     return tuple(row for row in ACTIONS if screen in row.screens) + tuple(
         row for row in ACTIONS if not row.screens
     )

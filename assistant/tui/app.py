@@ -72,7 +72,7 @@ class RigtuneApp(App[int]):
     def __init__(self, services: Services, *, ascii_only: bool = False) -> None:
         self._ascii_filters = [AsciiFilter()] * ascii_only
         super().__init__()
-        # Ask now: a terminal that closes before the first screen is drawn is no longer a terminal.
+        # Read the descriptor now: if the terminal closes before the first screen is drawn, it is lost.
         self._terminal = terminal_descriptor()
         self.services = services
         self.state = State(source_title=services.title, is_live=services.is_live)
@@ -137,7 +137,7 @@ class RigtuneApp(App[int]):
             self.say("Only the live machine can be measured.", is_problem=True)
         elif lacks_torch(facts):
             self.say(
-                "There is no training interpreter with torch to measure with; the page says how to get one.",
+                "Measuring needs a training interpreter with torch; the page shows how to get one.",
                 is_problem=True,
             )
         elif self._is_running("bench"):
@@ -163,15 +163,13 @@ class RigtuneApp(App[int]):
             )
 
     def pin(self) -> None:
-        """Keep the measurements as the run that later runs are compared with."""
+        """Store the measurements, so that later runs are compared with them."""
         facts = self.state.facts
         if facts is None or self._is_running("bench") or not self.state.measured.started:
             self.say("There is no complete run to pin: s measures one.", is_problem=True)
             return
         try:
-            self.say(
-                f"Pinned; later runs are compared to it: {self.services.pin(facts, self.state.measured)}"
-            )
+            self.say(f"Pinned for later comparisons: {self.services.pin(facts, self.state.measured)}")
         except RigtuneError as error:
             self.say(f"{error.message}: {error.hint}", is_problem=True)
 
@@ -220,10 +218,10 @@ class RigtuneApp(App[int]):
             self._wants_bench = False
             self.say("Stopping the benchmark; what was measured so far is kept.")
         else:
-            self.say("Nothing is running that could be stopped.")
+            self.say("No benchmark is running.")
 
     def action_explain(self, complaint: str = "") -> None:
-        """Ask for a log; `complaint` is the problem with the last one."""
+        """Ask for the path of a log; `complaint` is the problem with the last path."""
         self.push_screen(
             LogsDialog(self.state.log, complaint), lambda path: self._explain(path) if path else None
         )
@@ -313,7 +311,7 @@ class RigtuneApp(App[int]):
             problem = Problem(
                 stage=stage,
                 message=f"{type(error).__name__}: {error}",
-                hint="this is a bug in rigtune, not of your machine",
+                hint="this is a bug in rigtune, not a fault of your machine",
             )
         self._write(end(self.state, stage, problem))
         if self._is_leaving:
@@ -350,7 +348,7 @@ class RigtuneApp(App[int]):
                 self.say(f"Wrote {self.state.written[0]}")
 
     def _write(self, state: State) -> None:
-        """Set the state, and draw the page once however many events arrive together."""
+        """Set the state, and draw the page only once if many events arrive together."""
         self.state = state
         if not self._is_refresh_due:
             self._is_refresh_due = True

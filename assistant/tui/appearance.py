@@ -57,7 +57,7 @@ ANSI_COLOURS = TerminalTheme(
         (0xEE, 0xF2, 0xF5),
     ],
 )
-"""The colours for the names `red`, `green` and so on that `panel_writer` uses."""
+"""The colours for the names that `panel_writer` uses, such as `red` and `green`."""
 
 _ASCII = str.maketrans(
     {
@@ -99,7 +99,7 @@ _ASCII = str.maketrans(
 def ascii_text(text: str) -> str:
     """Return `text` in ASCII with the same width in cells.
 
-    Known signs become their nearest letter, others a question mark.
+    Known signs become a similar ASCII character, all other signs a question mark.
     """
     if text.isascii():
         return text

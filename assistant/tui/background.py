@@ -1,8 +1,8 @@
 """Run threads beside the terminal UI: use cases that post their events, and a watch on the terminal.
 
-Textual joins its own thread workers when the app ends, so that a command that hangs would block the terminal.
-These threads are daemons: leaving never waits for a reader. A benchmark is asked to stop and gets a moment to
-end its processes.
+When the app ends, the library Textual waits for its own worker threads, so a command that hangs would block
+the terminal. The threads of this module are daemons: the end of the app does not wait for them. Only a
+benchmark is requested to stop, and gets a short time to end its processes.
 """
 
 import os
@@ -56,7 +56,7 @@ class StageRun:
         self._thread.start()
 
     def stop(self) -> None:
-        """Request the end of the use case: at its next event, or at once if it polls for this."""
+        """Request the end of the use case, which ends at its next event, or at once if it polls."""
         self._stop.set()
 
     @property
@@ -88,7 +88,7 @@ class StageRun:
         try:
             self._post(message)
         except RuntimeError:
-            # The app ended and closed its event loop: nothing receives messages any more.
+            # The app ended and closed its event loop, so no message can be delivered any more.
             self._stop.set()
 
 
@@ -102,9 +102,9 @@ def terminal_descriptor() -> int | None:
 
 
 def has_hung_up(descriptor: int) -> bool:
-    """Return whether the other end is gone: the window was closed or the connection lost.
+    """Return whether the other end of the terminal is gone: the window was closed or the connection was lost.
 
-    The kernel also sends SIGHUP, but only to the session's own processes, and a user may ignore it (nohup).
+    The kernel also sends SIGHUP, but only to processes of the session, and the signal may be ignored (nohup).
     Textual's input thread would run in a busy loop on such a terminal.
     """
     poll = select.poll()
@@ -115,8 +115,8 @@ def has_hung_up(descriptor: int) -> bool:
 def leave_with_terminal(descriptor: int, leave: Callable[[], object], timeout_s: float) -> None:
     """Call `leave` from a thread when the terminal is gone, and end the process `timeout_s` later.
 
-    Textual's writer thread ends at the first write to a terminal that is gone, and the next writer waits
-    for it without end; then no timer of the UI fires any more.
+    Textual's writer thread ends at the first write to a terminal that is gone. The next write then waits for
+    this thread forever, and no timer of the UI runs any more.
     """
 
     def watch() -> None:

@@ -25,7 +25,7 @@ from probes.logs.diagnosis import Explanation
 
 Answer = TypeVar("Answer")
 REPLACE_HINT = "e again: choose another folder, or ctrl+o before enter replaces it"
-"""Hint about a file that somebody changed by hand."""
+"""Hint about a file that a person changed."""
 MOVING = (
     ("arrows", "Move", "Move in a list, or scroll; page up and down, home and end do it in larger steps"),
 )
@@ -57,12 +57,12 @@ class Dialog(ModalScreen[Answer]):
 
 
 class BugDialog(Dialog[None]):
-    """A dialog with the error and the file of its traceback; the facts read so far stay usable."""
+    """A dialog with the error and the file of its traceback; the facts that were read stay usable."""
 
     IS_TEXT = True
     AUTO_FOCUS = ".dialog"
     TITLE_WORDS = "A bug in rigtune"
-    HINT = "esc goes on"
+    HINT = "esc continues"
 
     def __init__(self, error: str, saved_in: str) -> None:
         super().__init__()
@@ -77,13 +77,13 @@ class BugDialog(Dialog[None]):
             else "The traceback could not be saved.",
             "Please report it with that file and, if you can, a recording: "
             "rigtune probe --record machine.json",
-            words(("Everything that was learned so far is kept; r reads the machine again.", "dim")),
+            words(("Everything that was read so far is kept; r reads the machine again.", "dim")),
         )
         yield Static(body(section("", lines)))
 
 
 class ExportChoice(NamedTuple):
-    """Folder to write to, and whether files that somebody changed may be replaced."""
+    """Folder to write to, and whether files that a person changed may be replaced."""
 
     directory: str
     overwrite: bool
@@ -123,7 +123,7 @@ class ExportDialog(Dialog[ExportChoice]):
 
 
 class KeysDialog(Dialog[None]):
-    """A list of keys: the screen's own first, then those that apply everywhere."""
+    """A list of keys: the keys of the screen first, then the keys that apply to all screens."""
 
     IS_TEXT = True
     AUTO_FOCUS = ".dialog"
@@ -184,7 +184,7 @@ class ExplanationDialog(Dialog[None]):
 
     IS_TEXT = True
     AUTO_FOCUS = ".dialog"
-    TITLE_WORDS = "What the log says"
+    TITLE_WORDS = "What the log shows"
     HINT = "up/down scroll   esc closes"
 
     def __init__(self, explanation: Explanation) -> None:

@@ -22,21 +22,21 @@ TOO_SMALL = (
     "or use `rigtune check` and `rigtune auto`."
 )
 ROOMY = 140
-"""Width from which a page shows all its panels."""
+"""Smallest width at which a page shows all its panels."""
 
 
 class PanelBox(Static):
-    """A section at its full height; an empty section is hidden."""
+    """A box with the full height of its section; an empty section is hidden."""
 
     def show(self, section: Section, width: int = 100) -> None:
-        """Draw `section`, its figures in `width` cells."""
+        """Draw `section`; its figures are `width` cells wide."""
         self.display = not section.is_empty
         self.border_title = line(section.title)
         self.update(body(section, width))
 
 
 class ScrollBox(VerticalScroll):
-    """A section that may be taller than the box; the box scrolls when it has the focus."""
+    """A box whose section may be taller than the box; it scrolls when it has the focus."""
 
     def __init__(self, *, id: str) -> None:  # noqa: A002  Textual's name
         super().__init__(id=id)
@@ -114,7 +114,7 @@ class Frame(Screen[None]):
         return self.size.width >= ROOMY
 
     def refresh_state(self) -> None:
-        """Draw the present state; a bug in a page is reported once, and the application goes on."""
+        """Draw the present state; a bug in a page is reported once, and the application continues."""
         if not self.is_mounted:
             return
         state = self.desk.state
@@ -143,7 +143,7 @@ class Frame(Screen[None]):
             panel.update(body(section("", [words((f"✗ {problem.message}", "bad")), *hint])))
 
     def show_panels(self, sections: Mapping[str, Section], width: int = 100) -> None:
-        """Draw each section in the panel of that id; an empty section hides its panel."""
+        """Draw each section in the panel with the given id; an empty section hides its panel."""
         for name, shown in sections.items():
             self.query_one(f"#{name}", PanelBox).show(shown, width)
 

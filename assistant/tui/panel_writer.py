@@ -1,4 +1,4 @@
-"""Write the sections of pages as objects that rich draws in a panel."""
+"""Convert the sections of pages into objects that the library rich draws in a panel."""
 
 import itertools
 
@@ -31,7 +31,7 @@ def line(cell: Cell) -> Text:
 
 
 def body(section: Section, width: int = 100) -> RenderableType:
-    """Return the blocks of a section; figures are drawn in `width` cells."""
+    """Return the blocks of a section; figures are `width` cells wide."""
     parts: list[RenderableType] = []
     for is_rows, group in itertools.groupby(section.blocks, key=lambda block: isinstance(block, Row)):
         blocks = list(group)
@@ -65,7 +65,7 @@ def _rows(rows: list[Row]) -> RenderableType:
 
 
 def _label(cell: Cell) -> Text:
-    """Return a label without padding, dim unless it has a tone of its own."""
+    """Return a label without padding; it is dim unless it has its own tone."""
     has_tone = any(span.tone not in ("", "strong") for span in spans(cell))
     return line(cell) if has_tone else Text(line(cell).plain.strip(), style="dim")
 

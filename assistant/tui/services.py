@@ -1,4 +1,4 @@
-"""Give the use cases to the terminal UI."""
+"""Offer the use cases to the terminal UI."""
 
 import sys
 from collections.abc import Callable, Generator, Iterator
@@ -36,9 +36,9 @@ from recipes.planning.plan import Plan
 
 
 class Services:
-    """The use cases on one source, as generators of events; they run outside the thread of the UI.
+    """The use cases for one source, as generators of events; they run outside the thread of the UI.
 
-    Screens never start work themselves, and tests replace this class by scripted answers.
+    Screens never start work themselves, and tests replace this class with prepared answers.
     """
 
     def __init__(self, source: Source, *, python: str | None = None, directory: Path | None = None) -> None:
@@ -83,14 +83,14 @@ class Services:
 
     @stage("judge")
     def judge(self, facts: MachineFacts, measured: MeasurementSet) -> Generator[Event, None, Judgement]:
-        """Compare with earlier runs and keep a complete run for later ones; the result is a Judgement."""
+        """Compare with earlier runs, and store a complete run for later runs; the result is a Judgement."""
         yield StageStarted(stage="judge", title="Comparing")
         named = msgspec.structs.replace(measured, machine=machine_id(facts))
         notes: list[str] = []
         judgement = judge_measurements(
             facts, named, load_baselines(named.machine, notes.append, moment=named.started)
         )
-        if measured.started:  # known once a run came to its end
+        if measured.started:  # known only for a run that has ended
             try:
                 save_run(named)
             except OutputError as error:
@@ -99,13 +99,13 @@ class Services:
         return judgement
 
     def pin(self, facts: MachineFacts, measured: MeasurementSet) -> str:
-        """Keep `measured` as the run that later runs are compared with, and return its file."""
+        """Store `measured`, so that later runs are compared with it, and return its file."""
         return str(pin(msgspec.structs.replace(measured, machine=machine_id(facts))))
 
     def plan(
         self, facts: MachineFacts, measurements: tuple[Measurement, ...], request: PlanRequest
     ) -> Iterator[Event]:
-        """Plan; the result is a Plan."""
+        """Make a plan; the result is a Plan."""
         return plan_workload(facts, measurements, request)
 
     @stage("recipe")

@@ -1,7 +1,7 @@
-"""Hold the state of the terminal UI in one frozen record, and change it with each event.
+"""Keep the state of the terminal UI in one frozen record, and replace the record after each event.
 
-Only handlers of the App replace the state; screens read it. `advance` is pure, so that every state can be
-tested without a terminal.
+Only handlers of the App replace the state; screens only read it. `advance` is a pure function, so that every
+state can be tested without a terminal.
 """
 
 import msgspec
@@ -62,9 +62,9 @@ class State(Record, frozen=True, kw_only=True):
     suite: Suite = "quick"
     """The suite of the next benchmark run."""
     judgement: Judgement = Judgement()
-    """The findings and comparisons of `measured`; empty until they are made."""
+    """The findings and comparisons of `measured`; empty until the measurements were judged."""
     measuring_note: str = ""
-    """A remark on all numbers of the last run, for example that others used the machine too."""
+    """A remark on all results of the last run, for example that other programs used the machine."""
     request: PlanRequest = PlanRequest()
     plan: Plan | None = None
     prepared: Prepared | None = None
@@ -88,7 +88,7 @@ class State(Record, frozen=True, kw_only=True):
 
 
 def begin(state: State, stage: str, title: str) -> State:
-    """Return the state in which `stage` runs; an earlier problem with it is cleared."""
+    """Return the state in which `stage` runs; an earlier problem with the stage is removed."""
     dropped: dict[str, dict[str, object]] = {
         "bench": {"measured": MeasurementSet(), "judgement": Judgement(), "measuring_note": ""},
         "export": {"written": ()},
@@ -102,9 +102,10 @@ def begin(state: State, stage: str, title: str) -> State:
 
 
 def end(state: State, stage: str, problem: Problem | None = None) -> State:
-    """Return the state after `stage` has ended, with a problem or without.
+    """Return the state after `stage` has ended, with or without a problem.
 
-    Results of an earlier run of the stage are dropped, because they do not answer the present request.
+    After a problem, results of an earlier run of the stage are removed, because they belong to another
+    request.
     """
     ended = msgspec.structs.replace(state, running=_without(state.running, stage))
     if problem is None:
@@ -119,7 +120,7 @@ def end(state: State, stage: str, problem: Problem | None = None) -> State:
 def advance(state: State, event: Event) -> State:
     """Return the state after `event`.
 
-    Facts and findings of an earlier probe are kept until the new ones are complete.
+    Facts and findings of an earlier probe are kept until the new facts and findings are complete.
     """
     replace = msgspec.structs.replace
     match event:

@@ -1,8 +1,9 @@
 """Handle keys strictly one after the other.
 
-Textual sends every key of a burst (a fast typist over a slow line, a pasted line, a script) to the widget
-that has the focus at that moment. A key that moves the focus or opens a dialog takes effect only later, so
-that the keys behind it would reach the wrong field, or act on the page behind the dialog.
+Several keys may arrive at once: from a fast typist over a slow connection, a pasted line or a script. The
+library Textual sends all of them to the widget that has the focus at that moment. A key that moves the focus
+or opens a dialog takes effect only later, so the next keys would reach the wrong field, or the page behind
+the dialog.
 """
 
 import functools
@@ -16,11 +17,11 @@ from textual.message_pump import MessagePump
 from textual.timer import Timer
 
 _LONGEST_WAIT_S = 1.0
-"""Time after which the next key follows, even if a widget that went away left the last key unanswered."""
+"""Time after which the next key is sent even if a removed widget never handled the last key."""
 
 
 class TypingOrder:
-    """Hold keys back until the key before them has had its effect."""
+    """Queue of keys: each key is sent after the key before it has had its effect."""
 
     def __init__(self, app: App[Any], send: Callable[[Event], Awaitable[None]]) -> None:
         """`send` gives a key to the widget that has the focus."""
@@ -45,16 +46,16 @@ class TypingOrder:
         try:
             await self._send(key)
         finally:
-            # The key climbs from the widget to the application, where its action runs; what the action posts
-            # to the widget, such as a submitted form, climbs the same way once more.
+            # The key passes from the widget up to the application, where its action runs. A message that the
+            # action posts to the widget, such as a submitted form, passes up the same path again.
             self._follow(key, [*path, *path])
 
     def _follow(self, key: Event, path: list[MessagePump]) -> None:
-        """Go on after each node of `path` in turn has handled what it has received until then."""
+        """Wait until each node of `path` in turn has handled the messages that it has received so far."""
         for place, node in enumerate(path):
             if node.call_later(self._follow, key, path[place + 1 :]):
                 return
-        # A screen that the key has opened chooses its focus before it answers.
+        # A screen that the key has opened sets its focus before it handles this callback.
         if not self._app.screen.call_later(self._finish, key):
             self._finish(key)
 
@@ -62,7 +63,7 @@ class TypingOrder:
         self._app.call_later(self._end, key)
 
     async def _end(self, key: Event) -> None:
-        """Send the next key, unless `key` has ended before."""
+        """Send the next key, unless the handling of `key` had already ended."""
         if key is not self._sent:
             return
         self._sent = None

@@ -28,10 +28,10 @@ def advise_install(
     Raises UsageError for a GPU or distribution that no table contains, and for numbers that no machine has.
     """
     if not 1 <= count <= MOST_GPUS:
-        raise UsageError(f"--count {count} is no number of GPUs", f"give 1 to {MOST_GPUS}")
+        raise UsageError(f"--count {count} is not a possible number of GPUs", f"give 1 to {MOST_GPUS}")
     if supplies_w is not None and supplies_w <= 0:
         raise UsageError(
-            f"--supplies-watts {supplies_w:g} is no power",
+            f"--supplies-watts {supplies_w:g} is not a possible power",
             "give the power that all supplies deliver together, such as 10200",
         )
     if operating_system is not None:
@@ -51,5 +51,5 @@ def _model(name: str, catalogue: Catalogue) -> GpuModel:
     near = difflib.get_close_matches(name.lower(), [each.id for each in catalogue.gpus], n=1, cutoff=0.5)
     guess = f"did you mean {near[0]}? " if near else ""
     raise UsageError(
-        f"there is no GPU {name[:80]!r} in the catalogue", f"{guess}`rigtune list gpus` names all"
+        f"there is no GPU {name[:80]!r} in the catalogue", f"{guess}`rigtune list gpus` lists all"
     )

@@ -80,9 +80,9 @@ class AutoResult(Record, kw_only=True):
     start: str
     """The shell command that starts training with the first launcher."""
     cannot_start: str = ""
-    """Reason why the scripts cannot run on this machine yet; empty if they can, or are for another one."""
+    """Reason why the scripts cannot run on this machine yet; empty if they can or need not run here."""
     is_for_here: bool = True
-    """False if the scripts are for another machine than this one."""
+    """False if the scripts are for another machine."""
 
 
 @stage("auto")
@@ -91,11 +91,11 @@ def auto(
 ) -> Generator[Event, None, AutoResult]:
     """Run every stage and write the results to `options.directory`.
 
-    The last event's result is an `AutoResult`. Files of an earlier run of this machine in that folder, even
-    of one that was killed, are replaced stage by stage. `stoppable` is entered while the machine is measured;
-    if the user stops then, the measurements are saved and StoppedError names their file. Raises the errors of
-    the stages, and without `overwrite` ChangedFileError for a run of another machine and for edited files,
-    before anything is measured or written.
+    The last event's result is an `AutoResult`. Files of an earlier run for this machine in that folder are
+    replaced stage by stage, even if that run was killed. `stoppable` is active while the machine is measured;
+    if the user then stops, the measurements are saved and StoppedError names their file. Raises the errors of
+    the stages. Without `overwrite`, also raises ChangedFileError for a run of another machine and for edited
+    files, before anything is measured or written.
     """
     if options.request.model:
         require_program(model_named(options.request.model), options.command)
@@ -125,8 +125,8 @@ def auto(
             was_stopped = is_stopped()
         if was_stopped:
             raise StoppedError(
-                f"interrupted; {plural(len(measured.measurements), 'measurement')} until then: {path}",
-                f"rigtune plan --measurements {shlex.quote(str(path))} plans with them",
+                f"interrupted; {plural(len(measured.measurements), 'measurement')} saved: {path}",
+                f"rigtune plan --measurements {shlex.quote(str(path))} makes a plan from them",
             )
     plan: Plan = yield from _saved(
         plan_workload(facts, measured.measurements, options.request),
@@ -185,10 +185,10 @@ def _saved(
     *,
     as_written: Callable[[Any], Record] | None = None,
 ) -> Generator[Event, None, Any]:
-    """Pass the events of a stage on, save its result to `path` and return the result.
+    """Forward the events of a stage, save its result to `path` and return the result.
 
-    `refuse` may raise an error because of the file that is there. `as_written` turns the result into the
-    record that the file contains.
+    `refuse` may raise an error because of a file that exists at `path`. `as_written` turns the result into
+    the record that the file contains.
     """
     result = yield from result_of(events, announces_end=True)
     if refuse is not None:
@@ -205,19 +205,19 @@ def _refuse_other_machine(path: Path, facts: MachineFacts) -> None:
     try:
         earlier = msgspec.json.decode(read_bytes(path), type=MachineFacts)
     except (msgspec.MsgspecError, RecursionError):
-        owner = "what cannot be read"
+        owner = "a machine whose facts cannot be read"
     else:
         if _identity(earlier) == _identity(facts):
             return
         owner = machine_words(measured_machine(earlier), earlier.source)
     raise ChangedFileError(
-        f"{path.parent} holds a run of {owner}, and this machine is "
+        f"{path.parent} contains a run of {owner}, but this machine is "
         f"{machine_words(measured_machine(facts), facts.source)}",
         "choose another folder, or replace that run with `rigtune auto --overwrite`",
     )
 
 
 def _identity(facts: MachineFacts) -> tuple[str, MeasuredMachine, str]:
-    """Return what distinguishes machines; the source only if the name of the host is unknown."""
+    """Return the values that distinguish machines; the source is used only if the host name is unknown."""
     source = "" if known(facts.hostname) else facts.source
     return machine_id(facts), measured_machine(facts), source

@@ -16,7 +16,7 @@ from probes.sources.stored import Recording
 
 
 class Capture(Record, kw_only=True):
-    """A recording with the manifest of its redactions; `manifest` is None if nothing was redacted."""
+    """A recording with the list of its redactions; `manifest` is None if nothing was redacted."""
 
     recording: Recording
     manifest: Manifest | None = None
@@ -33,8 +33,8 @@ def capture_machine(
 ) -> Generator[Event, None, Capture]:
     """Probe the machine and redact the recording; the last event's result is a `Capture`.
 
-    Without `salt`, a random salt is used once and not kept, so that nobody can test which value a placeholder
-    replaces. Captures with the same salt have the same placeholders.
+    Without `salt`, a random salt is used once and not stored, so that nobody can test whether a placeholder
+    replaces a certain value. Captures with the same salt have the same placeholders.
     """
     recorder = RecordingSource(source)
     yield from result_of(probe_machine(recorder, options))

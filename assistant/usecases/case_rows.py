@@ -1,6 +1,6 @@
 """Read a table of cases row by row: a CSV of any size with columns in any order.
 
-A row that cannot be read is returned with its fault, so that there is one answer for each case.
+A row that cannot be read is returned with its fault, so that each case gets an answer.
 """
 
 import contextlib
@@ -18,11 +18,11 @@ from probes.sources.base import refuse_named_pipe
 
 _LONGEST_LINE = 2**20
 _LONGEST_CELL = 2**17
-_REMEDY = "give a CSV (comma, semicolon or tab) whose first line names the columns, case_id among them"
+_REMEDY = "give a CSV (comma, semicolon or tab) whose first line names the columns, including case_id"
 
 
 class CaseRow(Record, kw_only=True):
-    """One row as cells by column name, with its fault if it cannot be used."""
+    """One row: its cells by column name, and its fault if the row cannot be used."""
 
     line: int
     """The line of the file on which the row begins, counted from 1."""
@@ -57,7 +57,7 @@ def _opened(path: Path) -> Iterator[io.BufferedReader]:
         return
     try:
         if path.is_dir():
-            raise InputError(f"{path} is a folder, a file is needed", "name the file itself")
+            raise InputError(f"{path} is a folder, but a file is needed", "name the file itself")
         refuse_named_pipe(path)
         file = path.open("rb")
     except OSError as error:
@@ -99,13 +99,13 @@ class _Lines:
         if not line:
             raise StopIteration
         self.number += 1
-        # Keep a short piece of an endless line, so that its row gets a fault and memory stays constant.
+        # Only a short piece of an endless line is kept: its row gets a fault, and memory use stays constant.
         if len(line) >= _LONGEST_LINE and not line.endswith("\n"):
             self._faults[self.number] = f"the line is longer than {_LONGEST_LINE} characters"
             while (more := self._read()) and not more.endswith("\n"):
                 if self.number == 1:
                     raise InputError(
-                        f"{self.name} is no table of cases: its first line does not end", _REMEDY
+                        f"{self.name} is not a table of cases: its first line does not end", _REMEDY
                     )
             line = line[:100].replace('"', "") + "\n"
         if "\x00" in line:
@@ -120,7 +120,7 @@ class _Lines:
             raise _unreadable(self.name, error) from error
 
     def fault_since(self, line: int) -> str:
-        """Return the first fault of the lines from `line` on, and forget all faults."""
+        """Return the first fault in the lines from `line` on, and delete all stored faults."""
         faults = [words for number, words in self._faults.items() if number >= line]
         self._faults.clear()
         return faults[0] if faults else ""
@@ -142,7 +142,7 @@ class _Table:
         if twice:
             raise InputError(
                 f"{lines.name} names the column {', '.join(sorted(twice))} more than once",
-                "keep only one of them",
+                "keep only one of these columns",
             )
         self._lines = lines
         self._reader = csv.reader(lines, delimiter=delimiter)
@@ -174,14 +174,12 @@ class _Table:
             fault = f"{where} cannot be read: {fault}"
         elif len(cells) != self._width:
             fault = (
-                f"{where} has {len(cells)} cells, the header names {self._width}: check its commas and quotes"
+                f"{where} has {len(cells)} cells, the header has {self._width}: check its commas and quotes"
             )
         elif not case_id:
-            fault = f"case_id is blank in {where}: give each case a name of its own"
+            fault = f"case_id is blank in {where}: give each case its own name"
         elif case_id in self._line_by_id:
-            fault = (
-                f"case_id is that of line {self._line_by_id[case_id]} again: give each case a name of its own"
-            )
+            fault = f"case_id is the same as in line {self._line_by_id[case_id]}: give each case its own name"
         else:
             self._line_by_id[case_id] = first
         return CaseRow(line=first, cells=row, fault=fault)

@@ -37,7 +37,7 @@ def evidence_under(
     earlier: Snapshot | None = None,
     now: datetime.datetime | None = None,
 ) -> Evidence:
-    """Return what the checks judge: facts, measurements, the catalogue, and the limits of `policy`."""
+    """Return the evidence for the checks: facts, measurements, the catalogue, and the limits of `policy`."""
     measurements = measured or MeasurementSet()
     return Evidence(
         facts=facts,
@@ -91,7 +91,7 @@ def check_machine(evidence: Evidence, rows: Sequence[CheckRow] = CHECKS) -> Gene
 
 
 def verdict_on(evidence: Evidence, rows: Sequence[CheckRow] = CHECKS) -> Verdict:
-    """Run the checks of `rows` and return the verdict alone."""
+    """Run the checks of `rows` and return only the verdict."""
     *_, finished = check_machine(evidence, rows)
     verdict: Verdict = finished.result  # type: ignore[attr-defined]
     return verdict
@@ -110,7 +110,7 @@ def judge_measurements(
     `policy` may set other limits, switch checks off and waive findings; waivers apply only if `today` is
     given.
     """
-    from probes.compare.comparing import comparisons  # noqa: PLC0415 - checks of facts do not compare
+    from probes.compare.comparing import comparisons  # noqa: PLC0415 - not needed by checks of facts
     from probes.compare.measurement_judgement import Judgement  # noqa: PLC0415
 
     evidence = evidence_under(policy or Policy(), facts, today=today, measured=measured, baselines=baselines)
@@ -122,7 +122,7 @@ def _run(row: CheckRow, evidence: Evidence) -> list[Finding]:
     off = evidence.policy.checks.off.get(row.id)
     if off is not None:
         return [Judge(check_id=row.id, why="").skipped(HOST, f"switched off by the policy: {off}")]
-    findings: list[Finding] = []  # also those that a check yields before it crashes
+    findings: list[Finding] = []  # includes the findings that a check yields before it crashes
     if row.is_state and evidence.mode == "monitor":
         return [Judge(check_id=row.id, why="").skipped(HOST, STATE)]
     try:
@@ -141,5 +141,5 @@ def _crashed(row: CheckRow, error: Exception) -> Finding:
     last = traceback.extract_tb(error.__traceback__)[-1]
     words = traceback.format_exception_only(error)[-1].strip()
     unknown = Unknown(Reason.ERROR, f"{words} ({last.filename.rpartition('/')[2]}, line {last.lineno})")
-    judge_of_row = Judge(check_id=row.id, why="The check has a bug; what it looks at was not judged.")
+    judge_of_row = Judge(check_id=row.id, why="The check has a bug, so its subject was not judged.")
     return judge_of_row.undetermined(HOST, unknown, what=f"the result of the check {row.id}")

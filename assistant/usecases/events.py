@@ -28,7 +28,7 @@ class StageStarted(Event, kw_only=True):
 
 
 class Progress(Event, kw_only=True):
-    """One step of a stage is done or under way."""
+    """One step of a stage has begun, or is done."""
 
     stage: str
     message: str
@@ -39,7 +39,7 @@ class Progress(Event, kw_only=True):
 
 
 class FactsGrew(Event, kw_only=True):
-    """The facts read so far; those that are still to be read are Unknown."""
+    """The facts that were read so far; facts that are not yet read are Unknown."""
 
     facts: MachineFacts
 
@@ -74,7 +74,7 @@ class StageFinished(Event, kw_only=True):
 def stage(
     name: str,
 ) -> Callable[[Callable[Arguments, Generator[Event, None, object]]], Callable[Arguments, Iterator[Event]]]:
-    """Return a decorator for generators: append `StageFinished` with the result and its duration."""
+    """Return a decorator for generators that appends `StageFinished` with the result and the duration."""
 
     def decorate(
         work: Callable[Arguments, Generator[Event, None, object]],
@@ -91,7 +91,7 @@ def stage(
 
 
 def result_of(events: Iterator[Event], *, announces_end: bool = False) -> Generator[Event, None, Any]:
-    """Pass the events of another stage on, also its end if `announces_end`, and return its result."""
+    """Forward the events of another stage (also its end if `announces_end`), and return its result."""
     result: Any = None
     for event in events:
         if isinstance(event, StageFinished):

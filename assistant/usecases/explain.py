@@ -39,9 +39,9 @@ def explain_logs(
 ) -> Generator[Event, None, Explanation]:
     """Read `names` (files, folders, `-` for standard input); the last event's result is an `Explanation`.
 
-    With `following`, files are read as they grow and causes are reported as they appear, until `is_over`
-    returns True or the pipe ends. The run is compared with `recipe` and `machine` if they are given. With
-    `redacting`, names are replaced by placeholders. Raises InputError for sources that cannot be read.
+    If `following` is set, files are read while they grow and causes are reported as soon as they appear,
+    until `is_over` returns True or the pipe ends. The run is compared with `recipe` and `machine` if they are
+    given. If `redacting` is set, placeholders replace names. Raises InputError for unreadable sources.
     """
     yield StageStarted(stage="explain", title="reading logs")
     redactor = LogRedactor(secrets.token_bytes()) if redacting else None
@@ -86,7 +86,7 @@ def _read(reading: Reading, name: str) -> None:
 
 
 def _follow(reading: Reading, names: Sequence[str], is_over: Callable[[], bool]) -> Iterator[Event]:
-    """Read all sources as they grow, and report each cause once."""
+    """Read all sources while they grow, and report each cause once."""
     reported: set[str] = set()
     reported_s = 0.0
     packed = [name for name in names if is_packed(name)]
@@ -119,7 +119,7 @@ class _Tail:
         self._name = name
         self._file = file
         self._own: io.RawIOBase | None = None
-        """The file that this object opened and must close."""
+        """The file that this object opened itself and must close; None if a caller opened the file."""
         self._is_regular = name != PIPE and Path(name).is_file()
 
     def grow(self) -> bool:
@@ -132,7 +132,7 @@ class _Tail:
             return True
         if not self._is_regular:
             self.is_over = True
-        elif os.fstat(self._file.fileno()).st_size < self._file.tell():  # truncated and written anew
+        elif os.fstat(self._file.fileno()).st_size < self._file.tell():  # truncated and written again
             self._file.seek(0)
             self._reading.feed(self.reader, b"\n")
         else:
@@ -169,7 +169,7 @@ class _Tail:
 
 
 def _year(file: io.RawIOBase) -> int:
-    """Return the year of the file's last change, for time stamps that contain no year."""
+    """Return the year in which the file last changed, for time stamps that contain no year."""
     moment = time.time()
     with contextlib.suppress(OSError, ValueError):
         status = os.fstat(file.fileno())

@@ -1,7 +1,7 @@
 """Compare the logs of a run with its recipe and its machine, and report the differences as events.
 
-Rows of `probes/data/causes.toml` and their conditions match these events. Their line number is 0, because no
-log contains them.
+Rows of `probes/data/causes.toml` and their conditions match these events. The line number of these events is
+0, because no log contains them.
 """
 
 from collections.abc import Iterable, Iterator
@@ -71,7 +71,7 @@ def known_beside(
 
 
 def differences_in(beside: Iterable[Event]) -> tuple[str, ...]:
-    """Return a sentence for each difference of the run."""
+    """Return a sentence for each difference between the run and its recipe or machine."""
     return tuple(event.text for event in beside if event.kind.startswith(_COMPARED))
 
 
@@ -80,7 +80,7 @@ def _event(what: LogRecord, source: str, text: str, *, host: str | None = None) 
 
 
 def _environment(events: list[Event], recipe: Recipe) -> Iterator[Event]:
-    """Compare the recipe's variables with those that NCCL logs; NCCL logs a variable when it reads it."""
+    """Compare the recipe's variables with those in NCCL's log; NCCL logs each variable when it reads it."""
     logged: dict[str, set[str]] = {}
     for event in events:
         if carries(event, NcclEnvironment):
@@ -95,20 +95,20 @@ def _environment(events: list[Event], recipe: Recipe) -> Iterator[Event]:
         name, values = variable.name, logged.get(variable.name)
         if values is not None and values != {variable.value}:
             had = ", ".join(sorted(values))
-            yield differs(name, variable.value, had, f"the recipe says {variable.value}, the run had {had}")
+            yield differs(name, variable.value, had, f"the recipe sets {variable.value}, the run had {had}")
         elif values is None and name.startswith(_READ_BY_NCCL):
-            yield differs(name, variable.value, "", f"the recipe says {variable.value}, the log names none")
+            yield differs(name, variable.value, "", f"the recipe sets {variable.value}, the log has no value")
     for name in sorted(logged.keys() - {variable.name for variable in recipe.environment}):
         if name.startswith(_READ_BY_NCCL):
             had = ", ".join(sorted(logged[name]))
-            yield differs(name, "", had, f"the run had {had}, the recipe says none")
+            yield differs(name, "", had, f"the run had {had}, but the recipe does not set the variable")
 
 
 def _ranks(events: list[Event], recipe: Recipe) -> Iterator[Event]:
     had = max((event.what.ranks for event in events if carries(event, NcclInitStart)), default=None)
     wanted = recipe.parallelism.world_size
     if had is not None and had != wanted:
-        text = f"the recipe has {wanted} ranks, the largest communicator of the run {had}"
+        text = f"the recipe has {wanted} ranks, but the largest communicator of the run has {had}"
         yield _event(ComparedRanks(wanted=wanted, had=had, observation=text), "recipe", text)
 
 
@@ -130,7 +130,7 @@ def _network(events: list[Event], machine: MachineFacts) -> Iterator[Event]:
         yield _event(
             ComparedSockets(active=len(active), observation=statement),
             "machine",
-            f"{statement}, the run used sockets",
+            f"{statement}, but the run used sockets",
         )
     used = {
         word.partition(":")[0]
@@ -162,26 +162,26 @@ def _software(events: list[Event], machine: MachineFacts) -> Iterator[Event]:
     is_other = isinstance(brought, str) and numbers_of(brought) not in map(numbers_of, versions)
     if versions and is_other:
         had = ", ".join(sorted(versions))
-        statement = f"the run loaded NCCL {had}, the training interpreter brings {brought}"
+        statement = f"the run loaded NCCL {had}, but the training interpreter contains {brought}"
         yield _event(ComparedNccl(had=had, observation=statement), "machine", statement)
     most = max((event.what.local_ranks or 0 for event in events if carries(event, NcclCommShape)), default=0)
     if known(machine.gpus) and machine.gpus and most > len(machine.gpus):
-        statement = f"{most} ranks run on a node, the machine has {len(machine.gpus)} GPUs"
+        statement = f"{most} ranks run on a node, but the machine has {len(machine.gpus)} GPUs"
         yield _event(ComparedGpus(had=most, observation=statement), "machine", statement)
     present = {interface.name for interface in items_of(machine.interfaces)}
     named = dict.fromkeys(event.what.interface for event in events if carries(event, NcclBootstrap))
     for name in named:
         if present and name and name not in present:
-            statement = f"the run met over {name}, which the machine does not have"
+            statement = f"the ranks connected over the interface {name}, which the machine does not have"
             yield _event(ComparedInterface(name=name, observation=statement), "machine", statement)
 
 
 _POLICY = Policy(checks=CheckPolicy(required=("torch-cuda", "torch-architecture", "nccl-version")))
-"""Asks to judge the training software too, because the log is that of a job."""
+"""Policy that also requires the checks of the training software, because the log is the log of a job."""
 
 
 def _kind(nic: Nic) -> tuple[object, object]:
-    """Return what ports of one purpose have in common: the link layer and the rate."""
+    """Return the link layer and the rate of a port; ports that serve the same purpose have them in common."""
     return nic.link_layer, nic.rate_gbps
 
 

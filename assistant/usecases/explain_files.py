@@ -33,7 +33,7 @@ _ENDS_EARLY = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile)
 def files_of(names: Sequence[str]) -> list[str]:
     """Return the files to read, each once, with folders replaced by the files that they contain.
 
-    Compressed files of a folder are mostly older logs: they are used only if the folder contains no others.
+    Compressed files in a folder are usually older logs: they are used only if the folder has no other files.
     Raises InputError for a folder without files.
     """
     files: dict[str, None] = {}

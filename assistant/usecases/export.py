@@ -24,20 +24,20 @@ MANIFEST = ".rigtune-export.json"
 
 
 class ChangedFileError(OutputError):
-    """The folder contains a file of that name that a person wrote or changed."""
+    """The folder contains a file of the same name that a person wrote or changed."""
 
 
 class Manifest(Record, kw_only=True):
     """The files that rigtune wrote into an export folder.
 
-    A later export detects from it what a person has changed since.
+    From this list, a later export detects which files a person has changed since then.
     """
 
     schema_version: int = 1
     sha256: dict[str, tuple[str, ...]] = {}
     """SHA-256 of the last two versions of each file, by path relative to the folder.
 
-    An export that is killed halfway leaves one of the two.
+    An export that is killed halfway leaves one of the two versions.
     """
 
 
@@ -73,7 +73,7 @@ def export_recipe(
     The prediction is made again for the recipe's present settings, and decisions that a person changed are
     marked. Files of an earlier export are replaced. Raises UsageError for an unknown launcher or a
     contradictory recipe, and OutputError if the folder cannot be written. Without `overwrite`, a file that a
-    person wrote or changed raises ChangedFileError, and nothing is written.
+    person wrote or changed causes a ChangedFileError, and nothing is written.
     """
     yield StageStarted(stage="export", title=f"Writing launch files to {directory}")
     if not launchers:
@@ -99,8 +99,8 @@ def export_provision(
 ) -> Generator[Event, None, tuple[Path, ...]]:
     """Write the files of one kind of provisioning; the last event's result is the tuple of their paths.
 
-    The kinds are in `recipes/launch/provision.py`. Raises UsageError for an unknown kind or options that no
-    node can follow, otherwise the errors of `export_recipe`.
+    The kinds are in `recipes/launch/provision.py`. Raises UsageError for an unknown kind or for options that
+    cannot apply to a node, and the errors of `export_recipe`.
     """
     row = find_provision(kind)
     yield StageStarted(stage="export", title=f"{row.title}: writing to {directory}")
@@ -115,9 +115,9 @@ def run_recipe(
 ) -> Generator[Event, None, int]:
     """Export into `directory` and run the job in the foreground; the last result is its exit code.
 
-    `arguments` go to the program. A scheduler's launcher submits the job and returns. Raises the errors of
-    `export_recipe`, UsageError if the launcher cannot start this recipe from here, and WorkerError if the
-    start fails.
+    `arguments` are passed to the program. A scheduler's launcher submits the job and returns at once. Raises
+    the errors of `export_recipe`, UsageError if the launcher cannot start this recipe on this machine, and
+    WorkerError if the start fails.
     """
     from assistant.foreground import run_in_foreground  # noqa: PLC0415 - most exports start nothing
 
@@ -132,13 +132,14 @@ def run_recipe(
 def _write(
     directory: Path, artifacts: dict[str, Artifact], kept: set[str], *, what: str, overwrite: bool
 ) -> Iterator[Event]:
-    """Write `artifacts` except `kept`; without `overwrite`, refuse if a person changed one of them."""
+    """Write `artifacts` except `kept`; without `overwrite`, refuse if a person changed one of these files."""
     manifest = _read_manifest(directory)
     if not overwrite:
         _refuse_foreign(
             directory, (artifact for path, artifact in artifacts.items() if path not in kept), manifest
         )
-    # The manifest gets its name first: after a kill, a later export still knows which files are its own.
+    # The manifest is written first: if this export is killed, a later export still detects rigtune's own
+    # files.
     new = [artifact for path, artifact in artifacts.items() if path not in kept]
     write_files(directory, [_manifest_file(manifest, artifacts.values()), *new])
     for path in artifacts:
@@ -152,7 +153,7 @@ _WHAT = {"recipe.toml": "recipe", "workload.json": "configuration of the referen
 def _same_recipe(path: Path, recipe: Recipe) -> bool:
     """Return whether `path` is a recipe file with the same content.
 
-    Its layout may differ, and a person may have added comments.
+    The layout of the file may differ, and a person may have added comments.
     """
     if path.name != "recipe.toml" or not path.exists():
         return False

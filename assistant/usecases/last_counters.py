@@ -1,7 +1,7 @@
-"""Keep a machine's counters in the state directory, so that monitoring judges what was added since then.
+"""Store a machine's counters in the state directory, so that monitoring judges only their increase.
 
-A file holds two snapshots. Monitoring compares with the older one, so that an error shows for at least one
-window, and at most for two. The file is written once in a window.
+The file contains two snapshots. Monitoring compares with the older snapshot, so that an error is reported for
+at least one window of time, and for at most two. The file is written once per window.
 """
 
 import msgspec
@@ -22,9 +22,10 @@ class _Kept(Record, kw_only=True):
 
 
 def exchange(machine: str, now: Snapshot, window_s: float) -> tuple[Snapshot | None, str]:
-    """Return the earlier counters of the machine, if any, and a complaint; keep the present ones if due.
+    """Return the earlier counters of the machine, if any, and an error message that may be empty.
 
-    A file that is damaged, or of another boot, is replaced.
+    If the last snapshot is older than `window_s`, the present counters are stored. A file that is damaged, or
+    was written before the last boot, is replaced.
     """
     path = file_of(machine, _NAME)
     kept: _Kept | None = None

@@ -1,4 +1,4 @@
-"""Read policy files, and write one from a good node."""
+"""Read policy files, and write a policy file from a good node."""
 
 import datetime
 from collections.abc import Generator, Iterator
@@ -46,7 +46,7 @@ def require_free(path: Path, *, force: bool) -> None:
     Callers do this before they spend minutes on reading the machine.
     """
     if path.exists() and not force:
-        raise OutputError(f"{path} exists", "choose another name, or replace it with --force")
+        raise OutputError(f"{path} exists", "choose another name, or replace the file with --force")
 
 
 @stage("learn")
@@ -73,7 +73,7 @@ def learn_policy(
         failed = dict.fromkeys(each.check_id for each in verdict.findings if each.status is Status.FAIL)
         raise UnfitError(
             f"no policy was learned: the machine fails {', '.join(failed)}",
-            "repair the machine first, or insist with --force",
+            "repair the machine first, or learn from it all the same with --force",
         )
     policy = learning.learned_policy(facts, load_catalogue())
     count = learning.expectation_count(policy)

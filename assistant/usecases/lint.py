@@ -23,9 +23,9 @@ _LONGEST_BYTES = 8 * 1024 * 1024
 _STDIN = Path("-")
 _MOST_FOLLOWED = 20
 _MOST_FILES = 20_000
-"""Largest number of files of a folder; a larger one is no project but a file system."""
+"""Largest number of files in a folder; a folder with more files is probably not a project."""
 _NOT_OWN = frozenset({"node_modules", "__pycache__", "site-packages", "venv"})
-"""Folders whose files belong to somebody else."""
+"""Folders whose files were not written for the project."""
 _ENDINGS = frozenset({
     "sh", "bash", "zsh", "ksh", "csh", "sbatch", "slurm", "pbs", "lsf", "qsub", "job", "cmd", "yaml", "yml",
     "json", "jsonc", "conf", "env", "j2", "jinja", "jinja2", "tmpl", "tpl", "template", "gotmpl",
@@ -34,7 +34,7 @@ _ENDINGS = frozenset({
 
 
 class Linted(Record, kw_only=True):
-    """The report, and the documents that it is about."""
+    """The report, and the documents that were judged."""
 
     report: LintReport
     documents: tuple[Document, ...]
@@ -49,14 +49,14 @@ def lint_files(
     settings: LintSettings | None = None,
     skip_unknown: bool = False,
 ) -> Linted:
-    """Judge the files, with `environment` also the variables of this process.
+    """Judge the files; if `environment` is set, also the variables of this process.
 
     Files that belong together are judged together.
 
-    The path `-` is standard input. In a folder, files of unknown kind are skipped; with `skip_unknown`, all
-    such files are. Files that a script sources, and host lists that it names, are read too if they are in the
-    same folder or in the working directory. Raises InputError for a file that cannot be read as text, and
-    if no file is of a known kind.
+    The path `-` is standard input. Files of unknown kind are skipped if they were found in a folder, or if
+    `skip_unknown` is set. Files that a script sources, and host lists that it names, are read too if they are
+    in the same folder or in the working directory. Raises InputError for a file that cannot be read as text,
+    and if no file is of a known kind.
     """
     documents: list[Document] = []
     notes: list[str] = []
@@ -74,7 +74,7 @@ def lint_files(
         try:
             document = read_document(str(path), _text(path))
         except UsageError:
-            continue  # a binary file, or one without permission
+            continue  # a binary file, or a file that this user may not read
         documents += [document] if document is not None else []
     documents += _followed(documents, {path.resolve() for path in (*given, *in_folders)})
     if environment:
@@ -85,7 +85,7 @@ def lint_files(
     if not documents and not skip_unknown:
         raise InputError(
             notes[0] if notes else f"{paths[0]} contains no launch file of a known kind",
-            f"name its kind: --kind {'|'.join(READERS)}",
+            f"state its kind: --kind {'|'.join(READERS)}",
         )
     report = judge_documents(tuple(documents), context, notes, settings)
     return Linted(report=report, documents=tuple(documents))
@@ -122,7 +122,7 @@ def _below(folder: Path, exclude: Sequence[str]) -> Iterator[Path]:
             count += 1
             if count > _MOST_FILES:
                 raise InputError(
-                    f"{folder} contains more than {_MOST_FILES} files", "give its folders one by one"
+                    f"{folder} contains more than {_MOST_FILES} files", "name its folders one by one"
                 )
             if _may_be_launch_file(name):
                 yield path
@@ -138,13 +138,13 @@ def _may_be_launch_file(name: str) -> bool:
 def _unknown(path: Path, text: str) -> str:
     fault = fault_of_unknown(str(path), text)
     why = f": line {fault.place.line}, {fault.reason}" if fault is not None else ""
-    return f"{path} is no launch file of a known kind and was not judged{why}"
+    return f"{path} is not a launch file of a known kind and was not judged{why}"
 
 
 def _followed(documents: Sequence[Document], given: set[Path]) -> list[Document]:
     """Return the files that the scripts read, one level deep.
 
-    Files that do not exist or are of no known kind are skipped.
+    Files that do not exist or have no known kind are skipped.
     """
     followed: list[Document] = []
     visited = set(given)
@@ -198,7 +198,7 @@ def redacted(linted: Linted) -> Linted:
 
     The lines of the files are removed too.
     """
-    import secrets  # noqa: PLC0415 - few ask for it
+    import secrets  # noqa: PLC0415 - rarely needed
 
     from probes.redaction.text import TextRedactor  # noqa: PLC0415
 
@@ -237,5 +237,5 @@ def _text(path: Path) -> str:
     else:
         data = read_bytes(path, limit_bytes=_LONGEST_BYTES)
     if b"\0" in data[:4096]:
-        raise InputError(f"{path} is no text", "launch files are text: scripts, YAML, JSON")
+        raise InputError(f"{path} is not text", "launch files are text: scripts, YAML, JSON")
     return data.decode("utf-8", "surrogateescape")

@@ -23,9 +23,9 @@ class LintSettings(StrictRecord, kw_only=True, rename="kebab"):
     """Ids of rules or patterns; empty for all rules."""
     ignore: tuple[str, ...] = ()
     per_file_ignores: dict[str, tuple[str, ...]] = {}
-    """Ids of rules by pattern of the file's name."""
+    """Ids of ignored rules, by a pattern of file names."""
     exclude: tuple[str, ...] = ()
-    """Patterns of files that a folder contains and that are not judged."""
+    """Patterns of files that are not judged if they were found in a folder."""
     fail_on: FailOn | None = None
     nccl_version: str | None = None
     torch_version: str | None = None
@@ -35,7 +35,7 @@ class LintSettings(StrictRecord, kw_only=True, rename="kebab"):
 def settings_in(folder: Path) -> LintSettings:
     """Return the settings of the nearest file in the folder or above, up to the root of the repository.
 
-    Raises InputError for a file that is no TOML or has another field.
+    Raises InputError for a file that is not TOML or has an unknown field.
     """
     for above in (folder, *folder.parents):
         for name in (OWN_NAME, _SHARED_NAME):
@@ -50,7 +50,7 @@ def settings_in(folder: Path) -> LintSettings:
 def _exists(path: Path) -> bool:
     try:
         return path.exists()
-    except OSError:  # a folder above that this user may not search
+    except OSError:  # this user may not search a folder above
         return False
 
 

@@ -17,7 +17,7 @@ KINDS = ("checks", "benchmarks", "launchers", "models", "machines", "gpus", "sta
 
 
 def list_entries(kind: str) -> tuple[dict[str, Any], ...]:
-    """Return the entries of one kind, each with `id`, `title` and the fields that distinguish them."""
+    """Return the entries of one kind, each with `id`, `title` and the fields that this kind has."""
     match kind:
         case "checks":
             return tuple(

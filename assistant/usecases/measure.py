@@ -33,13 +33,13 @@ class MeasureOptions(Record, kw_only=True):
 
     suite: Suite = "quick"
     only: tuple[str, ...] = ()
-    """Ids of benchmarks; empty for all of the suite."""
+    """Ids of benchmarks; empty for all benchmarks of the suite."""
     python: str | None = None
-    """The training interpreter; None for the one that the probe found."""
+    """The training interpreter; None for the interpreter that the probe found."""
     force: bool = False
-    """Measure even if others use the GPUs or the CPUs."""
+    """Measure even if other programs use the GPUs or the CPUs."""
     accept_busy_host: bool = False
-    """Measure on CPUs that others use too, and report it; GPUs in use are still refused."""
+    """Measure on CPUs that other programs use too, with a warning; GPUs in use are still refused."""
     ranks_per_node: int | None = None
     skip: tuple[str, ...] = ()
     settings: BenchSettings = BenchSettings()
@@ -56,11 +56,11 @@ def measure_machine(
 ) -> Generator[Event, None, MeasurementSet]:
     """Run the benchmarks one after the other; the last event's result is the `MeasurementSet`.
 
-    A `Measured` event follows as soon as all ranks have ended a case; the result contains the same
+    A `Measured` event is yielded as soon as all ranks have ended a case; the result contains the same
     measurements, with the conditions until the end of their benchmark. A cause that prevents a measurement
-    (no torch, busy GPUs, a crash) is a `BenchFailed` event and part of the result. `stop` is asked four times
-    a second; when it returns True, the stage finishes with the measurements so far. Raises UsageError for
-    unknown ids and impossible ranks, WorkerError for an unusable work folder.
+    (no torch, busy GPUs, a crash) is a `BenchFailed` event and part of the result. `stop` is called four
+    times a second; when it returns True, the stage finishes with the measurements so far. Raises UsageError
+    for unknown ids and an impossible number of ranks, and WorkerError for an unusable work folder.
     """
     started = datetime.now(timezone.utc)
     rows = _rows(options)
@@ -92,7 +92,7 @@ def measure_machine(
 
 @contextlib.contextmanager
 def _watch(facts: MachineFacts) -> Iterator[Watch]:
-    """Watch this machine; without GPUs no NVML source is needed."""
+    """Yield a `Watch` of this machine; an NVML source is opened only if there are GPUs."""
     if not training_gpus(facts):
         yield Watch(facts, None)
         return
@@ -119,7 +119,7 @@ def _rows(options: MeasureOptions) -> tuple[BenchmarkRow, ...]:
 
 
 def _is_asked(row: BenchmarkRow, options: MeasureOptions) -> bool:
-    """Return whether the user gave what a benchmark outside all suites needs."""
+    """Return whether the user gave the settings that a benchmark outside all suites needs."""
     settings = options.settings
     given = {
         "--hosts": bool(options.hosts),
@@ -153,7 +153,7 @@ def _events(
     busy = "" if options.force or not jobs else busy_with(facts)
     has_gpus = bool(training_gpus(facts))
     if busy and options.accept_busy_host and not has_gpus:
-        yield Progress(stage="bench", message=f"{busy}: the numbers are lower than on a quiet machine")
+        yield Progress(stage="bench", message=f"{busy}: the rates are lower than on an idle machine")
     elif busy:
         hindrance = Hindrance(
             kind="busy", message=f"{busy}: wait, or measure all the same with `rigtune bench --force`"
@@ -168,7 +168,7 @@ def _events(
         device = plural(context.ranks_per_node, "GPU")
     with work_folder(options.work_directory) as folder:
         for event in run_jobs(jobs, folder.path, watch=watch, stop=stop, device=device):
-            # Keep the log and the request of a failure, but not those of a run that the user stopped.
+            # Keep the log and the request after a failure, but not if the user stopped the run.
             folder.keep = folder.keep or (isinstance(event, BenchFailed) and event.failure.kind != "stopped")
             yield event
 

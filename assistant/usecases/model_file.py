@@ -10,12 +10,12 @@ _CONFIG = "config.json"
 
 
 def holds_model(name: str) -> bool:
-    """Return whether `name` is a folder with a `config.json`, as in downloads of Hugging Face."""
+    """Return whether `name` is a folder with a `config.json`, as in downloads from Hugging Face."""
     return bool(name) and Path(name, _CONFIG).is_file()
 
 
 def read_model(name: str) -> TransformerModel:
-    """Return the model in the file `name`, or in `config.json` of that folder. Raises InputError."""
+    """Return the model in the file `name`, or in `config.json` if `name` is a folder. Raises InputError."""
     path = Path(name)
     path = path / _CONFIG if path.is_dir() else path
     return model_from_file(read_bytes(path).decode("utf-8", "replace"), str(path))

@@ -17,7 +17,7 @@ from recipes.job.models.counted import counted_model
 from recipes.job.workload import VisionModel
 
 _DEADLINE_S = 300.0
-"""The limit for one module; importing torch from a cold network file system takes a minute or more."""
+"""Time limit for one module; importing torch from a network file system without caches may take a minute."""
 _KILLED = 128
 """Exit codes above this number are 128 plus the number of a signal."""
 
@@ -26,7 +26,7 @@ _KILLED = 128
 def count_modules(
     targets: Iterable[str], source: Source, options: CollectOptions, *, deadline_s: float = _DEADLINE_S
 ) -> Generator[Event, None, dict[str, VisionModel]]:
-    """Count each of `targets`, once; the last event's result is the models by name.
+    """Count the work of each of `targets`, once; the last event's result is the models by name.
 
     A target is `module:function` or `file.py:function`. Relative names start in the folder of `options`.
     Raises InterpreterError if no interpreter with torch is found, InputError if the user's function fails,
@@ -34,7 +34,7 @@ def count_modules(
     """
     training = TrainingPython()
     if options.python is None:
-        # This finds the interpreter without reading the rest of the machine.
+        # Only the interpreter is needed, so the rest of the machine is not read.
         rows = [row for row in PROBES if row.id == "interpreter"]
         training = assemble(source.title, list(gather(source, options, rows))).training
     python = choose_interpreter(training, options.python).path
@@ -57,12 +57,13 @@ def _counted(python: str, target: str, folder: str, deadline_s: float) -> Vision
             )
         except (OSError, ValueError) as error:
             raise WorkerError(
-                f"{target} cannot be counted: {python} does not start: {error}", "name another: --python PATH"
+                f"{target} cannot be counted: {python} does not start: {error}",
+                "name another interpreter: --python PATH",
             ) from error
         if code is None:
             raise WorkerError(
                 f"counting {target} did not end within {duration(deadline_s)} and was stopped",
-                "build a smaller module, or one without loops over its input",
+                "build a smaller module, or a module without loops over its input",
             )
         if answer.is_file() and (text := answer.read_bytes()):
             return counted_model(text, target)

@@ -19,7 +19,7 @@ from recipes.planning.planner import default_workload, make_plan
 
 
 class PlanRequest(Record, kw_only=True):
-    """The user's wishes; None leaves the choice to rigtune."""
+    """The settings that the user chose; rigtune chooses the settings that are None."""
 
     model: str = ""
     """Preset id or path of a model file; empty for a default that suits the machine."""
@@ -68,7 +68,7 @@ def plan_workload(
 
 
 _MOST_NODES = 100_000
-"""Several times the largest published cluster; beyond it, a number is a typing error."""
+"""Several times the number of nodes of the largest published cluster; a larger number is a typing error."""
 
 
 def model_named(name: str) -> TransformerModel:
@@ -80,7 +80,8 @@ def _require_positive(**values: int | None) -> None:
     for name, value in values.items():
         if value is not None and value < 1:
             raise UsageError(
-                f"--{name.replace('_', '-')} is {value}, at least 1 is needed", "give a positive whole number"
+                f"--{name.replace('_', '-')} is {value}, but must be 1 or more",
+                "give a positive whole number",
             )
     if (nodes := values.get("nodes")) is not None and nodes > _MOST_NODES:
-        raise UsageError(f"--nodes is {nodes}, at most {_MOST_NODES} are planned for", "give fewer nodes")
+        raise UsageError(f"--nodes is {nodes}, but may be at most {_MOST_NODES}", "give fewer nodes")

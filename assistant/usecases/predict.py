@@ -47,13 +47,13 @@ class CollectiveReport(Record, kw_only=True):
 
 
 class CaseAnswered(Event, kw_only=True):
-    """One case was predicted or refused."""
+    """One case was predicted, or refused with a reason."""
 
     answer: Answer
 
 
 class PredictSummary(Record, kw_only=True):
-    """The number of cases that were predicted and refused."""
+    """The number of predicted cases, and the number of refused cases."""
 
     predicted: int = 0
     refused: int = 0
@@ -66,14 +66,14 @@ def predict_cases(
 ) -> Iterator[Event]:
     """Yield a `CaseAnswered` for each row, in order; the last event's result is a `PredictSummary`.
 
-    `here` is the machine of cases that name none; `own_models` are the user's models by name. Raises
-    InputError of `rows`.
+    `here` is the machine for cases that name no machine; `own_models` are the user's models by name. An
+    InputError that `rows` raises is passed on.
     """
     return _answered(rows, functools.partial(predict_row, here=here, own_models=own_models), CasePrediction)
 
 
 def predict_collectives(rows: Iterable[CaseRow]) -> Iterator[Event]:
-    """Predict single collectives of NCCL or RCCL, from the columns `COLLECTIVE_COLUMNS`."""
+    """Predict single collectives of NCCL or RCCL, which the columns `COLLECTIVE_COLUMNS` describe."""
     return _answered(rows, predict_collective_row, CollectivePrediction)
 
 
@@ -103,15 +103,15 @@ def _answered(
 
 
 def _column(reason: str) -> str:
-    """Return the column that a reason is about: its first word."""
+    """Return the column that a reason names as its first word, else `OTHER`."""
     word = reason.split(" ", 1)[0]
     return word if word in COLUMNS or word in COLLECTIVE_COLUMNS else OTHER
 
 
 def machine_here(facts: MachineFacts, measurements: tuple[Measurement, ...]) -> Here:
-    """Return a function that gives the cluster of a case on this machine, as probed and measured.
+    """Return a function that returns the cluster for a case on this machine, as probed and measured.
 
-    A case may use any number of its GPUs, and several nodes like it.
+    A case may use any number of this machine's GPUs, and several nodes equal to this machine.
     """
     usual = default_ranks(facts)
 

@@ -1,4 +1,4 @@
-"""Read the facts of a machine from a source, collector by collector."""
+"""Read the facts of a machine from a source, one collector after the other."""
 
 from collections.abc import Generator
 

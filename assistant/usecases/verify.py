@@ -28,7 +28,7 @@ from recipes.launch.verification import (
 )
 
 _START_S = 300.0
-"""Time to import torch on every rank from a cold network file system and to set up the process group."""
+"""Time to import torch on every rank, from a network file system without caches, and to connect the ranks."""
 _STEP_S = 60.0
 """Time limit for one step if no step time is predicted."""
 _PATIENCE = 10.0
@@ -84,9 +84,10 @@ def verify_recipe(
     The run always uses the reference program, whose model has the recipe's shapes; for a recipe with the
     user's own program the result contains a note. If the model has parts that the reference program does not
     build, such as experts, nothing is compared with the prediction. `python` overrides the recipe's
-    interpreter. Files go to `directory`, by default a new run folder. Raises UsageError for a recipe that
-    cannot be started from here, and WorkerError if the run fails or takes longer than `timeout_s` (by default
-    a multiple of the prediction), after the end of its output as `Progress` events.
+    interpreter. Files are written to `directory`, by default a new run folder. Raises UsageError for a recipe
+    that cannot be started on this machine, and WorkerError if the run fails or takes longer than `timeout_s`
+    (by default a multiple of the prediction); before this error, `Progress` events show the end of the
+    output.
     """
     started = time.monotonic()
     recipe = refreshed(recipe)
@@ -106,13 +107,13 @@ def verify_recipe(
     yield Progress(stage="verify", message=shlex.join(command))
     deadline_s = timeout_s if timeout_s is not None else _deadline_s(recipe, steps)
     lines: list[_Line] = []
-    # The interpreter that the user named for this run takes precedence over the shell's RIGTUNE_PYTHON.
+    # The interpreter that the user named for this run has precedence over RIGTUNE_PYTHON of the shell.
     environment = {"RIGTUNE_PYTHON": trial.resources.python} if python else {}
     with Job(command, directory=Path.cwd(), environment=environment, log=log) as job:
         code: int | None = None
         while code is None and time.monotonic() - started < deadline_s:
             code = job.wait(_POLL_S)
-            # The report is small, so that reading it again is simpler than following it.
+            # The report is small, so reading all of it again is simpler than reading only its new lines.
             reported, lines = len(lines), _read_report(report)
             for line in lines[reported:]:
                 if isinstance(line, _Step):
@@ -144,7 +145,7 @@ def _read_report(path: Path) -> list[_Line]:
 
 
 def _failure(lines: list[_Line], code: int | None, tail: str, deadline_s: float) -> str:
-    """Return why the run verifies nothing; empty if it succeeded."""
+    """Return the reason why the run failed; empty if it succeeded."""
     for line in lines:
         if isinstance(line, _Failed):
             return line.message

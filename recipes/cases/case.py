@@ -19,7 +19,7 @@ MISSING = frozenset({"", "-", "n/a", "na", "none stated", "null", "?"})
 
 
 class Case(Record, kw_only=True):
-    """One run to be predicted. None for values that the row does not state."""
+    """One run to be predicted. A value that the row does not state is None."""
 
     case_id: str
     stack: str = ""
@@ -82,9 +82,9 @@ NOT_INPUTS = frozenset(
         *("peak_mem_unit", "nccl_version", "derived", "notes"),
     )
 )
-"""Further columns that tables of runs have. These columns contain measurements and are not read.
+"""Further columns that tables of runs may have; they contain measurements, and rigtune does not read them.
 
-Columns whose names begin with `source_` or `raw_` name the source of a value. They are not read either.
+Columns whose names begin with `source_` or `raw_` state the source of a value; they are not read either.
 """
 _NUMBERS = frozenset(field.name for field in msgspec.structs.fields(Case) if field.type == float | None)
 _OFF_AT_ZERO = frozenset(
@@ -112,7 +112,7 @@ _MOST = {
 
 
 class CaseError(Exception):
-    """The row cannot be read; the message names the column, its value and the values that are allowed."""
+    """The row cannot be read; the message states the column, its value and the allowed values."""
 
 
 def case_of_row(row: Mapping[str, str | None]) -> Case:
@@ -143,8 +143,8 @@ _FLAG_WORDS = {
 def _flag(column: str, cell: str) -> bool:
     """Return a flag.
 
-    A word other than yes or no names an attention kernel or a compilation mode, and means yes unless it names
-    an unfused kernel.
+    A word other than yes or no is the name of an attention kernel or a compilation mode. It means yes, unless
+    the kernel is not a fused kernel.
     """
     known = _FLAG_WORDS.get(cell.lower())
     if known is None:

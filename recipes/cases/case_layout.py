@@ -27,14 +27,14 @@ from recipes.job.workload import TransformerModel, VisionModel
 from recipes.predict.stacks import Stack
 
 _SHARING_RANKS = 8
-"""Number of data-parallel ranks that is assumed if a case shards states and states no number of ranks."""
+"""Number of data-parallel ranks that is assumed if a case shards its states and states no number."""
 _MICRO_BATCHES_PER_STAGE = 4
-"""Micro-batches per stage from which a pipeline is hardly ever idle (GPipe, arXiv 1811.06965, section 2.3).
+"""Number of micro-batches per stage at which a pipeline is hardly ever idle (GPipe, arXiv 1811.06965, 2.3).
 """
 _PARTS = 2
 """Default number of parts into which an interleaved schedule divides a stage (torchtitan)."""
 _SELECTED = 0.5
-"""Part of the layers that are recomputed by default if whole layers are selected (torchtitan:
+"""Fraction of the layers that are recomputed by default if whole layers are selected (torchtitan:
 selective_ac_option 2).
 """
 _STAGES: tuple[Sharding, ...] = ("none", "zero1", "zero2", "zero3")
@@ -49,9 +49,9 @@ class Layout(Record, kw_only=True):
 
 
 def gpus_of(case: Case) -> int:
-    """Return the number of GPUs of the job: the stated one, or the product of the stated degrees.
+    """Return the number of GPUs of the job: the stated number, or the product of the stated degrees.
 
-    Experts are spread over tensor-parallel ranks too.
+    Expert parallelism needs no further GPUs, because experts are spread over data- and tensor-parallel ranks.
     """
     if case.n_gpus:
         return case.n_gpus
@@ -91,8 +91,9 @@ def layout_of(
 ) -> Layout:
     """Return the layout of a case.
 
-    `micro_batch` is used if the case states none. A node has `per_node` GPUs, the model `layers` layers.
-    Raises CaseError if the degrees contradict the number of GPUs or each other.
+    `micro_batch` is used if the case states no micro-batch. `per_node` is the number of GPUs of a node,
+    `layers` the number of layers of the model. Raises CaseError if the degrees contradict the number of GPUs
+    or each other.
     """
     tensor, pipeline, context = case.tp or 1, case.pp or 1, case.cp or 1
     model_parallel = tensor * pipeline * context
@@ -137,13 +138,11 @@ def layout_of(
     if fully and replicas % shards:
         raise CaseError(f"fsdp is {shards}, which does not divide {replicas} data-parallel GPUs")
     if case.dp is not None and not fully and case.dp != replicas:
-        notes.append(f"dp {case.dp} does not follow from {gpus} GPUs: {replicas} is taken")
+        notes.append(f"dp {case.dp} does not follow from {gpus} GPUs: {replicas} is used")
     micro, accumulation, batch = _batch(case, choice, replicas, micro_batch)
     micro = _divided(case, micro, batch, replicas, notes)
     if case.grad_accum is not None and case.global_batch is not None and accumulation != case.grad_accum:
-        notes.append(
-            f"grad_accum {case.grad_accum} does not follow from the batches: {accumulation} is taken"
-        )
+        notes.append(f"grad_accum {case.grad_accum} does not follow from the batches: {accumulation} is used")
     parts = case.vp or 1
     schedule: Schedule = "layers" if choice.splits_layers else _schedule(case)
     if schedule == "interleaved" and parts == 1:
@@ -187,15 +186,15 @@ def layout_of(
 def _recomputation(
     case: Case, stack: Stack, choice: Choice, notes: list[str]
 ) -> tuple[ActivationCheckpointing, Recomputed]:
-    """Return the stated recomputation, and append assumptions about a stack's selection to `notes`."""
+    """Return the stated recomputation, and add assumptions about the stack's selected layers to `notes`."""
     words = case.activation_checkpointing
     if not words:
         return choice.checkpointing or stack.checkpointing, Recomputed(choice.recomputed)
     mode = checkpointing_of(words)
     if mode == "selective" and stack.memory.selective == "blocks":
         notes.append(
-            "activation_checkpointing selective is taken for every second layer: "
-            "`selective 1/3` states another part"
+            "activation_checkpointing selective is read as every second layer: "
+            "write for example `selective 1/3` for another fraction"
         )
         return "full", Recomputed(_SELECTED)
     return mode, recomputed_of(words)
@@ -215,13 +214,13 @@ def _schedule(case: Case) -> Schedule:
 def _shards(case: Case, sharing: Sharing, replicas: int, context: int, node: float) -> int:
     """Return the number of data-parallel GPUs that share one copy of the parameters.
 
-    `node` is the number of GPUs of a node divided by the number of all GPUs. Some frameworks include the GPUs
-    of context parallelism in the number (torchtitan: dp_shard_cp), others do not (dp_shard).
+    `node` is the number of GPUs of a node divided by the number of all GPUs. Some settings of frameworks
+    include the GPUs of context parallelism (torchtitan: dp_shard_cp), other settings do not (dp_shard).
     """
     if case.fsdp is not None:
         if case.fsdp > replicas * context:
             raise CaseError(
-                f"fsdp is {case.fsdp}, but the layout leaves fewer GPUs for it: "
+                f"fsdp is {case.fsdp}, but the other degrees leave fewer GPUs: "
                 f"give at most {replicas * context}"
             )
         return min(case.fsdp, replicas)
@@ -248,7 +247,7 @@ def _sharding(case: Case, stack: Stack, sharing: Sharing, replicas: int) -> Shar
 
 
 def _batch(case: Case, choice: Choice, replicas: int, assumed: int) -> tuple[int, int, int]:
-    """Return micro-batch, accumulation and global batch. A stated global batch is kept."""
+    """Return micro-batch, accumulation and global batch. A stated global batch is never changed."""
     micro, batch = case.micro_batch or assumed, case.global_batch
     if batch is None:
         accumulation = case.grad_accum or _accumulated(case, choice, micro)
@@ -283,7 +282,7 @@ def _share_sequences(case: Case, computed: int, batch: int) -> bool:
 def _accumulated(case: Case, choice: Choice, micro: int) -> int:
     """Return the micro-batches of a step whose batch is not stated.
 
-    There are enough micro-batches to fill the pipeline. If several layouts are tried, the batch has as many
+    The number is large enough to fill the pipeline. If several layouts are tried, the batch has as many
     sequences as there are GPUs, so that all layouts train the same batch.
     """
     stages = 1 if choice.splits_layers else case.pp or 1
@@ -294,11 +293,11 @@ def _accumulated(case: Case, choice: Choice, micro: int) -> int:
 def with_expert_axis(
     case: Case, stack: Stack, model: TransformerModel | VisionModel, gpus: int
 ) -> tuple[Case, tuple[str, ...]]:
-    """Return the case with `fsdp` and `ep` as other software counts them, and assumptions as text.
+    """Return the case with `fsdp` and `ep` converted to rigtune's way of counting, and assumptions as text.
 
     In MaxText, experts have a mesh axis of their own, and all other parameters are sharded over this axis too
-    (configs/base.yml, logical_axis_rules: embed on fsdp and expert). If a mixture of experts leaves GPUs over
-    after `fsdp`, its experts are spread over these GPUs.
+    (configs/base.yml, logical_axis_rules: embed on fsdp and expert). If a mixture of experts has more GPUs
+    than `fsdp` uses, its experts are spread over the remaining GPUs.
     """
     if (
         not stack.experts_beside
@@ -316,5 +315,5 @@ def with_expert_axis(
         or case.ep not in (None, rest)
     ):
         return case, ()
-    notes = () if case.ep else (f"ep {rest}: what fsdp {case.fsdp} leaves of the GPUs",)
+    notes = () if case.ep else (f"ep {rest}: the GPUs that fsdp {case.fsdp} does not use",)
     return msgspec.structs.replace(case, fsdp=case.fsdp * rest, ep=rest), notes

@@ -1,7 +1,7 @@
-"""Choices that a case leaves open in its layout, in the order in which people usually try them.
+"""Layouts that are possible for a case, in the order in which people usually try them.
 
-`recipes/cases/resolved.py` uses the first choice that fits. If people usually measure several choices, it
-uses the fastest one.
+`recipes/cases/resolved.py` uses the first layout that fits. If people usually measure several layouts, it
+uses the fastest of them.
 """
 
 import itertools
@@ -32,11 +32,11 @@ NeMo's recipes: 4 to 32).
 """
 _DEEPEST_PIPELINE = 64
 _RECOMPUTED = (0.25, 0.5, 0.75, 1.0)
-"""Parts of the layers that people recompute. They choose the smallest part that makes the run fit."""
+"""Fractions of the layers that people recompute; they use the smallest with which the run fits."""
 
 
 class Choice(Record, kw_only=True):
-    """Degrees and checkpointing that a case leaves open."""
+    """Values for the degrees and the checkpointing that a case does not state."""
 
     tp: int | None = None
     pp: int | None = None
@@ -48,12 +48,12 @@ class Choice(Record, kw_only=True):
     splits_layers: bool = False
     checkpointing: ActivationCheckpointing | None = None
     recomputed: float = 1.0
-    """Part of the layers that are recomputed if `checkpointing` is full."""
+    """Fraction of the layers that are recomputed if `checkpointing` is full."""
 
     @property
     def words(self) -> str:
         if self.splits_layers:
-            return f"the {self.pp} GPUs are taken to hold consecutive layers of one model"
+            return f"each of the {self.pp} GPUs is assumed to have consecutive layers of one model"
         sizes = (("tp", self.tp), ("pp", self.pp), ("cp", self.cp), ("ep", self.ep))
         degrees = [f"{name} {value}" for name, value in sizes if (value or 1) > 1]
         return " ".join([*degrees, *([f"sharding {self.sharding}"] if self.sharding else [])])
@@ -62,12 +62,12 @@ class Choice(Record, kw_only=True):
 def choices_of(
     case: Case, stack: Stack, gpus: int, *, model: TransformerModel | None, domain: int
 ) -> tuple[Choice, ...]:
-    """Return the open choices of the row, most usual first; one choice without values if nothing is open.
+    """Return the possible choices for the row, the most usual first; one empty choice if the row states all.
 
-    `model` is None for image models: nobody recomputes their layers, and only their batch is divided.
-    `domain` is the number of GPUs that fast links join. If the row does not state recomputation, layers are
-    recomputed if the run would not fit otherwise, and only as many as necessary if the stack lets people
-    choose.
+    `model` is None for image models: their layers are not recomputed, and only their batch is divided.
+    `domain` is the number of GPUs that fast links connect. If the row does not state recomputation, layers
+    are recomputed only if the run would not fit otherwise. If the stack can recompute a part of the layers,
+    only as many layers as necessary are recomputed.
     """
     layouts = _layouts(case, stack, gpus, model, domain)
     if case.activation_checkpointing or stack.checkpointing == "full" or model is None:
@@ -104,22 +104,22 @@ def _layouts(
         return tuple(_growing(case, stack, gpus, model, domain))
     if not stated and not stack.shards_optimizer and not stack.shards_parameters:
         return (Choice(), Choice(sharding="zero2"), Choice(sharding="zero3"))
-    # Ranks that divide the tokens of a sequence may still share weights in any way.
+    # Ranks that divide the tokens of a sequence may share the weights with any sharding.
     is_open = not stated and case.tp is None and case.pp is None
     return (Choice(), Choice(sharding="zero3")) if is_open else (Choice(),)
 
 
 def _is_open(case: Case) -> bool:
-    """Return whether the row leaves open how the GPUs share the model, except perhaps its experts."""
+    """Return whether the row does not state how the GPUs share the model, except perhaps its experts."""
     degrees = (case.tp, case.pp, case.cp, case.dp, case.fsdp, case.zero_stage)
     return not case.sharding and case.ep != 1 and all(degree is None for degree in degrees)
 
 
 def _spare_ranks(case: Case, gpus: int) -> int:
-    """Return the number of GPUs per sequence of a micro-batch, which is the number that share one model.
+    """Return how many GPUs process one sequence of a micro-batch together; these GPUs share one model copy.
 
-    If a row names its sharding, its accumulation may be wrong rather than its layout. In this case only the
-    batch is used.
+    If a row states its sharding, a mismatch may come from a wrong accumulation rather than from its layout.
+    In this case only the batch is used.
     """
     is_open = case.dp is None and case.fsdp is None and None in (case.tp, case.cp, case.pp)
     if case.global_batch is None or not is_open:
@@ -170,9 +170,11 @@ def _growing(
 
 
 def _divided(case: Case, gpus: int, model: TransformerModel, domain: int) -> Iterator[Choice]:
-    """Yield data parallelism, which is enough for a dense model that fits, then layouts that divide the
-    model. These layouts are tensor parallelism within the domain of fast links, context parallelism of long
-    sequences, pipelines, and experts that are not split over ranks.
+    """Yield data parallelism first, then layouts that divide the model.
+
+    Data parallelism is enough for a dense model that fits. The other layouts are tensor parallelism within
+    the domain of fast links, context parallelism of long sequences, pipelines, and whole experts on each
+    rank.
     """
     yield Choice(is_tried=model.is_moe)
     depths = range(1, min(gpus, _DEEPEST_PIPELINE, model.layers) + 1)
@@ -199,10 +201,10 @@ def _context_ranks(case: Case, gpus: int) -> tuple[int, ...]:
 
 
 def _expert_ranks(case: Case, model: TransformerModel, ranks: int) -> tuple[int, ...]:
-    """Return over how many of `ranks` GPUs experts may be spread.
+    """Return the numbers of GPUs, out of `ranks`, over which experts may be spread.
 
-    These are the stated number, or the usual numbers that divide both ranks and experts, or else their
-    greatest common divisor.
+    This is the stated number, or else all usual numbers that divide both ranks and experts. If there are
+    none, it is the greatest common divisor of ranks and experts.
     """
     if not model.is_moe or case.ep is not None:
         return (case.ep or 1,)
@@ -213,9 +215,10 @@ def _expert_ranks(case: Case, model: TransformerModel, ranks: int) -> tuple[int,
 def micro_batches_of(case: Case, stack: Stack, gpus: int, enough: int) -> tuple[int, ...]:
     """Return the micro-batches to try, in order, for a case that does not state one.
 
-    A size above `enough` is not faster. The framework's default comes first. A pipeline gets micro-batches of
-    one sequence, because it needs many of them. Otherwise the sizes are powers of two, the largest first. If
-    only small powers of two divide a GPU's share of the batch, all divisors of the share are tried.
+    Sizes above `enough` are not tried, because they are not faster. The framework's default comes first. In a
+    pipeline a micro-batch has one sequence, because a pipeline needs many micro-batches. Otherwise the sizes
+    are powers of two, the largest first. If only small powers of two divide a GPU's share of the batch, all
+    divisors of the share are tried.
     """
     replicas = max(1, gpus // ((case.tp or 1) * (case.pp or 1) * (case.cp or 1)))
     share = None if case.global_batch is None else max(1, case.global_batch // replicas)

@@ -61,15 +61,15 @@ class CollectivePrediction(Record, kw_only=True):
     """Eight of ten measured times are between `low` and `high`."""
     time_us_high: float | None = None
     busbw_gbps: float | None = None
-    """1e9 bytes per second, by the convention of nccl-tests."""
+    """Bus bandwidth in 1e9 bytes per second, as nccl-tests defines it."""
     algorithm: str = ""
 
 
 def predict_collective_row(row: Mapping[str, str | None]) -> CollectivePrediction:
     """Return the prediction for one row.
 
-    It reads the columns platform, gpu, n_gpus, n_nodes, intra, inter, collective and bytes. Never raises: a
-    row that cannot be read or predicted is refused with the reason.
+    The columns that are read are platform, gpu, n_gpus, n_nodes, intra, inter, collective and bytes. Never
+    raises an error: a row that cannot be read or predicted is refused with the reason.
     """
     case_id = _cell(row, "case_id")
     try:
@@ -112,14 +112,14 @@ def _gpu(gpu: str, platform: str) -> tuple[str, str]:
     named = next((name for pattern, name in _GPU_WORDS if pattern.search(platform)), "")
     if not named:
         raise CaseError(
-            "gpu is blank and platform does not determine the GPU: give the GPU's name, as `H100-SXM-80GB`"
+            "gpu is blank, and platform does not determine the GPU: give its name, such as `H100-SXM-80GB`"
         )
     return named, f"gpu taken from platform: {named}"
 
 
 @functools.lru_cache(maxsize=256)
 def _cluster(gpu: str, gpus: int, nodes: int | None, intra: str, inter: str) -> Cluster:
-    """Return the machine. Raises CaseError."""
+    """Return the machine of the row. Raises CaseError for impossible numbers and for an unknown GPU."""
     if nodes is not None and nodes > gpus:
         raise CaseError(f"n_nodes is {nodes}, with {gpus} GPUs: give at most as many nodes as GPUs")
     case = Case(

@@ -5,18 +5,19 @@ from recipes.job.candidate import Candidate
 from recipes.job.workload import TransformerModel, VisionModel
 
 _BESIDE = 2
-"""Embedding and head, which count as one layer each if the number of layers is not divisible (Megatron-LM:
---account-for-embedding-in-pipeline-split).
+"""Number of parts (embedding and head) that may count as one layer each if the layers cannot be divided.
+
+Source: Megatron-LM, --account-for-embedding-in-pipeline-split.
 """
 
 
 def require_divisible(model: TransformerModel, candidate: Candidate) -> None:
-    """Raise a CaseError that names a degree that the model's sizes do not allow."""
+    """Raise CaseError, which names the degree, if the model's sizes do not allow a degree."""
     degrees = candidate.degrees
     layers = model.layers + model.encoder_layers
     if degrees.pp > layers:
         raise CaseError(
-            f"pp is {degrees.pp}, but {model.title or model.id} has {layers} layers: give at most that"
+            f"pp is {degrees.pp}, but {model.title or model.id} has {layers} layers: give at most {layers}"
         )
     if degrees.vp > 1 and degrees.pp == 1:
         raise CaseError(
@@ -52,8 +53,8 @@ def require_divisible(model: TransformerModel, candidate: Candidate) -> None:
 def require_whole_parts(candidate: Candidate, sequence_length: int, *, cuts_twice: bool) -> None:
     """Raise CaseError if context parallelism does not cut a sequence into equal parts.
 
-    With `cuts_twice` each rank has two parts (Megatron-LM, training/utils.py, get_batch_on_this_cp_rank;
-    torch's context_parallel).
+    If `cuts_twice` is set, each rank has two parts (Megatron-LM, training/utils.py,
+    get_batch_on_this_cp_rank; torch's context_parallel).
     """
     context = candidate.degrees.cp
     parts = context * (2 if cuts_twice else 1)
@@ -74,9 +75,9 @@ def deals_evenly(model: TransformerModel, parts: int) -> bool:
 
 
 def uneven_parts(model: TransformerModel, candidate: Candidate) -> tuple[str, ...]:
-    """Return a note on an interleaved pipeline whose parts differ in layers.
+    """Return a note if the parts of an interleaved pipeline have different numbers of layers.
 
-    A real run needs an explicit layout in this case.
+    In this case a real run needs an explicit layout.
     """
     degrees = candidate.degrees
     if degrees.vp == 1 or deals_evenly(model, degrees.pp * degrees.vp):
@@ -88,8 +89,9 @@ def uneven_parts(model: TransformerModel, candidate: Candidate) -> tuple[str, ..
 
 
 def require_whole(model: VisionModel, candidate: Candidate) -> None:
-    """Raise CaseError if a layout divides a model of which only counts are known: only the batch can be
-    divided.
+    """Raise CaseError if a layout divides the model.
+
+    Only counts are known of such a model, so only its batch can be divided.
     """
     for name in ("tp", "pp", "cp", "ep", "vp"):
         size = getattr(candidate.degrees, name)

@@ -1,4 +1,4 @@
-"""The model of a case: a preset that the case names, or a model with stated or usual sizes."""
+"""The model of a case: a preset that the case names, or a model with the stated or usual sizes."""
 
 import functools
 import math
@@ -64,7 +64,7 @@ def model_of(case: Case, own_models: OwnModels | None = None) -> KnownModel:
         return KnownModel(own, (f"model {own.source}: {size}",))
     if names_own_module(case.model):
         raise CaseError(
-            f"model {case.model[-60:]!r} is code, and rigtune runs no code only because a table names it: "
+            f"model {case.model[-60:]!r} is code, which rigtune does not run only because a table names it: "
             "also give --own-module FILE.py:FUNCTION"
         )
     if names_model_file(case.model):
@@ -102,7 +102,7 @@ def model_of_stated(stated: Case) -> KnownModel:
     if preset is None:
         return known
     count = f"{parameter_count(preset) / 1e9:.3g}"
-    words = f"params_b {stated.params_b:g} is believed, though {preset.title} has {count} billion parameters"
+    words = f"params_b {stated.params_b:g} is used, although {preset.title} has {count} billion parameters"
     return known._replace(assumed=(words, *known.assumed))
 
 
@@ -126,8 +126,9 @@ def _sized(model: TransformerModel, stated: Case) -> KnownModel:
 
 
 def _other_count(model: TransformerModel, stated: Case) -> tuple[str, ...]:
-    """Return a note if `params_b` equals neither the total nor the active number of parameters that the sizes
-    give.
+    """Return a note if `params_b` contradicts the sizes.
+
+    This is so if it is neither the total nor the active number of parameters that the sizes give.
     """
     if stated.params_b is None or stated.n_layers is None or stated.hidden is None:
         return ()
@@ -141,9 +142,9 @@ def _other_count(model: TransformerModel, stated: Case) -> tuple[str, ...]:
 
 
 def _is_of_another_size(preset: TransformerModel, stated: Case) -> bool:
-    """Return whether the row's number of parameters shows that its name is that of a model family.
+    """Return whether the row's number of parameters shows that it means another model than the preset.
 
-    The preset is then another member of the family.
+    The name in the row is then the name of the family.
     """
     if stated.params_b is None or stated.n_layers is not None or stated.hidden is not None:
         return False
@@ -155,9 +156,9 @@ _OTHER_SIZE = math.log(1.4)
 
 
 def _with_sizes(preset: TransformerModel, stated: Case) -> TransformerModel:
-    """Return layers of the preset's kind with the sizes of the row.
+    """Return the preset with the sizes of the row.
 
-    A proxy model has fewer layers or experts.
+    For example, a proxy model (a smaller model for experiments) has fewer layers or experts.
     """
     changes = {
         **_layers(preset, stated.n_layers),
@@ -168,11 +169,11 @@ def _with_sizes(preset: TransformerModel, stated: Case) -> TransformerModel:
     if stated.vocab is not None:
         changes["vocab"] = stated.vocab
     if preset.learned_positions and preset.kind == "decoder" and stated.seq_len:
-        # Frameworks make the position table as long as the sequences.
+        # Frameworks create a position table as long as the sequences.
         changes["learned_positions"] = stated.seq_len
     changed = {name: value for name, value in changes.items() if getattr(preset, name) != value}
     model = msgspec.structs.replace(preset, **changed) if changed else preset
-    # A whole number of billions is the model's name rather than an exact count.
+    # A whole number of billions is usually taken from the model's name, and not an exact count.
     if stated.params_b is None or stated.params_b == round(stated.params_b):
         return model
     return _nearest(
@@ -185,8 +186,8 @@ def _with_sizes(preset: TransformerModel, stated: Case) -> TransformerModel:
 def _heads_of(preset: TransformerModel, stated: Case) -> dict[str, object]:
     """Return width and heads with the sizes of the row.
 
-    If the preset's heads times the head size equal the width, this stays true. The number of query heads per
-    key-value head stays the same.
+    If the width of the preset is the number of heads times the head size, this is also true for the result.
+    The number of query heads per key-value head stays the same.
     """
     hidden, heads = stated.hidden or preset.hidden, stated.n_heads or preset.heads
     changes: dict[str, object] = {"hidden": hidden, "heads": heads}
@@ -212,7 +213,7 @@ def _experts(preset: TransformerModel, stated: Case) -> dict[str, object]:
 def _layers(preset: TransformerModel, layers: int | None) -> dict[str, object]:
     """Return the number of layers of each kind, in the proportions of the preset.
 
-    A few dense layers at the start of a mixture of experts stay.
+    If a mixture of experts begins with a few dense layers, their number stays the same.
     """
     if layers is None or layers == preset.layers:
         return {}
@@ -276,7 +277,7 @@ def _nearest(
 
 
 def _from_sizes(stated: Case) -> KnownModel:
-    """Return a model that no preset describes, with the usual architecture of its kind."""
+    """Return a model with the stated sizes and the usual architecture, for a model that is not a preset."""
     params_b = stated.params_b or size_in_name(stated.model)
     assumed: list[str] = []
     typical = None
@@ -356,11 +357,11 @@ def _from_sizes(stated: Case) -> KnownModel:
 
 
 _CLASSES = 1000
-"""Classes of ImageNet."""
+"""Number of classes of ImageNet."""
 
 
 _PATCH = 16
-"""Side of a patch in most vision transformers, pixels (arXiv 2010.11929)."""
+"""Side of a patch in many vision transformers, in pixels (arXiv 2010.11929)."""
 
 
 def patch_in_name(name: str) -> int | None:
@@ -370,10 +371,10 @@ def patch_in_name(name: str) -> int | None:
 
 
 def _vision_transformer(model: TransformerModel, image_size: int, patch: int) -> TransformerModel:
-    """Return the same layers over the patches of an image and a class token.
+    """Return the model with the patches of an image and a class token as its sequence.
 
-    Only the class token passes the head. The head's table of 1000 rows also stands for the projection of
-    patches, which has about as many rows (588 for patches of 14 pixels).
+    The head processes only the class token. Its table of 1000 rows represents the projection of patches as
+    well, which has about as many rows (588 for patches of 14 pixels).
     """
     tokens = (image_size // patch) ** 2 + 1
     return msgspec.structs.replace(
@@ -414,6 +415,6 @@ def _typical(stated: Case, params_b: float | None) -> TypicalSizes | None:
 
 
 def _heads(hidden: int) -> int:
-    """Return the number of heads if each is 128 wide, or 64 wide in a narrow model."""
+    """Return the number of heads if each head has 128 elements, or 64 elements in a narrow model."""
     size = 128 if hidden >= 2048 and hidden % 128 == 0 else 64
     return hidden // size if hidden % size == 0 else 1

@@ -1,6 +1,4 @@
-"""Notes about cells that were not understood or were replaced, and the rates that the predicted figures start
-from.
-"""
+"""Notes about cells that were not understood or were replaced, and the rates behind the predicted figures."""
 
 from probes.base.units import gb_per_s
 from recipes.cases.case import Case
@@ -14,15 +12,15 @@ from recipes.predict.stacks import BEFORE_FUSED
 from recipes.predict.training_job import TransformerJob
 
 FIGURES = ("allocated", "reserved", "device")
-"""Figures of memory that a row may ask for."""
+"""Kinds of memory figures that a row may request."""
 _NO_FIGURE = ("", "unknown")
 _SHOWN = 40
 
 
 def notes_of(case: Case, cluster: Cluster, precision: Precision) -> list[str]:
-    """Return the notes for people; none if every cell was understood.
+    """Return notes about cells; none if every cell was understood.
 
-    Links that the layout does not use cause no note.
+    There are no notes about links that the layout does not use.
     """
     intra, inter, nodes = case.interconnect_intra, case.interconnect_inter, cluster.nodes
     ranks, network = cluster.ranks_per_node, cluster.inter_bus_bandwidth_bytes_per_s
@@ -33,12 +31,12 @@ def notes_of(case: Case, cluster: Cluster, precision: Precision) -> list[str]:
     notes = (
         (
             intra and ranks > 1 and fabric_of(intra) is None,
-            f"interconnect_intra {intra[:_SHOWN]!r} names no known link: such a GPU's usual one is taken",
+            f"interconnect_intra {intra[:_SHOWN]!r} names no known link: the usual link of this GPU is used",
         ),
         (
             no_network,
             f"interconnect_inter {inter[:_SHOWN]!r} names no known network: "
-            "such a machine's usual one is taken",
+            "the usual network of such a machine is used",
         ),
         (
             network is not None and nodes > 1 and network.source.startswith(USUAL_NETWORK),
@@ -46,12 +44,11 @@ def notes_of(case: Case, cluster: Cluster, precision: Precision) -> list[str]:
         ),
         (
             figure not in (*FIGURES, *_NO_FIGURE),
-            f"memory_figure {figure[:_SHOWN]!r} is not known: the one that users of the stack print is taken",
+            f"memory_figure {figure[:_SHOWN]!r} is not known: the usual figure of the stack is used",
         ),
         (
             computed != precision,
-            f"{cluster.device_name} has no unit for {precision}: "
-            f"it is taken to compute at its rate of {computed}",
+            f"{cluster.device_name} has no unit for {precision}: its rate for {computed} is used",
         ),
     )
     return [words for holds, words in notes if holds]
@@ -71,7 +68,7 @@ def expert_notes(job: TransformerJob) -> list[str]:
 
 
 def _computed_in(precision: Precision, cluster: Cluster) -> str:
-    """Return the precision that the GPU computes in, the same one that `rates_of` uses.
+    """Return the precision in which the GPU computes; `rates_of` uses the same precision.
 
     A GPU without a unit for a type computes in the next wider type.
     """
@@ -87,7 +84,7 @@ def _computed_in(precision: Precision, cluster: Cluster) -> str:
 
 
 def grounds_of(candidate: Candidate, cluster: Cluster) -> tuple[str, ...]:
-    """Return a line for each rate that the run uses and that the time model starts from."""
+    """Return a line for each rate that the run uses and from which the time model computes its figures."""
     lines = []
     peak = cluster.peak_flops_per_s.get(candidate.precision)
     measured = cluster.flops_per_s.get(candidate.precision)

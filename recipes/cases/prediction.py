@@ -24,10 +24,10 @@ SCHEMA_VERSION = 1
 
 
 class Recomputing(Record, kw_only=True):
-    """Recomputation with which a run fits that would otherwise need too much memory."""
+    """Recomputation with which a run fits into memory that would not fit otherwise."""
 
     layout: str
-    """Difference from the layout of the case, for example `checkpointing full of 25 % of the layers`."""
+    """Layout that differs from that of the case, for example `checkpointing full of 25 % of the layers`."""
     total_gib: float
     """Device memory of the fullest GPU with this recomputation."""
 
@@ -43,8 +43,7 @@ class CasePrediction(Record, kw_only=True):
     fits: bool | None = None
     """Whether the run fits; None if the memory of the GPU or of the run is unknown."""
     fits_by_recomputing: Recomputing | None = None
-    """Recomputation, if the run fits only with recomputation; `memory` and all other figures are without it.
-    """
+    """Recomputation, if the run fits only with it; all other fields describe the run without it."""
     step_time_s: float | None = None
     """Duration of one optimizer step; None if the number of sequences per step is unknown."""
     tokens_per_s_per_gpu: float | None = None
@@ -53,8 +52,9 @@ class CasePrediction(Record, kw_only=True):
     peak_mem_gib: float | None = None
     """Peak memory, as the figure that the case requests: allocated, reserved or device."""
     mfu: float | None = None
-    """Model FLOPs (6 per matmul parameter and token, causal attention) divided by the precision's datasheet
-    peak.
+    """Model FLOPs utilization: model FLOPs per second divided by the datasheet peak of the precision.
+
+    Model FLOPs are 6 per matmul parameter and token, plus causal attention.
     """
     step_time_low_s: float | None = None
     """Low end of the step time; 8 of 10 published runs are between low and high
@@ -72,7 +72,7 @@ class CasePrediction(Record, kw_only=True):
     more memory.
     """
     memory_limit_gib: float | None = None
-    """Memory of one GPU for the run."""
+    """Memory of one GPU that is available to the run."""
     global_batch: int | None = None
     """Sequences or images of one step, as the prediction assumes them."""
     title: str = ""
@@ -82,7 +82,7 @@ class CasePrediction(Record, kw_only=True):
     memory: MemoryBreakdown | None = None
     time: TimeBreakdown | None = None
     rests_on: tuple[str, ...] = ()
-    """Rates of the machine that the figures start from, each with its source."""
+    """Rates of the machine from which the figures were computed, each with its source."""
     assumed: tuple[str, ...] = ()
     """Defaults that were assumed for values that the case does not state."""
 
@@ -106,7 +106,7 @@ def predict_row(
         return predict_resolved(resolve(case_of_row(row), here=here, own_models=own_models))
     except CaseError as error:
         reason = str(error)
-    except ArithmeticError as error:  # each size is possible, but not all of them together
+    except ArithmeticError as error:  # each size alone is possible, but not all sizes together
         reason = f"the sizes of the row together give impossible figures: {error}"
     return CasePrediction(case_id=(row.get("case_id") or "").strip(), status="refused", reason=reason)
 
@@ -238,8 +238,8 @@ def _layout_parts(candidate: Candidate, resolved: ResolvedCase) -> tuple[str, ..
 def _selected(candidate: Candidate, resolved: ResolvedCase) -> str:
     """Return a description of what a stack's selective mode recomputes."""
     if resolved.stack.memory.selective == "products":
-        return "every second matrix product's output is kept, the rest recomputed"
-    scores = "recomputes attention scores alone"
+        return "the output of every second matrix product is kept, all other outputs are recomputed"
+    scores = "recomputes only attention scores"
     job = resolved.job
     fused = isinstance(job, TransformerJob) and fuses_attention(job._replace(candidate=candidate))
     return f"{scores}, which fused attention never keeps: no memory is saved" if fused else scores

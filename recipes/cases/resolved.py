@@ -1,4 +1,4 @@
-"""Resolve a case: fill in what its row leaves open, so that the models can predict it."""
+"""Resolve a case: fill in all values that its row does not state, so that the models can predict it."""
 
 import copy
 from collections.abc import Callable
@@ -33,9 +33,9 @@ from recipes.predict.stacks import Stack
 from recipes.predict.training_job import ImageJob, TransformerJob, job_of
 
 Here = Callable[[int | None, int | None], Cluster]
-"""Function that returns the machine at hand with the case's number of GPUs and GPUs per node.
+"""Function that returns this machine with the case's number of GPUs and GPUs per node.
 
-The function raises CaseError if the machine cannot have so many.
+The function raises CaseError if this machine cannot have these numbers.
 """
 
 HERE = frozenset({"", "here", "this", "this machine", "local", "localhost"})
@@ -54,7 +54,7 @@ def resolve(
 ) -> ResolvedCase:
     """Return the case with its model, machine and layout.
 
-    `here` is the machine of a case whose GPU is blank or `here`; `own_models` are the user's own models by
+    `here` is the machine for a case whose GPU is blank or `here`; `own_models` are the user's own models by
     name. Raises CaseError if the case cannot be predicted.
     """
     stack, notes = software_of(case)
@@ -62,16 +62,14 @@ def resolve(
     assumed = [*notes, *known.assumed]
     cluster = here(case.n_gpus, case.gpus_per_node) if here is not None and case.gpu.lower() in HERE else None
     if here is None and case.gpu and case.gpu.lower() in HERE:
-        raise CaseError(
-            f"gpu is {case.gpu!r}, which means the machine at hand: give --here, or the GPU's name"
-        )
+        raise CaseError(f"gpu is {case.gpu!r}, which means this machine: give --here, or the GPU's name")
     gpus = cluster.world_size if cluster is not None else gpus_of(case)
     if cluster is None:
         cluster = cluster_of_case(case, gpus, catalogue or load_catalogue())
         local = _same_gpu(cluster, case, gpus, here)
         if local is not None:
             cluster = local
-            assumed.append(f"gpu {case.gpu[:40]} is the GPU of the machine at hand: its rates are used")
+            assumed.append(f"gpu {case.gpu[:40]} is the GPU of this machine, whose rates are used")
     if case.n_gpus is None:
         assumed.append(f"n_gpus is {gpus}")
     case, beside = with_expert_axis(case, stack, known.model, gpus)
@@ -84,12 +82,12 @@ def resolve(
 
 
 def _most_usual(open_case: "_OpenCase") -> ResolvedCase:
-    """Return the first option that fits; if people usually try several options, return the fastest one.
+    """Return the first option that fits; if people usually try several options, return the fastest option.
 
-    If no option fits, return the last one; if people usually try several, return the one that needs least
-    memory. Raises CaseError if every option contradicts the case. People recompute because a run failed, not
-    because a model of memory predicts a failure: an option stays unchanged if it needs little more memory
-    than the GPU has.
+    If no option fits, return the last option, or, if people usually try several, the option that needs the
+    least memory. Raises CaseError if every option contradicts the case. People recompute because a run
+    failed, not because a model of memory predicts a failure. Therefore an option without recomputation is
+    kept if it needs only a little more memory than the GPU has.
     """
     options = open_case.options()
     laid_out: ResolvedCase | None = None
@@ -127,7 +125,7 @@ def _most_usual(open_case: "_OpenCase") -> ResolvedCase:
 
 
 def _fastest(open_case: "_OpenCase", options: list[tuple[Choice, int]], fits: ResolvedCase) -> ResolvedCase:
-    """Return the fastest option that fits. This is `fits` or one of the later options that people try.
+    """Return the fastest option that fits: `fits`, or one of the later options that people try.
 
     Recomputing may be faster because it allows larger micro-batches.
     """
@@ -154,7 +152,7 @@ def _samples_per_s(resolved: ResolvedCase) -> float:
 
 
 def _same_gpu(named: Cluster, case: Case, gpus: int, here: Here | None) -> Cluster | None:
-    """Return the machine at hand if it has the GPUs of the case; its measurements replace the catalogue."""
+    """Return this machine if it has the GPUs of the case; its measured rates then apply."""
     if here is None or not named.gpu:
         return None
     try:
@@ -165,13 +163,13 @@ def _same_gpu(named: Cluster, case: Case, gpus: int, here: Here | None) -> Clust
 
 
 def _filled(resolved: ResolvedCase) -> float:
-    """Return the part of the GPU's memory that the run needs; 0 if the GPU's memory is unknown."""
+    """Return the fraction of the GPU's memory that the run needs; 0 if the GPU's memory is unknown."""
     limit = resolved.cluster.memory_bytes_per_rank
     return 0.0 if limit is None else resolved.memory_of_case().needed / limit.value
 
 
 class _OpenCase:
-    """Parts of a case that do not depend on the choices that the case leaves open."""
+    """Parts of a case that are the same for all of its possible layouts."""
 
     def __init__(
         self,
@@ -187,7 +185,7 @@ class _OpenCase:
         self._is_vision = isinstance(model, VisionModel)
         self._task = task_of(case.task)
         if not self._task.is_known:
-            notes.append(f"task {case.task[:40]!r} is taken for training of all parameters")
+            notes.append(f"task {case.task[:40]!r} is read as training of all parameters")
         numbers = numbers_of(case.precision) if case.precision else Numbers(None, mixed=True, base_bits=16)
         self._precision, taken = precision_of(
             case, numbers, stack, cluster, self._task, is_vision=self._is_vision
@@ -221,7 +219,7 @@ class _OpenCase:
         self._notes = (*notes, *notes_of(case, cluster, self._precision))
 
     def options(self) -> list[tuple[Choice, int]]:
-        """Return the open choices of the case with their micro-batches, most usual first."""
+        """Return the possible choices for the case, each with a micro-batch, the most usual choice first."""
         options = []
         model = self._model if isinstance(self._model, TransformerModel) else None
         domain = self._cluster.domain_ranks or self._cluster.ranks_per_node
@@ -236,7 +234,7 @@ class _OpenCase:
         return options
 
     def _enough(self) -> int:
-        """Return the sequences of a micro-batch beyond which matrix products gain nothing.
+        """Return the number of sequences in a micro-batch above which matrix products do not become faster.
 
         Narrow models need more tokens. For image models the result is a number of images.
         """
@@ -249,7 +247,7 @@ class _OpenCase:
     def _is_pure(self) -> bool:
         """Whether weights are kept in 16 bits only.
 
-        If people pre-train in `bf16`, they usually mean mixed precision.
+        For pre-training, the word `bf16` usually means mixed precision, with fp32 weights.
         """
         if self._precision not in ("bf16", "fp16") or self._numbers.mixed:
             return False
@@ -259,7 +257,7 @@ class _OpenCase:
 
     @property
     def may_be_pure(self) -> bool:
-        """Whether the case's name for 16 bits is also usual for runs that keep nothing in fp32."""
+        """Whether the case's word for its precision may also mean that no tensor is in fp32."""
         return (
             bool(self._case.precision)
             and self._precision in ("bf16", "fp16")
@@ -273,7 +271,7 @@ class _OpenCase:
         """Return the same job with weights and states in 16 bits."""
         other = copy.copy(self)
         other._case = msgspec.structs.replace(self._case, precision=f"pure {self._precision}")
-        words = f"{self._case.precision[:20]} is taken for 16 bits alone: with fp32 weights it would not fit"
+        words = f"{self._case.precision[:20]} is read as pure 16 bits: fp32 weights would not fit"
         other._notes = (*self._notes, words)
         return other
 
@@ -295,8 +293,8 @@ class _OpenCase:
         candidate = layout.candidate
         if isinstance(self._model, TransformerModel):
             require_divisible(self._model, candidate)
-            # Causal attention costs all context-parallel ranks the same if each has an early and a late part
-            # of a sequence.
+            # Causal attention takes the same time on all context-parallel ranks if each rank has an early and
+            # a late part of a sequence.
             cuts_twice = self._model.kind == "decoder" and self._stack.spare_ranks != "sequence"
             require_whole_parts(candidate, self._length, cuts_twice=cuts_twice)
             notes += uneven_parts(self._model, candidate)
@@ -357,7 +355,7 @@ class _OpenCase:
 
     def _adapters_left_out(self) -> list[str]:
         is_stated = self._case.lora_rank is not None or self._case.lora_targets
-        return ["lora_rank and lora_targets are left out: no adapters are trained"] if is_stated else []
+        return ["lora_rank and lora_targets are ignored: no adapters are trained"] if is_stated else []
 
     def _workload(self, candidate: Candidate) -> Workload | VisionWorkload:
         model = self._model
@@ -398,7 +396,7 @@ def _stored_bits(tuning: Tuning, bits: Literal[4, 8, 16]) -> Literal[4, 8, 16]:
 
 
 def _is_recipes(optimizer: str, recipe: str) -> bool:
-    """Return whether the optimizer is that of the framework's recipe, so that its step is the recipe's."""
+    """Return whether the optimizer is that of the framework's recipe; the recipe's step then applies."""
     return (
         bool(recipe)
         and optimizer_of(optimizer) == optimizer_of(recipe)

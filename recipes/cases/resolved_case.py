@@ -1,4 +1,4 @@
-"""A case with everything that the models need, and the models that predict its memory and time."""
+"""A case with all inputs of the models, and the models that predict its memory and time."""
 
 from probes.base.record import Record, Unknown
 from recipes.cases.case import Case
@@ -21,7 +21,7 @@ def memory_for(job: Job) -> MemoryBreakdown:
 
 
 def time_for(job: Job) -> TimeBreakdown | Unknown:
-    """Return one optimizer step of the slowest rank, scaled by what was measured on the machine."""
+    """Return the time of one optimizer step of the slowest rank, scaled by measurements on the machine."""
     if isinstance(job, ImageJob):
         return predict_images(job)
     time = step_time(job)
@@ -40,11 +40,10 @@ class ResolvedCase(Record, kw_only=True):
     unknown.
     """
     recomputed: Candidate | None = None
-    """Candidate that fits by recomputing layers; None if the case needs no recomputation or does not fit with
-    it.
+    """Candidate that fits by recomputing layers; None if recomputation is not needed or is not enough.
 
-    It is set if the candidate recomputes nothing and its predicted memory exceeds the GPU's memory by no more
-    than the model's error.
+    The field is set if the candidate recomputes nothing and its predicted memory exceeds the GPU's memory by
+    no more than the model's error.
     """
     recomputed_memory: MemoryBreakdown | None = None
     """Memory of `recomputed`."""

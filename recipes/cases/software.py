@@ -1,6 +1,6 @@
 """The software of a case, and its default precision, sequence length and optimizer.
 
-The name of the software determines them. If no row has this name, the sharding of the case determines them.
+The name of the software determines these defaults. If no row has this name, the sharding determines them.
 """
 
 import re
@@ -20,7 +20,7 @@ _DIVIDED = "megatron-core"
 
 
 def software_of(case: Case) -> tuple[Stack, tuple[str, ...]]:
-    """Return the stack, and a description of what was assumed about the stack.
+    """Return the stack (the row of the software), and the assumptions about the stack as text.
 
     Raises CaseError if a value of the case is not known.
     """
@@ -39,7 +39,7 @@ def software_of(case: Case) -> tuple[Stack, tuple[str, ...]]:
             else ", which shards a model in this way: 16-bit weights, optimizer states in fp32"
         )
         notes = (
-            f"stack {shown!r} is taken for {stack.title}{reason}"
+            f"stack {shown!r} is treated as {stack.title}{reason}"
             if shown
             else f"stack is {stack.title}{reason}",
         )
@@ -69,9 +69,9 @@ def _with_adapters(stack: Stack, case: Case) -> Stack:
 
 
 def _with_loss(stack: Stack, words: str) -> Stack:
-    """Return the stack with the kernels that its name adds.
+    """Return the stack with the additional kernels that its name states.
 
-    These are Liger's kernels for layers and loss, or only a loss that keeps no logits.
+    These are Liger's kernels for layers and loss, or only a loss function that does not keep the logits.
     """
     if "liger" in words and stack.kernels in ("eager", "upcasting"):
         memory = msgspec.structs.replace(stack.memory, loss="fused")
@@ -86,9 +86,10 @@ def _with_loss(stack: Stack, words: str) -> Stack:
 
 
 def _like(case: Case) -> str:
-    """Return the id of the stack that supports the layout of the case.
+    """Return the id of a stack that supports the layout of the case.
 
-    Plain torch replicates or shards fully, keeps fp32 weights, and does not divide layers.
+    Plain torch can only replicate the model or shard it fully, keeps fp32 weights, and does not divide
+    layers.
     """
     words, sharing = case.sharding.lower(), sharing_of(case.sharding)
     if "torch" in case.stack.lower() or sharing.hybrid or "fsdp" in words or "shard" in words:
@@ -101,7 +102,7 @@ def _like(case: Case) -> str:
 def _over_deepspeed(stack: Stack) -> Stack:
     """Return the stack with the states that DeepSpeed keeps.
 
-    DeepSpeed's engine casts weights to 16 bits and keeps masters (runtime/engine.py).
+    DeepSpeed's engine casts weights to 16 bits and keeps fp32 master weights (runtime/engine.py).
     """
     zero = load_stacks()[_ZERO]
     memory = msgspec.structs.replace(
@@ -135,7 +136,7 @@ _WITHOUT_BF16: dict[str, Precision] = {
 def precision_of(
     case: Case, numbers: Numbers, stack: Stack, cluster: Cluster, task: Task, *, is_vision: bool
 ) -> tuple[Precision, list[str]]:
-    """Return the precision of the computation, and notes for the user about what was assumed."""
+    """Return the precision of the computation, and the assumptions as notes for the user."""
     precision = numbers.precision or usual_precision(stack, cluster, case, is_vision=is_vision)
     if (
         precision == "fp32"
@@ -170,7 +171,7 @@ def usual_precision(stack: Stack, cluster: Cluster, case: Case, *, is_vision: bo
 
 
 def half_precision(cluster: Cluster) -> Precision:
-    """Return the best 16-bit format of the GPU, or fp32 if it has none.
+    """Return the best 16-bit format of the GPU, or fp32 if the GPU has no 16-bit format.
 
     Quantised base weights are cast to this format for the computation.
     """

@@ -1,4 +1,4 @@
-"""Parsers for the words of a case, in any spelling: precision, optimizer, task, sharding, checkpointing."""
+"""Parsers for words in a case, in any spelling: precision, optimizer, task, sharding, checkpointing."""
 
 import functools
 import re
@@ -35,7 +35,8 @@ _PRODUCTS: tuple[tuple[str, Precision], ...] = (
 )
 """Precisions by pattern, smallest first.
 
-The first match counts, because mixed precision computes matrix products in the smallest format that is named.
+The first match is used, because mixed precision computes matrix products in the smallest format that is
+named.
 """
 _FOUR_BITS = r"nf4|int-?4|4-?bit|gptq|awq|hqq|aqlm|w4|fp4-?bnb|bnb-?fp4"
 _EIGHT_BITS = r"int-?8|8-?bit|w8"
@@ -58,7 +59,7 @@ def numbers_of(words: str) -> Numbers:
 
 
 def names_pure(words: str) -> bool:
-    """Return whether a precision states that no tensor has more bits: `bf16-true`, `pure bf16`."""
+    """Return whether the words state that no tensor has more bits: `bf16-true`, `pure bf16`."""
     return re.search(r"true|pure", _plain(words)) is not None
 
 
@@ -83,9 +84,9 @@ _OPTIMIZERS: tuple[tuple[str, Optimizer], ...] = (
 
 @functools.lru_cache(maxsize=1024)
 def optimizer_of(words: str) -> Optimizer:
-    """Return the row of the optimizer table that keeps as many states as the named optimizer.
+    """Return the row of the optimizer table whose states have the same size as those of the named optimizer.
 
-    Raises CaseError.
+    Raises CaseError if the optimizer is unknown.
     """
     optimizer = _first(_OPTIMIZERS, words)
     if optimizer is None:
@@ -104,7 +105,7 @@ class Step(NamedTuple):
 
 @functools.lru_cache(maxsize=1024)
 def step_of(words: str) -> Step:
-    """Return the step of `AdamW (fused)`, `paged_adamw_8bit, optimizer in backward` and the like."""
+    """Return the kind of step that words such as `AdamW (fused)` or `optimizer in backward` mean."""
     text = _plain(words)
     if re.search(r"in-?-?(the-)?(backward|bwd)|layer-?wise|per-?layer|lomo", text):
         return Step("in-backward", "paged" in text)
@@ -137,7 +138,7 @@ _TASKS = (
         Task("full", from_scratch=False),
     ),
 )
-"""Tasks by pattern; the first match counts."""
+"""Tasks by pattern; the first match is used."""
 
 
 _EVERY_LAYER = r"all-?linear"
@@ -148,10 +149,10 @@ _QUERY_OR_VALUE = r"query|value|\bw?[qv]\b|\bqv\b"
 
 @functools.lru_cache(maxsize=1024)
 def adapter_targets_of(words: str) -> AdapterTargets:
-    """Return the linear layers with LoRA's adapters: `all-linear`, `q_proj,v_proj`, `attention`, `qv` ...
+    """Return the linear layers with LoRA's adapters for `all-linear`, `q_proj,v_proj`, `attention`, `qv` ...
 
-    Each name stands for its part of a layer. `dense` means attention's output layer if `query_key_value` is
-    named too, otherwise any linear layer. Raises CaseError.
+    Each name means its part of a layer. `dense` means attention's output layer if `query_key_value` is named
+    too, and any linear layer otherwise. Raises CaseError for unknown names.
     """
     text = _plain(words)
     if re.search(_EVERY_LAYER, text):
@@ -187,14 +188,14 @@ class Sharing(NamedTuple):
     """Whether states are shared within a node and copied across nodes."""
     offload: bool = False
     splits_layers: bool = False
-    """Whether the GPUs have consecutive layers of one model and wait for each other, without data
+    """Whether each GPU has consecutive layers of one model and the GPUs wait for each other, without data
     parallelism.
     """
     is_alone: bool = False
-    """The job has only one GPU, or only one replica."""
+    """Whether the job has only one GPU, or only one replica."""
     is_known: bool = True
     note: str = ""
-    """Note on words that describe something that rigtune does not model."""
+    """Note about words whose meaning is not part of rigtune's models."""
 
 
 @functools.lru_cache(maxsize=1024)
@@ -234,18 +235,18 @@ _SHARINGS = (
     ),
     ("", Sharing(None, is_known=False)),
 )
-"""Sharing by pattern; the first match counts."""
+"""Sharing by pattern; the first match is used."""
 
 
 def _zero_of(text: str, *, offload: bool, note: str) -> Sharing | None:
-    """Return the sharing of DeepSpeed's stages; None if the words name no stage.
+    """Return the sharing that a stage of DeepSpeed's ZeRO means; None if the words name no stage.
 
     ZeRO++ (arXiv 2306.10209) is ZeRO-3 with more copies of the weights and quantised communication.
     """
     if re.search(r"zero-?[123]?\+\+|zero-?pp|zero-?plus-?plus", text):
         lacks = (
-            "zero++ is taken for ZeRO-3: neither its copy of the weights in each node "
-            "nor its quantised communication is modelled"
+            "zero++ is treated as ZeRO-3: its copy of the weights in each node and its quantised "
+            "communication are not modelled"
         )
         return Sharing("zero3", offload=offload, note=lacks)
     if re.search(r"^zero-?offload$", text):  # arXiv 2101.06840
@@ -270,7 +271,7 @@ _DENIED = re.compile(
 
 
 def _without_denied(words: str) -> str:
-    """Return the words without phrases that deny an offload, such as `no offload`."""
+    """Return the words without phrases that state that nothing is offloaded, such as `no offload`."""
     return _DENIED.sub("", words)
 
 
@@ -286,7 +287,7 @@ def offloads_weights(words: str) -> bool:
 
 
 def names_zero(words: str) -> bool:
-    """Return whether the words for sharding are those of DeepSpeed."""
+    """Return whether the words for sharding are words of DeepSpeed, such as `zero2`."""
     return re.search(r"zero|deepspeed|\bz-?[0-3]\b", _plain(words)) is not None
 
 
@@ -294,14 +295,14 @@ _PART = re.compile(
     r"(\d{1,6}(?:\.\d{1,6})?)\s*%|(?<!\d)(\d{1,4})\s*/\s*(\d{1,4})(?!\d)|selective\W*(\d{1,4})$",
     re.IGNORECASE | re.ASCII,
 )
-"""A part of the layers: 25 %, 1/3 (fms-fsdp: selective_checkpointing), or every n-th (torchtitan:
+"""A fraction of the layers: 25 %, 1/3 (fms-fsdp: selective_checkpointing), or every n-th layer (torchtitan:
 selective_ac_option).
 """
 
 
 @functools.lru_cache(maxsize=1024)
 def checkpointing_of(words: str) -> ActivationCheckpointing:
-    """Return how much of the forward pass is computed again. Raises CaseError."""
+    """Return the kind of recomputation: none, selective or full. Raises CaseError for unknown words."""
     mode = _first(_CHECKPOINTING, words)
     if mode != "none" and _PART.search(words):
         return "full"
@@ -317,7 +318,7 @@ _CHECKPOINTING: tuple[tuple[str, ActivationCheckpointing], ...] = (
     (r"full|uniform|block|^true$|^yes$|^on$|^1$|all|gradient|layer|%", "full"),
     (r"attn|attention|mlp|moe|partial|norm|act", "selective"),
 )
-"""Checkpointing by pattern; the first match counts, unless the words state a part of the layers."""
+"""Checkpointing by pattern; the first match is used, unless the words state a fraction of the layers."""
 
 
 class Recomputed(NamedTuple):
@@ -329,16 +330,16 @@ class Recomputed(NamedTuple):
     layers.
     """
     together: int = 1
-    """Number of consecutive layers for which only the input of the first is kept."""
+    """Number of consecutive layers of which only the first layer's input is kept."""
 
 
 @functools.lru_cache(maxsize=1024)
 def recomputed_of(words: str) -> Recomputed:
     """Return the layers that full checkpointing recomputes. Raises CaseError.
 
-    The result is half of the layers for `every 2nd layer`, a quarter for `full 25 %` and `selective 1/4`, 10
-    of each stage for `block 10` or `10 layers`, all layers in pairs for `uniform 2`, otherwise all layers
-    (Megatron-LM: --recompute-method, --recompute-num-layers).
+    The result is half of the layers for `every 2nd layer`; a quarter for `full 25 %` and `selective 1/4`; 10
+    layers of each stage for `block 10` or `10 layers`; all layers, two at a time, for `uniform 2`; and all
+    layers otherwise (Megatron-LM: --recompute-method, --recompute-num-layers).
     """
     text = _plain(words)
     together = re.search(r"uniform\W*(\d{1,4})\b", text, re.ASCII)
@@ -394,7 +395,7 @@ def schedule_of(words: str) -> Schedule:
 
 
 def _first(rows: Iterable[tuple[str, _Name]], words: str) -> _Name | None:
-    """Return the name that belongs to the first pattern that matches the words."""
+    """Return the name of the first pattern that matches the words; None if no pattern matches."""
     text = _plain(words)
     return next((name for pattern, name in rows if re.search(pattern, text)), None)
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class TypicalSizes(NamedTuple):
-    """Sizes per layer; `experts` 0 for a dense model."""
+    """Sizes per layer; `experts` is 0 for a dense model."""
 
     layers: int
     hidden: int
@@ -27,8 +27,9 @@ _DECODERS = (
     (175.0, 96),
     (405.0, 126),
 )
-"""Billions of parameters and layers: GPT-3 (arXiv 2005.14165 table 2.1), Llama (arXiv 2302.13971 table 2,
-2407.21783 table 3).
+"""Pairs of billions of parameters and number of layers.
+
+Sources: GPT-3 (arXiv 2005.14165 table 2.1), Llama (arXiv 2302.13971 table 2, 2407.21783 table 3).
 """
 _ENCODERS = ((0.014, 12, 256), (0.11, 12, 768), (0.335, 24, 1024), (1.3, 24, 2048), (3.9, 48, 2560))
 """Billions of parameters, layers and width: BERT (arXiv 1810.04805) and Megatron-LM (arXiv 1909.08053)."""
@@ -39,20 +40,21 @@ _WIDE = 3.5
 """Width of an expert divided by the width of the model (Mixtral, arXiv 2401.04088)."""
 _EXPERT_MATRICES = 3 * _WIDE
 _MANY_EXPERTS = 64
-"""Number of experts assumed for a model whose active parameters are far fewer than its total (DeepSeek-MoE,
-arXiv 2401.06066).
+"""Number of experts that is assumed if a model has far fewer active parameters than parameters in total.
+
+Source: DeepSeek-MoE, arXiv 2401.06066.
 """
 _GROUPED_ATTENTION = 2.5
 _EMBEDDINGS = 2 * 32000
 _STEPS = ((4096, 512), (2048, 256), (0, 128))
-"""Pairs of a width and a step.
+"""Pairs of a width and a step, largest width first.
 
-From this width on, widths are multiples of the step, so that tensor parallelism can split whole heads.
+Widths of at least this size are multiples of the step, so that tensor parallelism can split whole heads.
 """
 
 
 def decoder_sizes(params_b: float, *, gated: bool = True) -> TypicalSizes:
-    """Return the sizes of a dense decoder with `params_b` billion parameters, like Llama or GPT."""
+    """Return the sizes of a dense decoder such as Llama or GPT with `params_b` billion parameters."""
     layers = _layers(params_b)
     hidden = hidden_for(params_b, layers)
     return TypicalSizes(layers, hidden, gated_width(hidden) if gated else 4 * hidden)
@@ -68,9 +70,9 @@ def expert_sizes(
 ) -> TypicalSizes:
     """Return the sizes of a mixture of experts.
 
-    The proportions are those of Mixtral if only one number is known. Otherwise they match both the total and
-    the active parameters. A token uses attention, the tables, and as many experts as the active parameters
-    allow.
+    If only one number is known, the proportions are those of Mixtral. Otherwise the sizes match both the
+    total and the active parameters: a token uses attention, the tables, and as many experts as the active
+    parameters allow.
     """
     if active_b is None or not 0 < active_b < params_b:
         experts = experts or 8
@@ -87,7 +89,7 @@ def expert_sizes(
 
 
 def encoder_sizes(params_b: float) -> TypicalSizes:
-    """Return the sizes of an encoder: those of the BERT model with the nearest number of parameters."""
+    """Return the sizes of an encoder, taken from the BERT model with the nearest number of parameters."""
     _, layers, hidden = min(_ENCODERS, key=lambda row: abs(math.log(row[0] / params_b)))
     return TypicalSizes(layers, hidden, 4 * hidden)
 
@@ -104,7 +106,7 @@ def hidden_for(params_b: float, layers: int, *, experts: int = 0) -> int:
 def _layers(params_b: float) -> int:
     """Return the number of layers, interpolated between two rows on the logarithm of the parameters.
 
-    Outside the table, return that of the nearest row.
+    Outside the range of the table, return the number of the nearest row.
     """
     if params_b <= _DECODERS[0][0]:
         return _DECODERS[0][1]

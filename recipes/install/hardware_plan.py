@@ -1,4 +1,4 @@
-"""The GPUs of a machine as hardware to build around: model, count, power and connections."""
+"""The GPUs for which software is installed: model, count, power and connections."""
 
 from collections import Counter
 
@@ -21,12 +21,12 @@ from probes.facts import Gpu, MachineFacts, PciDevice
 
 
 class Hardware(StrictRecord, kw_only=True):
-    """The GPUs to install for."""
+    """The GPUs for which software is installed."""
 
     model: GpuModel
     count: int
     has_switch: bool
-    """Whether the board has NVSwitches, which need the Fabric Manager."""
+    """Whether the board has NVSwitches, which need NVIDIA's Fabric Manager."""
 
 
 class PowerFactor(Cited, kw_only=True):
@@ -36,7 +36,7 @@ class PowerFactor(Cited, kw_only=True):
 
 
 class PowerBudget(Record, kw_only=True):
-    """Board power compared with the supplies, in watts; the same watts are the heat to remove."""
+    """Board power compared with the power supplies, in watts. Cooling must remove the same power as heat."""
 
     boards_w: float | Unknown
     """Sum of the boards' power limits."""
@@ -51,7 +51,7 @@ class PowerBudget(Record, kw_only=True):
 def hardware_of(facts: MachineFacts, catalogue: Catalogue) -> Hardware:
     """Return the GPUs of a machine, as the driver or the PCI bus reports them.
 
-    Raises UsageError if the machine has no GPU, or if the catalogue knows none of its GPUs.
+    Raises UsageError if the machine has no GPU, or if the catalogue contains none of its GPUs.
     """
     devices = items_of(facts.pci_devices)
     named = [row for gpu in items_of(facts.gpus) if (row := _row_of(gpu, catalogue))]
@@ -112,7 +112,7 @@ def power_budget(facts: MachineFacts, hardware: Hardware, supplies_w: float | No
 def _power_verdict(boards: float | Unknown, machine: float | Unknown, supplies: float | None) -> str:
     if isinstance(boards, Unknown) or isinstance(machine, Unknown):
         return "the boards' power is not known"
-    heat = f"{boards / 1000:.1f} kW of boards are {boards / 1000:.1f} kW of heat"
+    heat = f"the boards draw {boards / 1000:.1f} kW, which cooling must remove as heat"
     if supplies is None:
         return (
             f"{heat}; state the supplies with --supplies-watts to compare (about {machine / 1000:.1f} kW for "
@@ -121,12 +121,12 @@ def _power_verdict(boards: float | Unknown, machine: float | Unknown, supplies: 
     left = f"{(supplies - boards) / 1000:.1f} kW left for processors, memory, NICs and fans"
     if boards > supplies:
         return (
-            f"{heat}, more than the supplies' {supplies / 1000:.1f} kW: the boards will be throttled or the "
-            "machine switches off"
+            f"{heat}; the supplies deliver {supplies / 1000:.1f} kW: the boards will be throttled, or the "
+            "machine will switch off"
         )
     if machine > supplies:
         return (
-            f"{heat}; {left}: less than a published machine of this kind has, so lower the power limits or "
+            f"{heat}; {left}: less than in a published machine of this kind, so lower the power limits or "
             "add a supply"
         )
     return f"{heat}; {left}: enough"
@@ -135,9 +135,7 @@ def _power_verdict(boards: float | Unknown, machine: float | Unknown, supplies: 
 def remarks_on(facts: MachineFacts, hardware: Hardware) -> tuple[str, ...]:
     """Return remarks on the connections between the GPUs and on the GPUs' slots."""
     model = hardware.model
-    connection = (
-        f"{model.nvlink_count} NVLinks join all GPUs; suitable for any parallelism within the machine"
-    )
+    connection = f"{model.nvlink_count} NVLinks join all GPUs, which suits any parallelism within the machine"
     if model.nvlink_count == 0:
         connection = (
             "no NVLink; the GPUs exchange data over PCIe, which suits data parallelism of small models"

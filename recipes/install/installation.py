@@ -21,7 +21,7 @@ TOOLKIT_GUIDE = "https://docs.nvidia.com/cuda/cuda-installation-guide-linux/"
 
 
 class Branch(Cited, kw_only=True):
-    """A branch of data center drivers."""
+    """A branch (release series) of NVIDIA's data center drivers."""
 
     branch: int
     kind: Literal["long-term support", "production", "new feature"]
@@ -95,12 +95,12 @@ class Compatibility(Record, kw_only=True):
     oldest_driver: str
     torch: str
     fits: bool
-    """Whether the chosen driver and these GPUs support it."""
+    """Whether the chosen driver and these GPUs support this CUDA version."""
     source: str
 
 
 class InstallationAdvice(Record, kw_only=True):
-    """The JSON of `rigtune advise install`."""
+    """The output of `rigtune advise install --format json`."""
 
     schema_version: int = SCHEMA_VERSION
     operating_system: str | Unknown
@@ -116,7 +116,7 @@ class InstallationAdvice(Record, kw_only=True):
 def advise_installation(
     facts: MachineFacts, hardware: Hardware, *, today: datetime.date, supplies_w: float | None = None
 ) -> InstallationAdvice:
-    """Return the steps that install what training with these GPUs needs on this distribution.
+    """Return the steps that install the software for training with these GPUs on this distribution.
 
     The chosen versions are supported on the day `today`. Raises UsageError for a distribution without a row.
     """
@@ -164,8 +164,8 @@ def _architecture(name: str) -> Architecture:
 def _branch(architecture: Architecture, today: datetime.date) -> Branch:
     """Return the best branch that still gets fixes and supports the GPU.
 
-    Long-term support branches come before production branches; among equals, the branch with the longest
-    support wins.
+    Long-term support branches have precedence over production branches; among branches of the same kind, the
+    branch with the longest support is chosen.
     """
     month = today.strftime("%Y-%m")
     usable = [
@@ -188,14 +188,14 @@ def _distribution(facts: MachineFacts) -> Distribution:
     rows = load_rows("recipes", "distributions", Distribution, file="installation")
     if isinstance(name, Unknown):
         raise UsageError(
-            f"the distribution is unknown ({name.words})", "Name it with --os, such as --os 'Ubuntu 24.04'."
+            f"the distribution is unknown ({name.words})", "State it with --os, such as --os 'Ubuntu 24.04'."
         )
     for row in rows:
         if any(re.fullmatch(pattern, name.strip(), re.IGNORECASE) for pattern in row.names):
             return row
     raise UsageError(
         f"there is no installation advice for {name[:80]!r}",
-        f"Known: {'; '.join(row.title for row in rows)}. Name a similar one with --os, such as "
+        f"Known: {'; '.join(row.title for row in rows)}. State a similar distribution with --os, such as "
         "--os 'Ubuntu 24.04'.",
     )
 
@@ -259,7 +259,7 @@ def _fabric_steps(
         facts.software.fabric_manager_version == facts.software.driver_version
     )
     because = (
-        "NVSwitches connect the GPUs: without the Fabric Manager in the driver's version CUDA does not start"
+        "NVSwitches connect the GPUs: CUDA starts only if the Fabric Manager runs in the driver's version"
     )
     if fifth:
         because += (
@@ -269,7 +269,7 @@ def _fabric_steps(
     return [
         Step(
             title="Fabric Manager: keep it" if running else "Fabric Manager, in the driver's version",
-            because="it runs in the driver's version" if running else because,
+            because="it runs, and has the same version as the driver" if running else because,
             commands=()
             if running
             else _filled((*commands, "systemctl enable --now nvidia-fabricmanager"), branch),
@@ -298,7 +298,7 @@ def _container_step(facts: MachineFacts, distribution: Distribution) -> Step:
         return Step(title=f"Container toolkit: keep {version}", because="it is installed", source=source)
     return Step(
         title="Container toolkit, if training runs in containers",
-        because="it gives containers GPUs and driver libraries. It comes from NVIDIA's own repository: "
+        because="containers need it to use GPUs and driver libraries. It comes from NVIDIA's repository: "
         f"{CONTAINER_GUIDE}",
         commands=(
             *distribution.container_toolkit,

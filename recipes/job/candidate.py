@@ -1,4 +1,4 @@
-"""One way to run a workload: how its work is divided over ranks and micro-batches."""
+"""One way to run a workload: the division of its work over ranks and micro-batches."""
 
 from typing import Literal
 
@@ -12,14 +12,14 @@ parameters (FSDP).
 Schedule = Literal["1f1b", "gpipe", "interleaved", "zero-bubble", "layers"]
 """Order of work in a pipeline.
 
-`interleaved` is 1F1B with several parts of a stage on each rank. `zero-bubble` computes the weights'
-gradients while the pipeline would be idle (ZB-H1, arXiv 2401.10241). `layers` has no pipeline: one stage
-works while the others wait.
+`1f1b` alternates one forward and one backward pass. `interleaved` is 1F1B with several parts of a stage on
+each rank. `zero-bubble` computes the gradients of weights while the pipeline would otherwise be idle (ZB-H1,
+arXiv 2401.10241). `layers` has no pipeline: one stage computes while the others wait.
 """
 
 
 class Degrees(Record, kw_only=True):
-    """Degrees of parallelism; their product is the world size (`ep` folds into `dp`, `vp` divides stages)."""
+    """Degrees of parallelism; their product, without `ep` (within `dp`) and `vp`, is the world size."""
 
     dp: int = 1
     fsdp: int = 1
@@ -42,15 +42,15 @@ class Candidate(Record, kw_only=True):
     activation_checkpointing: ActivationCheckpointing
     precision: str
     sharding: Sharding | None = None
-    """Sharding; None: the sharding that the strategy implies, `none` for ddp and `zero3` for fsdp."""
+    """Sharding; None means the sharding that the strategy implies: `none` for ddp and `zero3` for fsdp."""
     recomputed_share: float = 1.0
-    """Part of the layers that full checkpointing recomputes, above 0 and at most 1.
+    """Fraction of the layers that full checkpointing recomputes, above 0 and at most 1.
 
-    Megatron has recompute_num_layers for this, torchtitan every n-th layer.
+    Megatron sets this number with recompute_num_layers; torchtitan recomputes every n-th layer.
     """
     recomputed_together: int = 1
-    """Number of consecutive layers that are recomputed together, so that only the input of the first is kept
-    (Megatron's uniform method).
+    """Number of consecutive layers that are recomputed together, so that only the input of the first one is
+    kept (Megatron's uniform method).
     """
     offload: bool = False
     """Whether optimizer states are in the host's memory."""

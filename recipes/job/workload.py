@@ -57,7 +57,7 @@ class TransformerModel(StrictRecord, kw_only=True):
     Command).
     """
     query_key_norm: Literal["none", "head", "full"] = "none"
-    """Norm of queries and keys: over each head separately, or over all heads together."""
+    """Norm of queries and keys: none, over each head separately, or over all heads together."""
     attention_gate: bool = False
     """Whether attention's output has a gate that is as wide as the queries (Qwen3-Next)."""
     attention_sinks: bool = False
@@ -83,8 +83,8 @@ class TransformerModel(StrictRecord, kw_only=True):
     decoder_tokens: float = 1.0
     """Decoder tokens per encoder token; `sequence_length` is the length of the encoder's input."""
     head_outputs: int = 0
-    """Number of logits per token if an adaptive softmax omits most of them; 0: one logit for each row of the
-    vocabulary.
+    """Number of logits per token if an adaptive softmax computes only some of them; 0: one logit for each
+    entry of the vocabulary.
     """
     head_fraction: float = 1.0
     """Share of the tokens for which the head computes logits in pre-training.
@@ -148,8 +148,8 @@ class TransformerModel(StrictRecord, kw_only=True):
     MLP.
     """
     state_space_layers: int = 0
-    """Hybrid models: how many layers are a state-space mixer (Mamba-2) or linear attention (gated delta
-    net).
+    """Number of layers in a hybrid model that are a state-space mixer (Mamba-2) or linear attention (gated
+    delta net).
     """
     state_space_kind: Literal["mamba2", "gated-delta"] = "mamba2"
     state_space_inner: int = 0
@@ -158,7 +158,7 @@ class TransformerModel(StrictRecord, kw_only=True):
     state_space_groups: int = 0
     state_space_states: int = 0
     state_space_convolution: int = 4
-    """Taps of the causal convolution before the mixer."""
+    """Length of the causal convolution before the mixer, in tokens."""
     sequence_length: int
     """Sequence length of the published training recipe."""
     learning_rate: float = 0.0
@@ -167,7 +167,7 @@ class TransformerModel(StrictRecord, kw_only=True):
     """
     learning_rate_batch_tokens: int = 0
     learning_rate_from: str = ""
-    """Model or recipe that the rate and the batch were borrowed from; empty if they are the model's own."""
+    """Model or recipe from which the rate and the batch were taken; empty if they are the model's own."""
     names: tuple[str, ...] = ()
     """Other names of the model in tables of published runs, in lower case with `-` between words.
 
@@ -212,7 +212,7 @@ class VisionModel(StrictRecord, kw_only=True):
     forward_flops: float
     """FLOPs of a forward pass, two per multiply-add."""
     dense_flops: float
-    """FLOPs of a step in convolutions over all channels and matrix products, which tensor cores run well."""
+    """FLOPs of a step in matrix products and in convolutions over all channels, which suit tensor cores."""
     grouped_flops: float
     """FLOPs of a step in convolutions in groups of several channels."""
     product_flops: float = 0.0
@@ -241,13 +241,13 @@ class VisionModel(StrictRecord, kw_only=True):
     operators: int
     """Number of kernels of an eager step, which does not depend on the batch."""
     image_operators: int = 0
-    """Number of further kernels for each image of the batch, which match and sample boxes."""
+    """Number of further kernels for each image of the batch, which match and sample boxes in detection."""
     source: str
     date: str
 
     @property
     def gathered_parameters(self) -> int:
-        """Parameters that fully sharded ranks gather at a time: the root, this block and the next."""
+        """Parameters that fully sharded ranks gather at the same time: the root, one block and the next."""
         if not self.block_parameters:
             return self.parameters
         return min(self.parameters, self.root_parameters + 2 * self.block_parameters)
@@ -306,7 +306,7 @@ class Workload(StrictRecord, kw_only=True):
     masters.
     """
     tuning: Tuning = "full"
-    """`lora` trains adapters over frozen 16-bit weights, `qlora` over quantised ones."""
+    """`lora` trains adapters over frozen 16-bit weights, `qlora` over frozen quantised weights."""
     base_bits: Literal[4, 8, 16] = 16
     """Bits per frozen weight under adapters."""
     fine_tuning: bool = False
@@ -318,7 +318,7 @@ class Workload(StrictRecord, kw_only=True):
     the software determines how many.
     """
     length_stated: bool = True
-    """False if the length of sequences is unknown: `sequence_length` is then only the limit at which longer
+    """False if the length of sequences is unknown: `sequence_length` is then only the length to which longer
     samples are cut.
     """
     optimizer_step: OptimizerStep = "after"
@@ -329,7 +329,7 @@ class Workload(StrictRecord, kw_only=True):
     adapter_rank: int = 16
     """Rank of LoRA's matrices.
 
-    Every linear layer of a block has them, unless the stack's row names other layers.
+    Every linear layer of a block has such matrices, unless the stack's row names other layers.
     """
 
     @property
@@ -380,11 +380,12 @@ STATE_BYTES: dict[Optimizer, float] = {
 }
 """Bytes of fp32 states per parameter.
 
-Adam and LAMB have two moments; momentum, Lion and Muon have one (Muon's tables and norms have two). Adafactor
-keeps one value per row and per column (arXiv 1804.04235), 8-bit Adam two quantised moments (arXiv
-2110.02861), 4-bit Adam also a scale for each 128 values (arXiv 2309.01507), Adam-mini one moment and a number
-per block (arXiv 2406.16793). GaLore has projections and two moments, with a rank of a quarter of the hidden
-size: a third of Adam's bytes (arXiv 2403.03507, table 2). LOMO has none (arXiv 2306.09782).
+Adam and LAMB have two moments; SGD with momentum, Lion and Muon have one (with Muon, tables and norms have
+two). Adafactor keeps one value per row and per column (arXiv 1804.04235), 8-bit Adam two quantised moments
+(arXiv 2110.02861), 4-bit Adam also a scale for each 128 values (arXiv 2309.01507), Adam-mini one moment and
+one number per block (arXiv 2406.16793). GaLore has projections and two moments; with a rank of a quarter of
+the hidden size, these are a third of Adam's bytes (arXiv 2403.03507, table 2). LOMO has no states (arXiv
+2306.09782).
 """
 
 QUANTISED: frozenset[Optimizer] = frozenset(("adamw-8bit", "adamw-4bit", "lion-8bit", "galore-8bit"))
@@ -408,8 +409,8 @@ _ADAMW_BYTES = 12.0 + 2.0 * 8.0
 def traffic_share(optimizer: Optimizer, *, pure: bool = False) -> float:
     """Return the bytes that a step reads and writes per parameter, relative to AdamW with everything in fp32.
 
-    Weight and gradient are read, the weight is written, and states are read and written. The traffic is half
-    of this if everything has 16 bits.
+    A step reads weight and gradient, writes the weight, and reads and writes the states. If everything has 16
+    bits (`pure`), the traffic is half as large.
     """
     states, weights = STATE_BYTES[optimizer], 12.0
     if pure:

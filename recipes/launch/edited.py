@@ -1,4 +1,4 @@
-"""A recipe after a person edited it: its prediction is made again, and changed decisions are marked."""
+"""A recipe that a person has edited: its prediction is made again, and changed decisions are marked."""
 
 import math
 from collections.abc import Iterator
@@ -22,14 +22,14 @@ _BEFORE = (
     "the present settings."
 )
 _SIZES = ("nodes", "ranks_per_node")
-_UNCHECKED = "Warning: the recipe describes no machine, so that its prediction could not be made again."
+_UNCHECKED = "Warning: the recipe describes no machine, so its prediction could not be made again."
 
 
 def refreshed(recipe: Recipe) -> Recipe:
     """Return the recipe with the prediction of its present settings; an unchanged plan stays as it is.
 
-    A decision that a person changed becomes theirs. Raises UsageError for a recipe whose parts contradict
-    each other.
+    The basis of a decision that a person changed becomes `user`. Raises UsageError for a recipe whose parts
+    contradict each other.
     """
     if recipe.machine is None:
         is_stated = recipe.predicted != Prediction() and _UNCHECKED not in recipe.notes
@@ -54,9 +54,10 @@ def refreshed(recipe: Recipe) -> Recipe:
 
 
 def _predicted_again(recipe: Recipe, machine: Cluster) -> tuple[Prediction, MemoryBreakdown]:
-    """Return the figures of the recipe's settings, and the memory by term.
+    """Return the predicted figures for the recipe's settings, and the memory by term.
 
-    Rates of the machine were found for its number of nodes and ranks, so that another number has no time.
+    The machine's rates are valid only for its number of nodes and ranks, so no time is predicted for other
+    numbers.
     """
     parallelism = recipe.parallelism
     ranks = parallelism.world_size
@@ -94,7 +95,7 @@ def _predicted_again(recipe: Recipe, machine: Cluster) -> tuple[Prediction, Memo
 
 
 def _settings(recipe: Recipe) -> dict[str, str]:
-    """Return the present value of every decision that a recipe has a field for, in the words of a plan."""
+    """Return the present value of every decision for which a recipe has a field, in the words of a plan."""
     parallelism, convergence = recipe.parallelism, recipe.convergence
     return {
         "strategy": parallelism.strategy,
@@ -121,12 +122,12 @@ def _changes(recipe: Recipe, machine: Cluster) -> Iterator[Chosen]:
     for name in _SIZES:
         value, planned = getattr(recipe.parallelism, name), getattr(machine, name)
         if value != planned:
-            because = f"the plan had {planned}; plan again for a step time, as links and rates may differ"
+            because = f"the plan had {planned}; links and rates may differ, so plan again for a step time"
             yield Chosen(name=name, value=str(value), basis="user", because=because)
 
 
 def _decisions(recipe: Recipe, changes: dict[str, Chosen], memory: MemoryBreakdown) -> tuple[Chosen, ...]:
-    """Return the decisions with what a person changed first, and the memory margin of the new prediction."""
+    """Return the decisions, changed decisions first, with the memory margin of the new prediction."""
     machine = recipe.machine
     margins = () if machine is None else margin_decision(memory, machine)
     margin = {
@@ -146,7 +147,7 @@ def _variable(variable: Environment, changes: dict[str, Chosen]) -> Environment:
 
 
 def _notes(recipe: Recipe, machine: Cluster, memory: MemoryBreakdown) -> tuple[str, ...]:
-    """Return the notes with the memory warning of the present settings, and with what the reasons are for."""
+    """Return the notes, with the memory warning for the present settings and a remark about the reasons."""
     kept = [note for note in recipe.notes if note != _BEFORE and MEMORY_WARNING not in note]
     warning = memory_warning(memory, machine)
     return (_BEFORE, *kept, *([f"Warning: {warning}"] if warning else []))

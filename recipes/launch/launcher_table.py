@@ -1,4 +1,4 @@
-"""The launchers that a recipe can be exported to. To add one, write its file and a row here."""
+"""The launchers to which a recipe can be exported. To add a launcher, write its file and a row here."""
 
 from probes.base.table_rows import Row
 
@@ -9,10 +9,11 @@ LAUNCHERS: tuple[Row, ...] = (
 )
 """Each module has two pure functions:
 
-- `render(recipe: Recipe) -> tuple[Artifact, ...]` returns the files of the export folder; the first file is
-  the one to start.
+- `render(recipe: Recipe) -> tuple[Artifact, ...]` returns the files of the export folder; the first file
+starts
+  the job.
 - `start(recipe: Recipe, folder: str, arguments: tuple[str, ...]) -> tuple[str, ...]` returns the command that
   starts them from the absolute path of that folder, with extra arguments for the program.
 
-Both raise UsageError if the recipe does not allow it.
+Both raise UsageError if the recipe cannot be exported to this launcher.
 """

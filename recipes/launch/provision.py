@@ -28,15 +28,16 @@ _EARLIER_ORIGIN = re.compile(
 """The first line of hooks that were exported before 2026-12."""
 _PLAIN = re.compile(r"[A-Za-z0-9/._+@-]+")
 REASON_TAG = "rigtune:"
-"""Beginning of every reason that the health check writes; it resumes only nodes with this reason."""
+"""Beginning of every reason that the health check writes; the check resumes only nodes with such a reason."""
 MOST_DRAINED_PERCENT = 25
-"""Share of a partition that the health check drains by itself. A choice, not a measurement; the script states
-it at its top.
+"""Largest share of a partition, in percent, that the health check drains by itself.
+
+The number is a choice, not a measurement; the script states it in its first lines.
 """
 QUICK_S = 5
-"""A prolog holds up every job; Slurm's own advice is to keep it short."""
+"""Budget of a prolog in seconds: it delays every job, and Slurm recommends to keep it short."""
 DEEP_S = 30
-"""slurmd kills a HealthCheckProgram after 60 s, and reporting to Slurm may take some of them."""
+"""Budget of a health check in seconds: slurmd kills it after 60 s, including the report to Slurm."""
 
 LONGEST_S = 45
 """rigtune ends earlier by itself: a driver that has to wake its GPUs gets 35 s, whatever the budget is."""
@@ -101,21 +102,21 @@ PROVISIONS: tuple[ProvisionRow, ...] = (
         "slurm-health",
         "Slurm HealthCheckProgram: drains a bad node with one line of reason, resumes what it drained itself",
         ("rigtune-health", 0o755),
-        install="Put it on every node and run it there with --dry-run. Then set HealthCheckProgram to its "
-        "path, HealthCheckInterval=300 and HealthCheckNodeState=ANY,CYCLE (CYCLE: not all nodes at once) in "
+        install="Copy the script to every node and run it there with --dry-run. Set HealthCheckProgram to "
+        "its path, HealthCheckInterval=300, HealthCheckNodeState=ANY,CYCLE (CYCLE: not all nodes at once) in "
         "slurm.conf, and `scontrol reconfigure`.",
     ),
     _row(
         "slurm-prolog",
         "Slurm Prolog: refuses a job on a bad node within seconds",
         ("rigtune-prolog", 0o755),
-        install="Put it on every node and set Prolog to its path and PrologFlags=Alloc in slurm.conf; then "
-        "`scontrol reconfigure`. With rigtune-health beside it, the drain gets its reason and is lifted "
-        "after the repair.",
+        install="Copy the script to every node and set Prolog to its path, PrologFlags=Alloc in slurm.conf; "
+        "then `scontrol reconfigure`. If rigtune-health is also used, the drained node gets its reason, and "
+        "is resumed after the repair.",
     ),
     _row(
         "kubernetes-init",
-        "Kubernetes: an init container that keeps a training pod from starting on a bad node",
+        "Kubernetes: an init container that prevents a training pod from starting on a bad node",
         ("rigtune-init.yaml", 0o644),
         ("Dockerfile", 0o644),
         install="Build and push the image, then `kubectl patch` your Deployment or merge it into your pod "
@@ -162,7 +163,7 @@ PROVISIONS: tuple[ProvisionRow, ...] = (
     ),
     _row(
         "ansible",
-        "Ansible: tasks that install rigtune, check the node and stop the play on a bad one",
+        "Ansible: tasks that install rigtune, check the node and stop the play on a bad node",
         ("rigtune-tasks.yaml", 0o644),
         install="Set rigtune_package to the wheel's address and use `import_tasks: rigtune-tasks.yaml` in "
         "your play.",
@@ -171,13 +172,13 @@ PROVISIONS: tuple[ProvisionRow, ...] = (
         "cloud-init",
         "cloud-init: checks the machine at its first boot and leaves the verdict",
         ("rigtune-user-data.yaml", 0o644),
-        install="Set the wheel's address in it, then give it as user data or merge it into yours.",
+        install="Set the wheel's address in the file, then use it as user data or add it to your user data.",
     ),
 )
 
 
 def find_provision(kind: str) -> ProvisionRow:
-    """Return the row of a kind. Raises UsageError that names the nearest."""
+    """Return the row of a kind. Raises UsageError, which names the nearest kind, for an unknown kind."""
     for row in PROVISIONS:
         if row.id == kind:
             return row
@@ -252,7 +253,7 @@ def origin_of(head: str) -> tuple[str, str] | None:
 def _expectations(options: ProvisionOptions) -> tuple[str, ...]:
     """Return the options of `rigtune check` that state what a node must be.
 
-    Raises UsageError without any: a node that has lost its GPUs would be fit.
+    Raises UsageError if there are none, because a node that has lost its GPUs would then pass the check.
     """
     machine = None if options.expect is None else load_catalogue().named_machine(options.expect).id
     if options.expect_gpus is not None and options.expect_gpus < 0:
@@ -273,10 +274,10 @@ def _require_plain(what: str, path: str) -> None:
     """Raise UsageError for a path that systemd, YAML and shells would quote in different ways."""
     if not posixpath.isabs(path):
         raise UsageError(
-            f"{what} {path!r} is no absolute path", "hooks run without a search path or working directory"
+            f"{what} {path!r} is not an absolute path", "hooks run without a search path or working directory"
         )
     if not _PLAIN.fullmatch(path):
         raise UsageError(
             f"{what} {path!r} has characters that hooks may misread",
-            "use letters, digits and / . _ + @ - alone",
+            "use only letters, digits and / . _ + @ -",
         )

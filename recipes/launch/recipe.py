@@ -1,4 +1,4 @@
-"""A recipe: a fully resolved plan that is independent of the launcher, and the placeholders of its arguments.
+"""A recipe (a fully resolved plan that is independent of the launcher), and placeholders in its arguments.
 
 People read and edit a recipe as a TOML file.
 """
@@ -31,7 +31,7 @@ class Parallelism(StrictRecord, kw_only=True):
 
 
 class Convergence(StrictRecord, kw_only=True):
-    """Settings that decide the trained result, not the speed."""
+    """Settings that affect the trained model, not the speed."""
 
     learning_rate: float
     warmup_steps: int
@@ -51,7 +51,7 @@ class Command(StrictRecord, kw_only=True):
     """The program that every rank runs."""
 
     kind: Literal["reference", "script", "module"]
-    """The shipped reference workload, a Python file, or a Python module."""
+    """rigtune's reference workload, a Python file, or a Python module."""
     target: str = ""
     """Path of the script or dotted name of the module; empty for the reference workload."""
     arguments: tuple[str, ...] = ()
@@ -61,7 +61,7 @@ class Command(StrictRecord, kw_only=True):
     {sequence_length}.
     """
     working_directory: str = ""
-    """Empty for the folder in which the job is started."""
+    """Folder in which the program runs; empty for the folder in which the job is started."""
 
 
 class Resources(StrictRecord, kw_only=True):
@@ -71,10 +71,10 @@ class Resources(StrictRecord, kw_only=True):
     backend: Literal["nccl", "gloo"]
     device_name: str = ""
     python: str = ""
-    """Training interpreter, the same path on every node; empty for `python3` on the PATH."""
+    """Path of the training interpreter, the same on every node; empty for `python3` on the PATH."""
     cpus_per_node: int | None = None
     time_limit: str = ""
-    """Slurm time, `HH:MM:SS`; empty for the partition's default."""
+    """Time limit of the Slurm job, `HH:MM:SS`; empty for the partition's default."""
     partition: str = ""
     account: str = ""
     hosts: tuple[str, ...] = ()
@@ -88,11 +88,11 @@ class Prediction(StrictRecord, kw_only=True):
     step_time_low_s: float | None = None
     step_time_high_s: float | None = None
     peak_memory_bytes: float | None = None
-    """Allocated: the peak as the framework's allocator (or, on a CPU, the process) reports it."""
+    """Allocated memory: the peak that the framework's allocator (or, on a CPU, the process) reports."""
     reserved_memory_bytes: float | None = None
-    """Reserved: what the allocator takes from the device, with freed blocks that it keeps."""
+    """Reserved memory: the memory that the allocator takes from the device, including cached free blocks."""
     worst_memory_bytes: float | None = None
-    """Worst case: all memory of the device, with a margin for the models' error."""
+    """Worst case: all memory that is used on the device, with a margin for the error of the memory model."""
     tokens_per_s_per_rank: float | None = None
     mfu: float | None = None
 
@@ -125,7 +125,7 @@ class Chosen(StrictRecord, kw_only=True):
     value: str
     basis: Basis
     because: str = ""
-    """The reason; empty for an environment variable, which has its own."""
+    """The reason; empty for an environment variable, whose reason is in `Environment.why`."""
 
     @property
     def sentence(self) -> str:
@@ -158,7 +158,7 @@ class Recipe(StrictRecord, kw_only=True):
     model_details: dict[str, Any] = {}
     """Further fields of the model that differ from a plain decoder; the prediction needs them."""
     machine: Cluster | None = None
-    """The machine with the figures that the prediction rests on; None if the recipe was not planned."""
+    """The machine with the rates that the prediction is based on; None if the recipe was not planned."""
 
     @property
     def reasons(self) -> tuple[str, ...]:
@@ -207,7 +207,7 @@ def settings(recipe: Recipe) -> dict[str, str]:
 
 
 def expand(argument: str, values: dict[str, str]) -> str:
-    """Return `argument` with its placeholders filled in; `{{` and `}}` stand for braces.
+    """Return `argument` with its placeholders filled in; `{{` and `}}` become braces.
 
     Raises UsageError for any other brace.
     """

@@ -35,18 +35,21 @@ class Fault(NamedTuple):
 _MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 _HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:%-]*")
 _SITE_NAME = re.compile(r"([A-Za-z0-9_][\w.,:@+-]*)?", re.ASCII)
-"""Partitions and accounts, which `#SBATCH` lines contain without quotes."""
+"""Partitions and accounts; `#SBATCH` lines contain these names without quotes."""
 _TIME_LIMIT = re.compile(r"((\d+-)?\d+(:\d+){0,2})?", re.ASCII)
 """The forms of `sbatch --time`: minutes, MM:SS, HH:MM:SS, D-HH, D-HH:MM, D-HH:MM:SS."""
 
 _COMMENTS = {"title", "notes", "why", "source", "device_name"}
-"""Fields that only people read. Scripts fold their line breaks."""
+"""Fields that only people read. In scripts, their line breaks are replaced by blanks."""
 _MAY_BE_ZERO = {
     *("warmup_steps", "learned_positions", "threads", "latency_s", "seconds_per_byte", "low_bytes"),
     *("residual", "points"),
 }
 _ANY_NUMBER = ("machine.hidden_communication.", "machine.intra_latency_s.", "machine.inter_latency_s.")
-"""Figures of a machine that may be 0 or, if both sides slow down, negative."""
+"""Figures of a machine that may be 0 or negative.
+
+For example, hidden communication is negative if communication and computation slow each other down.
+"""
 
 _SET_BY_LAUNCHER = {
     *(
@@ -63,12 +66,12 @@ _SET_BY_LAUNCHER = {
     "RIGTUNE_PYTHON",
 }
 _SHELL_OWN = {"BASHOPTS", "BASH_VERSINFO", "EUID", "PPID", "SHELLOPTS", "UID"}
-"""Read-only variables of bash: an assignment ends the script."""
+"""Read-only variables of bash; a script that assigns such a variable ends with an error."""
 SCRIPT_VARIABLES = {
     *("attempt", "code", "command", "escaped", "family", "first_node", "folder", "guard", "host", "hosts"),
     *("master", "node_rank", "options", "port", "processes", "python", "rank", "start", "word"),
 }
-"""Variables that the launch scripts assign; a test keeps the list complete."""
+"""Variables that the launch scripts assign; a test checks that the list is complete."""
 
 
 def require_valid(recipe: Recipe) -> None:
@@ -89,7 +92,7 @@ def _fault_if(is_wrong: object, place: str, problem: str, remedy: str) -> tuple[
 
 
 def faults(recipe: Recipe) -> Iterator[Fault]:
-    """Yield all mistakes, the most basic ones first."""
+    """Yield all mistakes, the most basic mistakes first."""
     yield from _text_faults(msgspec.to_builtins(recipe), "")
     yield from _number_faults(msgspec.to_builtins(recipe), "")
     yield from _fault_if(
@@ -115,7 +118,7 @@ def _text_faults(value: Any, place: str, field: str = "") -> Iterator[Fault]:
     elif isinstance(value, str):
         allowed = "\t\n\r" if field in _COMMENTS else "\t"
         if any(character not in allowed and not _storable(character) for character in value):
-            yield Fault(place, "holds a line break or control character", "keep it on one line")
+            yield Fault(place, "contains a line break or control character", "keep it on one line")
         elif any("\ud800" <= character <= "\udfff" for character in value):
             yield Fault(place, "is not valid UTF-8", "use names that are valid UTF-8")
 
@@ -155,8 +158,8 @@ def _parallelism_faults(recipe: Recipe) -> Iterator[Fault]:
         f"is {parallelism.global_batch}, but micro_batch {parallelism.micro_batch} x grad_accum "
         f"{parallelism.grad_accum} x nodes {parallelism.nodes} x ranks_per_node "
         f"{parallelism.ranks_per_node} = {product}",
-        "the global batch decides what is learned: keep it and change micro_batch or grad_accum so that "
-        "the product fits",
+        "the global batch affects the trained model: keep it, and change micro_batch or grad_accum so that "
+        "the product is equal to it",
     )
     strategies = [row.id for row in STRATEGIES]
     if parallelism.strategy not in strategies:
@@ -191,7 +194,7 @@ def _resource_faults(recipe: Recipe) -> Iterator[Fault]:
     yield from _fault_if(
         resources.python.startswith("-"),
         "resources.python",
-        f"{resources.python[:60]!r} is no interpreter",
+        f"{resources.python[:60]!r} is not an interpreter",
         "give its path, or leave it empty",
     )
     for place, pattern in (("partition", _SITE_NAME), ("account", _SITE_NAME), ("time_limit", _TIME_LIMIT)):
@@ -201,7 +204,7 @@ def _resource_faults(recipe: Recipe) -> Iterator[Fault]:
             yield Fault(
                 f"resources.{place}",
                 f"{value[:60]!r} is not a {place.replace('_', ' ')}",
-                f"write it like {example!r}",
+                f"write a value such as {example!r}",
             )
     for index, host in enumerate(resources.hosts):
         if not _HOST.fullmatch(host):
@@ -211,8 +214,8 @@ def _resource_faults(recipe: Recipe) -> Iterator[Fault]:
     yield from _fault_if(
         len(set(resources.hosts)) != len(resources.hosts),
         "resources.hosts",
-        "names a host twice",
-        "one torchrun runs on each host; raise ranks_per_node instead",
+        "names the same host twice",
+        "one torchrun runs on each host; for more ranks, raise ranks_per_node",
     )
     yield from _fault_if(
         resources.hosts and len(resources.hosts) != recipe.parallelism.nodes,
@@ -276,7 +279,7 @@ _DIGEST = re.compile(r"^# As rigtune wrote it: sha256 ([0-9a-f]{64})\n", re.MULT
 def dump_recipe(recipe: Recipe) -> str:
     """Return the recipe as TOML with fields in the order of the record, without unknown predictions.
 
-    A comment contains the digest of the other lines, from which `is_edited` detects a person's changes.
+    A comment contains a digest of the other lines; `is_edited` uses it to detect changes by a person.
     """
     text = f"{_HEADER}\n{tomli_w.dumps(_without_none(msgspec.to_builtins(recipe)))}"
     return text.replace(_HEADER, f"{_HEADER}# As rigtune wrote it: sha256 {_digest(text)}\n", 1)
@@ -293,7 +296,7 @@ def _digest(text: str) -> str:
 
 
 def _without_none(value: Any) -> Any:
-    """Return the value without fields that are None, as TOML has no null."""
+    """Return the value without fields that are None, because TOML has no null."""
     if isinstance(value, dict):
         return {name: _without_none(part) for name, part in value.items() if part is not None}
     if isinstance(value, (list, tuple)):

@@ -1,4 +1,4 @@
-"""The reference workload as files of an export folder, which then trains without rigtune."""
+"""The reference workload as files of an export folder, with which training runs without rigtune."""
 
 import functools
 import re
@@ -31,7 +31,7 @@ def reference_files(recipe: Recipe) -> tuple[Artifact, ...]:
 _HABITS = frozenset({"dropout", "raises_logits"})
 """Fields that describe a model's published code, not its sizes.
 
-They do not apply to the reference program.
+These fields do not apply to the reference program.
 """
 _DESCRIPTION = (
     frozenset({"title", "names", "source", "date"})
@@ -72,8 +72,8 @@ def model_details(model: TransformerModel) -> dict[str, Any]:
 def model_of(recipe: Recipe) -> TransformerModel:
     """Return the model that the recipe describes.
 
-    A preset whose sizes a person has changed gets another id: measurements of the preset are not its own.
-    Raises UsageError for details that no model has.
+    A preset whose sizes a person has changed gets another id, because measurements of the preset do not
+    apply. Raises UsageError for details that no model has.
     """
     fields = {**msgspec.to_builtins(recipe.model), **recipe.model_details}
     named = {"title": recipe.model.id, "source": "recipe", "date": ""}
@@ -82,7 +82,7 @@ def model_of(recipe: Recipe) -> TransformerModel:
         require_sound(model, f"recipe {recipe.name[:60]!r}")
     except (msgspec.ValidationError, InputError) as error:
         raise UsageError(
-            f"the model of recipe {recipe.name[:60]!r} cannot be: {error}",
+            f"the model of recipe {recipe.name[:60]!r} is impossible: {error}",
             "correct its sizes or model_details",
         ) from error
     preset = next((row for row in load_models() if row.id == model.id), model)

@@ -1,4 +1,4 @@
-"""From a plan to a recipe: every choice becomes a setting, every reason a note."""
+"""Convert a plan into a recipe: every choice becomes a setting, every reason a note."""
 
 from probes.base.errors import UsageError
 from recipes.job.workload import TransformerModel
@@ -22,7 +22,7 @@ _SHAPE = tuple(name for name in ModelShape.__struct_fields__ if name != "sequenc
 
 
 def require_program(model: TransformerModel, command: Command) -> None:
-    """Raise UsageError if the reference workload cannot build the model that it is to train."""
+    """Raise UsageError if the command is the reference workload and cannot build the model."""
     if command.kind == "reference" and not_in_reference(model):
         raise UsageError(
             f"the reference workload cannot train {model.id}: it builds only dense decoders",
@@ -45,7 +45,7 @@ def recipe_of(
 
     `name` is the job's name, `command` the program of every rank, `python` the path of the training
     interpreter on the nodes (empty for `python3`), `hosts` the nodes in order; the rest are settings of the
-    Slurm site. Raises UsageError if the reference workload cannot build the model that it is to run.
+    Slurm site. Raises UsageError if the command is the reference workload and cannot build the model.
     """
     require_program(plan.workload.model, command)
     beyond = not_in_reference(plan.workload.model)
@@ -99,7 +99,8 @@ def recipe_of(
 def prediction_of(predicted: Predicted, *, makes_data: bool) -> Prediction:
     """Return the figures that `rigtune verify` can measure.
 
-    The reference workload generates its data, so its step time contains no loading.
+    With `makes_data` the program generates its data, as the reference workload does, so the step time
+    contains no loading.
     """
     memory, time = predicted.memory_bytes_per_gpu, predicted.step_time_s
     if makes_data:
@@ -122,7 +123,7 @@ def _number(value: object) -> float | None:
 
 
 def _decisions(plan: Plan) -> tuple[Chosen, ...]:
-    """Return the decisions without the accumulation steps, which are mere arithmetic."""
+    """Return the decisions without the accumulation steps, which follow from the other decisions."""
     variables = {variable.name for variable in plan.env}
     return tuple(
         Chosen(

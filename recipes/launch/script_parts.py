@@ -18,8 +18,8 @@ PORT_RANGE_START = 20000
 PORT_RANGE_SIZE = 10000
 """Number of rendezvous ports, 20000 to 29999.
 
-They are below Linux' ephemeral ports (ip_local_port_range, 32768 and up), which any outgoing connection may
-occupy first, and below the NodePorts of Kubernetes (30000 to 32767).
+The range is below Linux' ephemeral ports (ip_local_port_range, 32768 and up), which any outgoing connection
+may occupy, and below the NodePorts of Kubernetes (30000 to 32767).
 """
 
 
@@ -97,7 +97,7 @@ def program_words(recipe: Recipe) -> tuple[str, ...]:
         return ("-m", f"{PACKAGE}.train", "--config", CONFIG, *arguments)
     if command.kind == "module":
         return ("-m", command.target, *arguments)
-    # the interpreter would take a path that starts with a dash for an option
+    # the interpreter would treat a path that starts with a dash as an option
     return (f"./{command.target}" if command.target.startswith("-") else command.target, *arguments)
 
 

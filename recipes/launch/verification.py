@@ -12,7 +12,7 @@ class Comparison(Record, kw_only=True):
     measured: float
     predicted: float | None = None
     relative_error: float | None = None
-    """Predicted over measured, minus one: 0.1 is a prediction 10 % too high.
+    """Predicted divided by measured, minus one: 0.1 means that the prediction is 10 % too high.
 
     None if nothing was predicted.
     """
@@ -35,7 +35,7 @@ class Verification(Record, kw_only=True):
     peak_memory_bytes: Comparison
     """Allocated: peak of the rank that uses most."""
     reserved_memory_bytes: Comparison | None = None
-    """Reserved by that rank; None if the run did not state it."""
+    """Memory that this rank's allocator reserved; None if the run did not report it."""
     worst_memory_bytes: Comparison | None = None
     """Worst case, which the reserved memory must not exceed."""
     loss_first: float
@@ -60,7 +60,7 @@ def compare_reserved_memory(predicted: Prediction, measured_bytes: float) -> Com
 
 
 def compare_worst_memory(predicted: Prediction, measured_bytes: float) -> Comparison:
-    """Return whether the measured memory is within the worst case; an error of a bound means nothing."""
+    """Compare the measured memory with the worst case; as a bound, it has no relative error."""
     worst = predicted.worst_memory_bytes
     within = None if worst is None else measured_bytes <= worst
     return Comparison(measured=measured_bytes, predicted=worst, within_range=within)

@@ -11,11 +11,11 @@ _REASONS = re.compile(
     r"must|otherwise|unless|don'?t|doesn'?t|can'?t|cannot|unsupported|iommu|acs|virtual\w*|vms?|pcie|"
     r"consumer|geforce|rtx|[34]0[6-9]0|50[6-9]0|l40s?|l4|a10|a6000)\b|https?://"
 )
-"""Words of comments that give a reason; other comments describe the line."""
+"""Words in comments that give a reason; comments without such a word only describe the line."""
 _ORDERS = re.compile(r"(?i)\b(?:keep|leave|never|always|needs?|important|careful|warning|caution|hack|dnr)\b")
-"""Words of comments that ask for a line to stay."""
+"""Words in comments that request that a line is kept."""
 _CASES = re.compile(r"(?i)\b(?:if|when|in case)\b")
-"""Words of templates: they explain when a line is useful, not why this file has the line."""
+"""Words that templates use: the comment explains when a line is useful, not why this file has the line."""
 _HEADING_WORDS = 3
 """Largest number of words of a comment that is a heading and gives no reason."""
 _SUBJECTS = {
@@ -78,7 +78,7 @@ def _comments_near(lines: tuple[str, ...], at: int) -> Iterator[str]:
         above = _comments_above(lines, at)
         yield from above
         at -= len(above) + 1
-        # a blank line ends the block, unless a comment stands above that blank line
+        # a blank line ends the block, unless there is a comment directly above that blank line
         if at > first and not lines[at].strip() and _COMMENT.match(lines[at - 1]):
             yield from _comments_above(lines, at)
             return

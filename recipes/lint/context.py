@@ -1,4 +1,4 @@
-"""Knowledge besides the files: versions and the machine."""
+"""Facts that rules use and that do not come from the files: versions and the machine."""
 
 import re
 
@@ -21,7 +21,7 @@ def _has_link(gpu: Gpu) -> bool | None:
 
 
 class Context(Record, kw_only=True):
-    """Optional facts that improve rules. If a field is missing, a rule reports less, never more."""
+    """Optional facts that make rules more precise. If a fact is missing, a rule reports less, never more."""
 
     nccl_version: str | None = None
     """Version such as `2.27.5`, from `--nccl-version`."""

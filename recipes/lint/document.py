@@ -1,4 +1,4 @@
-"""A launch file as rules see it: the settings, commands and requests of the file, each with its place."""
+"""The parsed launch file that rules judge: its settings, commands and requests, each with its place."""
 
 import functools
 import re
@@ -95,7 +95,7 @@ class Command(Record, kw_only=True):
     command too: `train.py`.
     """
     options: dict[str, str] = {}
-    """Values of options by long name without dashes, with `-` for `_`; the value of a switch is `true`.
+    """Values of options by long name, without leading dashes and with `-` for `_`; `true` for a switch.
 
     If an option that makes a list is repeated (`-x`, `--env`, `--volume` ...), line breaks separate its
     values.
@@ -143,7 +143,7 @@ class Entry(Record, kw_only=True):
 
 
 class Fault(Record, kw_only=True):
-    """An error of syntax because of which no program can read the file."""
+    """A syntax error that prevents every program from reading the file."""
 
     reason: str
     place: Place
@@ -153,7 +153,7 @@ _LAUNCHERS = frozenset(
     {"torchrun", "accelerate", "accelerate-launch", "deepspeed", "horovodrun", "srun", "composer", "axolotl"}
 )
 _MPI_OR_VARIABLE = re.compile(r"mpirun|mpiexec|orterun|prterun|\$\{?[A-Za-z_]")
-"""Launchers of MPI, whose names have endings, and a variable that contains a launcher: `$LAUNCHER train.py`.
+"""Launchers of MPI, also with endings (`mpiexec.hydra`), and variables for a launcher: `$LAUNCHER train.py`.
 """
 
 
@@ -182,7 +182,7 @@ class Document(Record, kw_only=True, dict=True):
 
     @functools.cached_property
     def given(self) -> tuple[Setting, ...]:
-        """All variables that the file gives to processes, to all of them or to one command."""
+        """All variables that the file gives to processes: to all processes or to one command."""
         settings = {
             (item.name, item.place.line, item.written): item for item in self.settings if item.is_exported
         }
@@ -194,7 +194,7 @@ class Document(Record, kw_only=True, dict=True):
 
     @functools.cached_property
     def own_users(self) -> dict[int, list[Command]]:
-        """Commands that a setting was written for alone, by the identity of the setting."""
+        """Commands that alone get a setting (`A=1 command`), by the identity of the setting."""
         users: dict[int, list[Command]] = {}
         for command in self.commands:
             for item in command.settings:
@@ -203,7 +203,7 @@ class Document(Record, kw_only=True, dict=True):
 
     @functools.cached_property
     def value_cache(self) -> dict[tuple[str, bool], frozenset[str | None]]:
-        """Values that `reach` has computed before, by the name of the variable."""
+        """Values that the module `reach` has computed before, by the name of the variable."""
         return {}
 
     @functools.cached_property
@@ -224,7 +224,7 @@ class Document(Record, kw_only=True, dict=True):
 
     @functools.cached_property
     def environments(self) -> tuple[dict[str, Setting], ...]:
-        """Variables of the ranks, once for each different environment of a launch.
+        """Variables that ranks get: one entry for each different environment in which a launch starts.
 
         If the file shows no launch, these are all variables of the file.
         """

@@ -18,7 +18,7 @@ from recipes.lint.readers.span import Lines
 
 
 def with_safe_edits(finding: LintFinding, document: Document, *, is_harmless: bool) -> LintFinding:
-    """Return the finding with its edits judged: safe, unsafe or none.
+    """Return the finding with its edits kept as safe, marked as unsafe, or removed.
 
     A line for which a comment gives a reason is never changed. A change in a branch or a template is unsafe,
     and so is each change of a rule that is not harmless: the job may behave differently afterwards.
@@ -45,7 +45,7 @@ def _conditional_lines(document: Document) -> set[int]:
 
 
 def edited(document: Document, findings: Iterable[LintFinding], *, unsafe: bool = False) -> str:
-    """Return the text with all safe edits of these findings, with `unsafe` also the others.
+    """Return the text with all safe edits of these findings; if `unsafe` is set, also with the unsafe edits.
 
     If two findings overlap, the first one in the list wins. The edits of a finding are applied all together
     or not at all.
@@ -158,7 +158,7 @@ def _places_in(text: str, name: str) -> tuple[Place, ...]:
 
 
 def _alone(name: str) -> str:
-    """Return the expression of a line that sets the variable and does nothing else."""
+    """Return a regular expression for a line that sets the variable and does nothing else."""
     return rf"\s*(?:export\s+)?{re.escape(name)}=(?:[^\s;&|\"'\\]*|\"[^\"]*\"|'[^']*')\s*(?:#.*)?"
 
 

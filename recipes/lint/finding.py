@@ -9,9 +9,9 @@ from recipes.lint.understanding import Understood
 
 SCHEMA_VERSION = 1
 Severity = Literal["error", "warning", "note"]
-"""`error`: the job fails, hangs or computes something else.
+"""`error`: the job fails, hangs or computes something that was not intended.
 
-`warning`: the job is slow or breaks on another machine. `note`: worth knowing.
+`warning`: the job is slow, or fails on another machine. `note`: a fact worth knowing.
 """
 
 
@@ -51,7 +51,7 @@ class LintReport(Record, kw_only=True):
     """Files that were not judged and rules that failed, with the reason."""
     documents: tuple[str, ...] = ()
     left_out: int = 0
-    """Number of findings of rules that the caller did not select, or ignores."""
+    """Number of findings left out because the caller did not select their rule, or ignores the rule."""
     understood: tuple[Understood, ...] = ()
 
 
@@ -77,7 +77,7 @@ def without_waived(
 
 
 def idle_waivers(findings: Iterable[LintFinding], documents: tuple[Document, ...]) -> tuple[str, ...]:
-    """Return a line for each waiver that silences nothing.
+    """Return a message for each waiver that waives no finding.
 
     `findings` are all findings, waived or not.
     """
@@ -99,7 +99,7 @@ def idle_waivers(findings: Iterable[LintFinding], documents: tuple[Document, ...
                     used = used or (first == 0 and (document.name, rule) in names)
                 if not used:
                     idle.append(
-                        f"{document.name}, line {max(first, 1)}: the waiver of {rule} silences nothing"
+                        f"{document.name}, line {max(first, 1)}: the waiver of {rule} waives no finding"
                     )
     return tuple(idle)
 

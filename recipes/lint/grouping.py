@@ -1,6 +1,7 @@
 """Files of one call that belong together: a file, and the files that it names.
 
-Rules compare only files of one group, so that unrelated files in one call have the findings of single calls.
+Rules compare only files of one group, so that unrelated files get the same findings in one call as in
+separate calls.
 """
 
 import posixpath
@@ -42,7 +43,7 @@ def groups(documents: tuple[Document, ...], folder: str = "") -> tuple[tuple[Doc
     below = set[int]().union(*named)
     members: list[set[int]] = []
     reached = set[int]()
-    # files that nothing names come first; the others are reached from them, or name each other in a circle
+    # files that no file names come first; other files are reached from these, or name each other in a circle
     for number in sorted(range(len(documents)), key=lambda each: (each in below, each)):
         if number in everywhere or (number in reached and number in below):
             continue
@@ -62,7 +63,7 @@ def _reachable(named: list[set[int]], start: int) -> set[int]:
 
 
 def _belongs_to_folder(document: Document, path: str, other: str) -> bool:
-    """Return whether NCCL reads the file for every script beside it."""
+    """Return whether the file is an nccl.conf in the folder of `other`: NCCL reads it for scripts there."""
     is_conf = document.kind == "nccl-conf" and posixpath.basename(path) in _CONF_NAMES
     return is_conf and posixpath.dirname(path) == posixpath.dirname(other)
 
@@ -87,5 +88,8 @@ def _mention(name: str) -> str:
 
 
 def _is_open(before: str) -> bool:
-    """Return whether the words before a name may be the folder that `_names` tries."""
+    """Return whether the text before a name may be the folder that `_names` tries.
+
+    This is so if the text is empty, is an absolute path, or contains a variable or a template.
+    """
     return not before.strip("./") or before.startswith("/") or any(mark in before for mark in "$`{<")

@@ -1,4 +1,4 @@
-"""Parts of a file that rules judge alone: containers, and files within files.
+"""Parts of a file that rules judge separately: containers, and files within files.
 
 Files within files are here-documents of a script (`cat > ds_config.json <<EOF`), and whole files that a
 manifest contains as values (a ConfigMap, a resource of Argo).
@@ -103,7 +103,7 @@ def _inner_document(document: Document, body: str, placed: str) -> Document | No
     if kind not in _STRUCTURED or (kind == "kubernetes" and not _WHOLE_MANIFEST.search(body)):
         return None
     inner = read_document(document.name, placed, kind)
-    # an error of syntax is no fault here: the shell or the controller may fill in the missing part
+    # a syntax error is not reported here: the shell or the controller may fill in the missing part
     return None if inner is None else msgspec.structs.replace(inner, waived=document.waived, faults=())
 
 

@@ -51,8 +51,8 @@ def getters(document: Document, item: Setting) -> Iterator[Command]:
 def is_aside(document: Document, item: Setting) -> bool:
     """Return whether the job runs without a setting.
 
-    Either no launch of the script gets the setting, or the file sets the variable for one command alone, and
-    this command is a benchmark or other commands get another value.
+    This is so in two cases: no launch of the script gets the setting; or the file sets the variable for a
+    single command, which is a benchmark or whose value differs from the value of other commands.
     """
     if item.reaches != "command":
         is_script = document.kind in ("shell", "sbatch")
@@ -65,7 +65,7 @@ def is_aside(document: Document, item: Setting) -> bool:
 
 
 def is_switched(document: Document, item: Setting) -> bool:
-    """Return whether a script sets the variable in a branch or a loop, so that somebody asked for it."""
+    """Return whether a script sets the variable in a branch or a loop, which shows that it is intended."""
     return item.is_conditional and document.kind in ("shell", "sbatch")
 
 
@@ -115,8 +115,8 @@ def nodes_that_get(document: Document, item: Setting) -> int | None:
 def nodes_under(document: Document, command: Command) -> int | None:
     """Return the number of machines on which a command runs.
 
-    The options of the command decide, then the options of the step around the command, then the requests of
-    the job.
+    The first of these that states a number decides: the options of the command, the options of the step
+    around the command, the requests of the job.
     """
     for name in ("nnodes", "num-machines", "num-nodes"):
         machines = number((resolved(document, option(command, name)) or "").partition(":")[0])

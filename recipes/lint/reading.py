@@ -1,4 +1,4 @@
-"""Recognition of launch files by name and text, reading, and waivers in comments."""
+"""Recognition of launch files by name and text, reading of these files, and waivers in their comments."""
 
 import importlib
 import re
@@ -46,7 +46,7 @@ _YAML_KINDS: tuple[tuple[re.Pattern[str], DocumentKind], ...] = (
 """Keys of the first level that show the kind of a YAML file, the most certain first."""
 _YAML_KEY = re.compile(r"^[^\S\n]*(?:- (?:\{?[^\S\n]*)|\{[^\S\n]*)?[\w.\"'-]+:(?:\s|$)", re.MULTILINE)
 _WORKFLOW = re.compile(r"^(on|jobs|stages|pipelines?|steps):", re.MULTILINE)
-"""Keys of a file for continuous integration; its commands are no training job."""
+"""Keys of a file for continuous integration; the commands in the file are not a training job."""
 _LAUNCHES = re.compile(
     r"\bNCCL_|\bGLOO_|FI_PROVIDER|torchrun|torch\.distributed|mpirun|accelerate launch|"
     r"\bdeepspeed\s+(-|\\|\S+\.py)"
@@ -92,7 +92,7 @@ _OTHER_NAMES = frozenset(
 
 
 def read_document(name: str, text: str, kind: DocumentKind | None = None) -> Document | None:
-    """Return the file as a document; None if its kind is unknown. Raises no error, whatever the text."""
+    """Return the file as a document; None if its kind is unknown. Never raises an error."""
     recognised = kind or recognise(name, text)
     if recognised is None:
         return None
@@ -121,7 +121,7 @@ def fault_of_unknown(name: str, text: str) -> Fault | None:
 
 
 def recognise(name: str, text: str) -> DocumentKind | None:
-    """Return the kind of a file by its name if the name is enough, else by its text; None if unknown."""
+    """Return the kind of a file, from its name if the name is enough, else from its text; None if unknown."""
     base = name.replace("\\", "/").rpartition("/")[2].lower()
     for ending in _TEMPLATE_ENDINGS:
         base = base.removesuffix(ending)

@@ -97,7 +97,7 @@ class Example(StrictRecord, kw_only=True):
     bad: str
     good: str
     when: str = ""
-    """Version or machine without which the rule does not judge."""
+    """Version or machine that the rule needs to detect the mistake; empty if it needs neither."""
 
 
 @functools.lru_cache(maxsize=1)
@@ -141,7 +141,7 @@ def make_finding(
     edits: tuple[Edit, ...] = (),
     severity: Severity | None = None,
 ) -> LintFinding:
-    """Return a finding of a rule; without `severity` it has the severity of the rule's row."""
+    """Return a finding of a rule; without `severity`, the finding has the severity of the rule's row."""
     return LintFinding(
         rule_id=rule_id,
         severity=severity or load_rules()[rule_id].severity,
@@ -190,9 +190,9 @@ def lint(
     """Return all findings in files that belong together, in the order of the files and their lines.
 
     Each file that a script writes in a here-document is judged alone. Findings that a comment waives are
-    included; `Document.waived` names them. `only` limits the run to the functions behind these rule ids, and
+    included; `Document.waived` names them. If `only` is given, only the functions of these rule ids run, and
     no other rule module is loaded. A rule that crashes, cannot be loaded or has an invalid row is described
-    in `broken` and the others go on; without `broken` the error is raised.
+    in `broken`, and the other rules still run; without `broken` the error is raised.
     """
     table = load_rules()
     if only is None and len(table) < len(rule_rows()):

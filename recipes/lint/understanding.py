@@ -1,4 +1,4 @@
-"""Measures of how much of a file was read."""
+"""Counts of the parts of a file that were read and that were not read."""
 
 from collections.abc import Sequence
 
@@ -20,13 +20,13 @@ class Understood(Record, kw_only=True):
     keys: int
     """Values of a structured file."""
     values_of_run: int
-    """Words and values that only the run knows, such as `$1`; rules do not guess them."""
+    """Words and values that are known only during the run, such as `$1`; rules do not guess these."""
     parts_not_read: int
     """Parts that the reader could not read; the notes name them."""
 
 
 def understood(document: Document) -> Understood:
-    """Return what was read of a file."""
+    """Count the parts of a document that rules can judge, and the parts that they cannot."""
     words = [word for command in document.commands for word in command.arguments]
     return Understood(
         document=document.name,

@@ -1,4 +1,4 @@
-"""Questions that rules ask about a document: its variables, requests and commands."""
+"""Functions with which rules examine a document: its variables, requests and commands."""
 
 import difflib
 import functools
@@ -36,7 +36,7 @@ def closest(name: str, names: Iterable[str], cutoff: float) -> str:
 
 
 def suggestion(name: str) -> str:
-    """Return the end of a message that suggests a name; empty if there is none."""
+    """Return the end of a message that suggests `name`; empty if `name` is empty."""
     return f"; did you mean {name}?" if name else ""
 
 
@@ -62,7 +62,7 @@ def is_set(document: Document, *names: str) -> bool:
 
 
 def number(text: str | None) -> int | None:
-    """Return a plain decimal number, else None."""
+    """Return the text as a number if it is a plain decimal number, else None."""
     return int(text) if text is not None and re.fullmatch(r"\d{1,9}", text.strip()) else None
 
 
@@ -124,7 +124,7 @@ _REQUESTS = {
     "SLURM_JOB_NUM_NODES": "nodes",
     "SLURM_NTASKS_PER_NODE": "ntasks-per-node",
 }
-"""Variables by which Slurm states a request of the file."""
+"""Variables in which Slurm passes a request of the file to the job."""
 
 
 def resolved(document: Document, text: str | None) -> str | None:
@@ -159,7 +159,7 @@ def slurm_requests(document: Document) -> Iterator[Directive]:
 
 def _directive(document: Document, names: tuple[str, ...]) -> Directive | None:
     for item in document.directives:
-        # the letters of PBS and LSF mean something else
+        # the one-letter options of PBS and LSF have other meanings than those of Slurm
         long = _SHORT_SLURM.get(item.name, item.name) if item.scheduler == "SBATCH" else item.name
         if long in names:
             return item
@@ -248,12 +248,12 @@ def nodes_of(document: Document) -> int | None:
 
 
 _PART_OF_A_NODE = 2
-"""Largest number of GPUs on a node with which another job may run on the same node."""
+"""Largest number of requested GPUs per node that leaves room for another job on the same node."""
 
 
 def has_whole_nodes(document: Document) -> bool:
     """Return whether no other job runs on the nodes of a batch script, according to its requests."""
-    # a request for all memory, or for most GPUs, leaves no room for another job
+    # a request for all memory, or for nearly all GPUs, leaves no room for another job
     is_exclusive = (
         any(item.name == "exclusive" for item in document.directives) or directive(document, "mem") == "0"
     )

@@ -1,5 +1,6 @@
-"""Build a `Cluster`: from measured rates first, then from catalogue rows or stated rates; otherwise a rate is
-None. The cluster includes the bandwidth and latency of links between the ranks of a node and between nodes.
+"""Build a `Cluster`, including bandwidth and latency of the links inside a node and between nodes.
+
+A rate is taken from measurements if possible, else from catalogue rows or stated rates; otherwise it is None.
 """
 
 import math
@@ -41,7 +42,7 @@ _WIDER = (("fp16", "fp32"), ("tf32", "fp32"), ("mxfp8", "fp8"))
 
 
 def build_cluster(machine: MachineDescription, measurements: tuple[Measurement, ...] = ()) -> Cluster:
-    """Return the machine as the models see it, one rank per GPU or per share of the CPU."""
+    """Return the machine in the form that the models use, with one rank per GPU or per share of the CPU."""
     device, links, ranks = machine.device, machine.links, machine.ranks_per_node
     row, spans_nodes, is_gpu = device.row, machine.nodes > 1, device.kind == "cuda"
     threads = None if is_gpu else device.cores_per_rank
@@ -191,7 +192,7 @@ def _pcie_bandwidth(links: NodeLinks, host_copies: Figure | None) -> Figure | No
         return host_copies
     between_sockets = constant("socket_link_bytes_per_s")
     if links.crosses_sockets and between_sockets < value:
-        return modelled(between_sockets, "link between the CPU sockets, by NCCL's own topology model")
+        return modelled(between_sockets, "link between the CPU sockets, from NCCL's own topology model")
     return modelled(value, f"PCIe {slot.generation} x{slot.width} x {fraction:g}")
 
 
@@ -210,7 +211,7 @@ def assumed_ring(memory_bandwidth_bytes_per_s: float, fabric: Fabric) -> Figure:
 
 
 def mesh_links(row: GpuModel, used: int, others: int) -> int:
-    """Return the number of a GPU's links that lead to the `used` GPUs out of all its `others` neighbours.
+    """Return how many of a GPU's links lead to `used` neighbours, if it has `others` neighbours in all.
 
     If the links cannot be divided evenly, some pairs have one link more, and NCCL uses these pairs first.
     """

@@ -12,8 +12,8 @@ from probes.catalogue.hardware import GpuModel
 from recipes.job.candidate import ActivationCheckpointing
 
 Basis = Literal["measured", "modelled", "rule", "user"]
-"""How a value was obtained: `measured` on this machine, `modelled` from formulas and catalogue rows, taken
-from a `rule` of thumb, or fixed by the `user`.
+"""Origin of a value: `measured` on this machine, `modelled` from formulas and catalogue rows, taken from a
+`rule` of thumb, or fixed by the `user`.
 """
 
 Fabric = Literal["nvswitch", "nvlink", "pcie", "xgmi", "host", "unknown"]
@@ -35,7 +35,7 @@ class Figure(Record, kw_only=True):
 class StepAnchor(Record, kw_only=True):
     """A training step measured on this machine.
 
-    Predictions of other steps are scaled by the ratio of its measured to its modelled time.
+    Predictions of other steps are scaled by the ratio of this step's measured time to its modelled time.
     """
 
     model: str
@@ -82,7 +82,7 @@ class AttentionRate(Record, kw_only=True):
 
 
 class Cluster(Record, kw_only=True):
-    """The machine as the models see it.
+    """The machine in the form that the models use.
 
     Rates are per rank; one rank drives one GPU, or a share of the CPU.
     """
@@ -105,13 +105,13 @@ class Cluster(Record, kw_only=True):
     flops_per_s: dict[str, Figure] = {}
     """Achievable GEMM rate by precision."""
     peak_flops_per_s: dict[str, Figure] = {}
-    """Datasheet rate by precision; used only for MFU."""
+    """Datasheet rate by precision; it is used only for the MFU (model FLOPs utilization)."""
     memory_bandwidth_bytes_per_s: Figure | None = None
     attention_rates: tuple[AttentionRate, ...] = ()
     hidden_communication: Figure | None = None
-    """Measured part of the gradients' reduction that the backward pass hides.
+    """Measured fraction of the gradients' reduction that the backward pass hides.
 
-    Negative if both together take longer than one after the other.
+    The value is negative if running both at the same time takes longer than running them one after the other.
     """
     intra_bus_bandwidth_bytes_per_s: Figure | None = None
     """All-reduce bus bandwidth within a node, for large messages."""
@@ -126,11 +126,11 @@ class Cluster(Record, kw_only=True):
     noise_scale_sequences: Figure | None = None
     """Measured gradient noise scale of the user's own training step."""
     data_loader_workers: Figure | None = None
-    """Measured number of DataLoader workers per rank that is enough for this number of ranks per node."""
+    """Measured number of DataLoader workers per rank that is enough at the cluster's ranks per node."""
     reads_per_s: Figure | None = None
     """Random reads of 128 KiB per second that the data's storage delivers to one node."""
     loaded_samples_per_s: Figure | None = None
-    """Measured samples per second of one rank's DataLoader workers, for this number of ranks per node."""
+    """Measured samples per second of one rank's DataLoader workers, at the cluster's ranks per node."""
     physical_cores_per_rank: int | None = None
     has_bf16: bool = False
     """Whether the device multiplies bf16 natively (compute capability 8.0 or newer); False if this is
@@ -139,7 +139,7 @@ class Cluster(Record, kw_only=True):
     anchors: tuple[StepAnchor, ...] = ()
     image_anchors: tuple[ImageAnchor, ...] = ()
     warnings: tuple[str, ...] = ()
-    """Facts that the description of the machine leaves out or averages away."""
+    """Facts about the machine that its description does not contain, or contains only as an average."""
 
     @property
     def world_size(self) -> int:
@@ -219,4 +219,4 @@ class MachineDescription(Record, kw_only=True):
     links: NodeLinks
     network: Network
     warnings: tuple[str, ...] = ()
-    """Facts that the description leaves out or averages away."""
+    """Facts about the machine that the description does not contain, or contains only as an average."""

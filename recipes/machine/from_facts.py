@@ -1,4 +1,4 @@
-"""The description of a machine that was probed, or of a catalogue machine, which has the same form.
+"""The description of a machine that was probed, or of a catalogue machine, which has the same kind of facts.
 
 If a machine has different kinds of GPUs, the plan uses the lowest figures of all kinds. GPUs that MIG splits
 are left out.
@@ -37,7 +37,7 @@ def cluster_from_facts(
     nodes: int = 1,
     ranks_per_node: int | None = None,
 ) -> Cluster:
-    """Return `nodes` machines like this one, with the measurements on this machine.
+    """Return a cluster of `nodes` machines equal to this machine, with the measurements on this machine.
 
     Raises UsageError for a number of nodes or ranks that the machine cannot have.
     """
@@ -49,7 +49,7 @@ def cluster_from_facts(
 def describe_facts(
     facts: MachineFacts, catalogue: Catalogue, *, nodes: int = 1, ranks_per_node: int | None = None
 ) -> MachineDescription:
-    """Describe `nodes` machines like this one: one rank per GPU, or shares of the CPU if no GPU is usable.
+    """Describe `nodes` machines equal to this machine: one rank per GPU, or per share of the CPU.
 
     Raises UsageError for a number of nodes or ranks that the machine cannot have.
     """
@@ -84,7 +84,7 @@ def _names(gpus: tuple[Gpu, ...]) -> list[str]:
 def _gpu_device(facts: MachineFacts, gpus: tuple[Gpu, ...], ranks: int, catalogue: Catalogue) -> Device:
     rows = tuple(row for name in _names(gpus) if (row := catalogue.gpu(name)) is not None)
     memory = [gpu.memory_bytes for gpu in gpus if known(gpu.memory_bytes)]
-    source = "GPU memory that the driver reports, less the driver's own part"
+    source = "GPU memory that the driver reports, minus the driver's own part"
     return Device(
         kind="cuda",
         name=" / ".join(_names(gpus)),
@@ -126,7 +126,7 @@ def _cpu_device(facts: MachineFacts, ranks: int) -> Device:
 
 def _cpu_warnings(facts: MachineFacts) -> list[str]:
     if others := accelerator_words(facts):
-        return [f"{others} cannot be used: rigtune plans for NVIDIA GPUs only, and planned for the CPU here"]
+        return [f"{others} cannot be used: rigtune plans only for NVIDIA GPUs, so this plan is for the CPU"]
     if isinstance(facts.gpus, Unknown):
         return [f"GPUs are {facts.gpus}: planned for the CPU"]
     split = "all GPUs are in MIG mode, and ranks cannot communicate between slices: planned for the CPU"
@@ -167,7 +167,8 @@ def _gpu_links(
     all_links = min((row.nvlink_count for row in rows), default=0)
     links = fewest or all_links
     fabric = _fabric(pairs, fewest, rows)
-    # Each pair has its own links. If a GPU has too few links for this, the links lead to a switch.
+    # Without a switch, each pair has its own links. If a GPU has too few links for this, they lead to a
+    # switch.
     is_switched = fabric == "nvswitch" or links * (len(gpus) - 1) > all_links
     return NodeLinks(
         fabric=fabric,
@@ -186,9 +187,9 @@ def _gpu_pairs(facts: MachineFacts) -> list[tuple[str, int]]:
 
 
 def _fabric(pairs: list[tuple[str, int]], fewest: int, rows: tuple[GpuModel, ...]) -> Fabric:
-    """Return a switch if every pair has all links of a GPU and the links are not bridges.
+    """Return the kind of links: a switch if every pair has all links of a GPU and the links are not bridges.
 
-    If a pair has no NVLink, a ring crosses PCIe.
+    If a pair of GPUs has no NVLink, a ring over the GPUs must use PCIe.
     """
     if not pairs or any(kind != "NVLINK" for kind, _ in pairs):
         return "pcie"

@@ -1,6 +1,6 @@
-"""The description of a machine from words: a row of a table, or the parts that a command line gives.
+"""The description of a machine from words in a row of a table or in options of a command line.
 
-Properties that are not stated are those of the usual machine with these GPUs.
+Properties that are not stated are taken from the usual machine with these GPUs.
 """
 
 import functools
@@ -38,11 +38,12 @@ _BOARD_WITHOUT_SWITCH = 4
 """Number of SXM modules on a board where NVLinks connect each module with each other module."""
 _USUAL_GPUS_PER_NODE = 8
 _SAME = 1.15
-"""Ratio up to which two sizes of memory are considered equal: they may differ in units or by the driver's
-part.
+"""Ratio up to which two sizes of memory are considered equal.
+
+They may differ because of units (GB and GiB), or because one includes the memory that the driver uses.
 """
 _LEAST_PORT_GBPS = 100.0
-"""Network of a machine whose network is not stated."""
+"""Rate of a machine's network in Gb/s if the network is not stated: one port."""
 _STATED_PRECISIONS = ("fp32", "tf32", "bf16", "fp16", "fp8", "mxfp8", "nvfp4")
 """Precisions to which a stated peak rate applies."""
 _LONGEST_NAME = 60
@@ -115,7 +116,7 @@ def describe_words(words: MachineWords, catalogue: Catalogue) -> MachineDescript
     Raises UsageError for a GPU that is in no catalogue row, unless its memory, peak and bandwidth are stated.
     """
     if not words.gpu.strip():
-        raise UsageError("gpu is blank", "give the GPU's name, as `H100-SXM-80GB`")
+        raise UsageError("gpu is blank", "give the GPU's name, such as `H100-SXM-80GB`")
     named = gpu_named(words.gpu, words.memory_gb, catalogue)
     if named is None:
         return _stated_machine(words)
@@ -185,7 +186,7 @@ def _links(words: MachineWords, row: GpuModel, design: Design, per_node: int) ->
     fabric = _fabric(words, row, design, per_node)
     links = row.nvlink_count
     if fabric != "nvswitch" and per_node > 1 and not row.nvlink_bridge:
-        # Links connect each GPU with each other GPU; links to idle GPUs are idle too.
+        # Links connect each GPU directly with each other GPU; links to GPUs that are not used are idle.
         links = mesh_links(row, per_node - 1, max(per_node, words.gpus_per_node or design.gpus_per_node) - 1)
     stated = pcie_generation_of(words.intra)
     generation = min(row.pcie_generation, stated) if stated else row.pcie_generation
@@ -205,7 +206,7 @@ def _fabric(words: MachineWords, row: GpuModel, design: Design, per_node: int) -
     if stated == "nvswitch":
         return stated
     if stated in ("nvlink", "xgmi") and row.nvlink_bridge:
-        # A bridge joins two cards; a ring over more cards still crosses PCIe.
+        # A bridge joins two cards; a ring over more cards must also use PCIe.
         joins_four = per_node <= _BOARD_WITHOUT_SWITCH and "4-way" in words.intra
         return stated if per_node <= _BRIDGED or joins_four else "pcie"
     is_small_board = words.gpus_per_node == _BOARD_WITHOUT_SWITCH and design.domain_gpus is None

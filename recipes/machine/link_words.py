@@ -1,7 +1,7 @@
-"""Parse what people write about links: `8x HDR InfiniBand 200 Gb/s` is a node's bandwidth and transport.
+"""Parse descriptions of links by people: `8x HDR InfiniBand 200 Gb/s` gives a node's bandwidth and transport.
 
-The parsers do not guess: a function returns None for a value that the text does not state, and the caller
-then uses the usual value for such machines.
+The parsers do not guess: if the text does not state a value, the function returns None, and the caller uses
+the usual value for such machines.
 """
 
 import functools
@@ -147,9 +147,9 @@ def _transport(part: str) -> Transport:
 
 @functools.lru_cache(maxsize=1024)
 def fabric_of(text: str) -> Fabric | None:
-    """Return the link between the GPUs of a node.
+    """Return the link between the GPUs of a node; None if the text names no known link.
 
-    If the text names NVLinks but no switch, there may still be a switch.
+    The result `nvlink` does not exclude a switch, because many texts do not mention the switch.
     """
     return next((kind for pattern, kind in _FABRICS if pattern.search(text[:_LONGEST])), None)
 

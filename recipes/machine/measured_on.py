@@ -1,4 +1,4 @@
-"""The machine that measurements were taken on, compared with the machine that they are used for."""
+"""The machine on which measurements were taken, compared with the machine for which they are used."""
 
 from collections import Counter
 
@@ -12,7 +12,7 @@ from recipes.machine.ranks import training_gpus
 
 
 def measured_machine(facts: MachineFacts) -> MeasuredMachine:
-    """Return what a measurement run states about its machine."""
+    """Return the description of the machine that a measurement run stores with its results."""
     return MeasuredMachine(
         hostname=value_or(facts.hostname, None) or "",
         gpus=tuple(gpu.name if known(gpu.name) else "" for gpu in training_gpus(facts)),
@@ -59,7 +59,7 @@ def machine_words(machine: MeasuredMachine, name: str = "") -> str:
 
 
 def require_same_machine(measured: MeasurementSet, facts: MachineFacts, name: str) -> str:
-    """Return a remark for the user if another host of the same kind was measured; empty if there is none.
+    """Return a remark for the user if another host of the same kind was measured, else an empty text.
 
     `name` is the file of the measurements. Raises UsageError with both machines if the kind or the number of
     their GPUs differs, or the model or the cores of their CPUs if neither has GPUs.
@@ -69,19 +69,19 @@ def require_same_machine(measured: MeasurementSet, facts: MachineFacts, name: st
     mine, theirs = measured_machine(facts), machine_of_run(measured)
     here = machine_words(mine, facts.source)
     if theirs is None:
-        return f"{name} does not state which machine was measured; its rates are taken for {here}"
+        return f"{name} does not state which machine was measured; its rates are used for {here}"
     if not _is_like(mine, theirs):
         raise UsageError(
             f"{name} was measured on {machine_words(theirs)}, not on {here}",
             "measure that machine with `rigtune bench -o FILE.json`, or leave the measurements out",
         )
     if mine.hostname and theirs.hostname and mine.hostname != theirs.hostname:
-        return f"{name} was measured on {machine_words(theirs)}, a machine like {mine.hostname}"
+        return f"{name} was measured on {machine_words(theirs)}, of the same kind as {mine.hostname}"
     return ""
 
 
 def _is_like(mine: MeasuredMachine, theirs: MeasuredMachine) -> bool:
-    """Return whether nothing that both state about their devices differs."""
+    """Return whether the two machines agree in all facts about their devices that both state."""
     if not mine.gpus and not theirs.gpus:
         pairs = ((mine.cpu.split(), theirs.cpu.split()), (mine.cores, theirs.cores))
         return all(ours == other or not ours or not other for ours, other in pairs)
@@ -95,7 +95,7 @@ def _is_like(mine: MeasuredMachine, theirs: MeasuredMachine) -> bool:
 
 
 def has_gpu(machine: MeasuredMachine, name: str) -> bool:
-    """Return whether the machine has GPUs of this kind, however the name is spelled."""
+    """Return whether the machine has GPUs of this kind; different spellings of the name are equal."""
     row = load_catalogue().gpu_named(name)
     return (_kind(name) if row is None else row.id) in map(_kind, machine.gpus)
 

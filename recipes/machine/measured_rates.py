@@ -9,9 +9,9 @@ from recipes.constants import constant
 from recipes.machine.cluster_records import AttentionRate, Figure, ImageAnchor, StepAnchor
 
 _LARGEST_RESIDUAL = 0.2
-"""Largest relative residual of a fit.
+"""Largest relative residual of a usable fit.
 
-If it is larger for half of the sizes, the fit is not used.
+If the residual is larger for half of the sizes, the fit is not used.
 """
 _STEPS = ("train-step", "micro-batch")
 """Benchmarks that run optimizer steps of the reference workload."""
@@ -50,17 +50,19 @@ def threads_of(measurement: Measurement) -> int:
 
 
 def _share_of_rank(measurement: Measurement, threads: int | None) -> float:
-    """Return a rank's number of threads divided by that of the rank that measured; 1 for GPUs (`threads` is
-    None). All ranks measure at the same time, so a rank with twice the threads has twice the cores and twice
-    the bandwidth.
+    """Return `threads` divided by the number of threads of the rank that measured; 1 for GPUs (None).
+
+    All ranks measure at the same time, so a rank with twice the threads has twice the cores and twice the
+    bandwidth.
     """
     measured = threads_of(measurement)
     return threads / measured if threads and measured else 1.0
 
 
 def measured_flops(measurements: tuple[Measurement, ...], threads: int | None = None) -> dict[str, Figure]:
-    """Return the slowest device's best GEMM rate by dtype over the measured shapes: all ranks wait for this
-    device. On a CPU `threads` is the number of threads of one rank.
+    """Return the slowest device's best rate of matrix products (GEMM) by dtype over the measured shapes.
+
+    All ranks wait for this device. On a CPU `threads` is the number of threads of one rank.
     """
     best: dict[str, dict[str, float]] = {}
     for measurement in _of(measurements, "gemm_flops_per_s"):
@@ -100,7 +102,7 @@ def measured_attention(
 
 
 def measured_overlap(measurements: tuple[Measurement, ...], ranks: int) -> Figure | None:
-    """Return the overlap of communication and computation, as a part of the shorter of the two times."""
+    """Return the overlap of communication and computation, as a fraction of the shorter of the two times."""
     overlaps = _over_ranks(measurements, "overlap_fraction", ranks)
     return _latest(overlaps, f"benchmark overlap over {ranks} ranks")
 
@@ -120,9 +122,7 @@ def measured_memory_bandwidth(
 
 
 def measured_host_bandwidth(measurements: tuple[Measurement, ...]) -> Figure | None:
-    """Return the copy bandwidth of page-locked host memory in the slower direction and for the slowest
-    device.
-    """
+    """Return the bandwidth of copies with page-locked host memory, in the slower direction, slowest GPU."""
     by_case: dict[tuple[str, str], float] = {}
     for measurement in measurements:
         parameters = measurement.parameters
@@ -287,7 +287,7 @@ def disturbances(measurements: tuple[Measurement, ...]) -> tuple[str, ...]:
     who = f"others used up to {percent(round(share, 2))} of the CPUs" if share else "others used the machine"
     return (
         f"{who} during {benches}: the machine may be faster than this plan assumes; "
-        "measure again when the machine is quiet",
+        "measure again when the machine is idle",
     )
 
 

@@ -4,11 +4,11 @@ from probes.base.record import items_of, known, value_or
 from probes.facts import Gpu, MachineFacts
 
 _LEAST_CPU_RANKS = 2
-"""Minimum number of ranks: two, so that every machine tests communication between ranks."""
+"""Minimum number of ranks on a CPU: two, so that communication between ranks is used on every machine."""
 
 
 def training_gpus(facts: MachineFacts) -> tuple[Gpu, ...]:
-    """Return the GPUs that a rank can use as a whole, which are those that MIG does not split.
+    """Return the GPUs that a rank can use as a whole: all GPUs that are not divided by MIG.
 
     NCCL before 2.31 cannot connect slices of one GPU.
     """

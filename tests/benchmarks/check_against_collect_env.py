@@ -77,18 +77,18 @@ class Contender(NamedTuple):
 
 
 def _family(pid: int) -> list[int]:
-    found = [pid]
-    for one in found:  # grows meanwhile
+    pids = [pid]
+    for one in pids:  # grows meanwhile
         for children in Path(f"/proc/{one}/task").glob("*/children"):
             try:
-                found += map(int, children.read_text().split())
+                pids += map(int, children.read_text().split())
             except OSError:
                 continue
-    return found
+    return pids
 
 
 def _command_and_size(pid: int) -> tuple[bytes, int]:
-    """The command line, and the resident bytes; 0 of a process that has ended."""
+    """Return the command line and the resident bytes of a process; 0 bytes if it has ended."""
     try:
         command = Path(f"/proc/{pid}/cmdline").read_bytes()
         pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
@@ -112,12 +112,12 @@ def eight_gpus(folder: Path) -> dict[str, str] | None:
 
 
 def contenders(options: argparse.Namespace, folder: Path) -> dict[str, Contender]:
-    """All commands by their names."""
+    """Return all commands by name."""
     rigtune = (str(Path(sys.executable).with_name("rigtune")), *CHECK)
     bare = folder / "source"
     for package in PACKAGES:
         shutil.copytree(ROOT / package, bare / package, ignore=shutil.ignore_patterns("__pycache__"))
-    found = {
+    by_name = {
         "rigtune check": Contender(rigtune),
         "rigtune check, uncompiled": Contender(
             (sys.executable, "-B", "-m", "assistant", *CHECK), folder=bare
@@ -126,14 +126,14 @@ def contenders(options: argparse.Namespace, folder: Path) -> dict[str, Contender
     }
     gpus = eight_gpus(folder)
     if gpus is not None:
-        found["rigtune check, 8 GPUs"] = Contender(rigtune, gpus)
+        by_name["rigtune check, 8 GPUs"] = Contender(rigtune, gpus)
         if options.nvitop is not None:
-            found["nvitop -1, 8 GPUs"] = Contender((options.nvitop, "-1"), gpus)
-    return found
+            by_name["nvitop -1, 8 GPUs"] = Contender((options.nvitop, "-1"), gpus)
+    return by_name
 
 
 def medians_s(commands: Mapping[str, Contender], rounds: int) -> dict[str, float]:
-    """Interleaved, so that a busy moment hits all of them; after one round that counts for nothing."""
+    """Run the commands in turns, so that a busy moment affects all; a first round does not count."""
     samples: dict[str, list[float]] = {name: [] for name in commands}
     for number in range(rounds + 1):
         for name, command in commands.items():
@@ -163,16 +163,19 @@ def main() -> int:
             for _ in range(3)
             if name in commands
         )
-    told = {"of collect_env": (median_s["rigtune check"] / median_s["collect_env"], COLLECT_ENV_BAR)}
+    ratios = {"of collect_env": (median_s["rigtune check"] / median_s["collect_env"], COLLECT_ENV_BAR)}
     if "nvitop -1, 8 GPUs" in median_s:
-        told["of nvitop -1"] = (median_s["rigtune check, 8 GPUs"] / median_s["nvitop -1, 8 GPUs"], NVITOP_BAR)
-    told["MiB at most"] = (peak_mib, MEMORY_BAR_MIB)
-    for what, (value, bar) in told.items():
+        ratios["of nvitop -1"] = (
+            median_s["rigtune check, 8 GPUs"] / median_s["nvitop -1, 8 GPUs"],
+            NVITOP_BAR,
+        )
+    ratios["MiB at most"] = (peak_mib, MEMORY_BAR_MIB)
+    for what, (value, bar) in ratios.items():
         print(f"{value:8.3f} {what:<16} bar {bar:.3f}  {'met' if value <= bar else 'MISSED'}")
     uncompiled = median_s["rigtune check, uncompiled"] / median_s["collect_env"]
     print(f"{uncompiled:8.3f} of collect_env   where rigtune has no bytecode")
     print(f"load of the machine: {os.getloadavg()[0]:.1f} on {os.cpu_count()} CPUs")
-    return int(any(value > bar for value, bar in told.values()))
+    return int(any(value > bar for value, bar in ratios.values()))
 
 
 if __name__ == "__main__":

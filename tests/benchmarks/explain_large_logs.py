@@ -1,4 +1,4 @@
-"""How fast `rigtune explain` reads large logs, beside `grep` for the one word that most of their lines have.
+"""Measure how fast `rigtune explain` reads large logs, compared with `grep` for a frequent word.
 
     python tests/benchmarks/explain_large_logs.py [--bytes N]
 
@@ -22,7 +22,7 @@ from tests.unit.assistant.usecases.test_explain_size import explain, run_of_nccl
 
 
 def warnings() -> Iterator[str]:
-    """Every line a warning of NCCL."""
+    """Yield lines that are all warnings of NCCL."""
     for rank in range(512):
         for hca in range(8):
             yield (
@@ -34,7 +34,7 @@ def warnings() -> Iterator[str]:
 
 
 def xids() -> Iterator[str]:
-    """Every line an Xid in the kernel log."""
+    """Yield lines that are all Xids in the kernel log."""
     for number in range(20_000):
         yield (
             f"[{1000 + number / 77:13.6f}] NVRM: Xid (PCI:0000:{number % 8 * 16 + 27:02x}:00): "
@@ -45,7 +45,7 @@ def xids() -> Iterator[str]:
 
 
 def progress() -> Iterator[str]:
-    """Bars that a return draws anew, and a line for each step."""
+    """Yield progress bars, which a carriage return draws again, and a line for each step."""
     for step in range(2000):
         for percent in range(0, 101, 5):
             yield (
@@ -81,7 +81,7 @@ def main() -> None:
 
 
 def _grep_s(path: Path) -> float:
-    """Into a pipe: grep stops at the first line that it finds where nobody reads."""
+    """Write into a pipe, because grep stops at its first match if its output is not read."""
     with subprocess.Popen(["grep", "-c", "NCCL", str(path)], stdout=subprocess.PIPE) as process:
         _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)

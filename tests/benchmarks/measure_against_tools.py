@@ -49,7 +49,7 @@ from tests.benchmarks.peer_programs import ALL_REDUCE, NUMPY, SGEMM, STREAM
 
 WITHIN = 0.1
 PEER_S = 3
-"""Seconds that a peer measures each time."""
+"""Number of seconds for which another tool measures each time."""
 ARRAY_BYTES = 256 * MIB
 FILE_BYTES = 1024 * MIB
 GEMM_SIZE = 2048
@@ -63,7 +63,7 @@ Rates = dict[str, float]
 
 
 class MissingError(Exception):
-    """A tool or a right that this machine does not have."""
+    """A tool or a permission that this machine lacks."""
 
 
 class Contest(NamedTuple):
@@ -213,12 +213,12 @@ def storage(facts: MachineFacts, folder: Path) -> Contest:
     }
 
     def ours() -> Rates:
-        found = measured(facts, "storage", data_path=str(path))
-        if any(not m.parameters["direct"] for m in found):
+        rates = measured(facts, "storage", data_path=str(path))
+        if any(not m.parameters["direct"] for m in rates):
             raise MissingError(f"{folder} knows no direct reads: name another --folder")
         reading = "read_bandwidth_bytes_per_s"
         return rates_of(
-            found, {name: {"metric": reading, "order": order} for name, (order, *_) in shapes.items()}
+            rates, {name: {"metric": reading, "order": order} for name, (order, *_) in shapes.items()}
         )
 
     def fio() -> Rates:
@@ -293,7 +293,7 @@ def in_namespace(number: int, *argv: str) -> list[str]:
 
 
 def serve(number: int, *argv: str) -> subprocess.Popen[str]:
-    """Start a server and give it time to listen."""
+    """Start a server and wait until it listens."""
     server = subprocess.Popen(
         in_namespace(number, *argv),
         stdout=subprocess.PIPE,
@@ -367,8 +367,8 @@ def all_reduce(facts: MachineFacts, folder: Path) -> Contest:
 
     def ours() -> Rates:
         wanted = {"metric": "algorithm_bandwidth_bytes_per_s", "collective": "all_reduce"}
-        found = measured(facts, "collectives", ranks=2)
-        return rates_of(found, {name: {**wanted, "bytes": size} for size, name in names.items()})
+        rates = measured(facts, "collectives", ranks=2)
+        return rates_of(rates, {name: {**wanted, "bytes": size} for size, name in names.items()})
 
     def plain() -> Rates:
         agent = [
@@ -428,7 +428,7 @@ def compete(
 
 
 def spread(values: list[float]) -> str:
-    """Median with the extremes, in GB/s or GFLOP/s."""
+    """Return the median with the extremes, in GB/s or GFLOP/s."""
     return f"{statistics.median(values) / 1e9:8.3g} ({min(values) / 1e9:.3g}-{max(values) / 1e9:.3g})"
 
 

@@ -54,7 +54,7 @@ def memory_error(measured: Answer, said: Answer) -> float | None:
 
 
 def compared(measure: str, pairs: Sequence[tuple[float, float]]) -> list[Comparison]:
-    """Median and 90th percentile of the magnitude of pairs of errors, ours first."""
+    """Return median and 90th percentile of the magnitude of pairs of errors, rigtune's first."""
     if not pairs:
         return []
     ours, theirs = (sorted(abs(error) for error in side) for side in zip(*pairs, strict=True))
@@ -67,13 +67,13 @@ def compared(measure: str, pairs: Sequence[tuple[float, float]]) -> list[Compari
 
 def compared_fits(triples: Sequence[tuple[bool, bool, bool]]) -> list[Comparison]:
     """Shares that were told wrong, of (ran out of memory, ours said to fit, theirs said to fit)."""
-    found = []
+    shares = []
     for measure, oom in (("ran, said not to fit", False), ("out of memory, said to fit", True)):
         of = [(ours is oom, theirs is oom) for truth, ours, theirs in triples if truth is oom]
         if of:
             ours, theirs = (sum(side) / len(of) for side in zip(*of, strict=True))
-            found.append(Comparison(measure, len(of), ours, theirs))
-    return found
+            shares.append(Comparison(measure, len(of), ours, theirs))
+    return shares
 
 
 def compare(

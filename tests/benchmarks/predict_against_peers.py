@@ -61,7 +61,7 @@ NOT_INSTALLED = 3
 
 
 def question_of(case_id: str, resolved: ResolvedCase) -> dict[str, Any]:
-    """What a peer needs to know of a case, in plain words."""
+    """Return the description of a case that a peer needs, in plain words."""
     workload, candidate, case = resolved.workload, resolved.candidate, resolved.case
     if not isinstance(workload, Workload):
         raise ValueError("only transformers are asked for")
@@ -103,7 +103,7 @@ def question_of(case_id: str, resolved: ResolvedCase) -> dict[str, Any]:
 
 
 def is_plain(model: TransformerModel) -> bool:
-    """One attention and one MLP, or its experts, in each layer."""
+    """Return whether each layer has one attention and one MLP, or its experts."""
     return (
         model.kind != "encoder-decoder"
         and not model.key_value_latent
@@ -197,7 +197,7 @@ def against_training(
     print(f"{len(measured)} runs; transformers that rigtune resolves {len(resolved)}, predicts {len(ours)}")
     print(f"{'peer':24s} {'measure':27s} {'cases':>6s} {'rigtune':>8s} {'peer':>8s} {'ratio':>7s}")
     questions = [question_of(case_id, case) for case_id, case in resolved.items()]
-    found, notes = [], []
+    comparisons, notes = [], []
     for peer, adapter in TRAINING_PEERS.items():
         try:
             version, answers = ask(interpreters[peer], adapter, questions, timeout_s)
@@ -210,12 +210,12 @@ def against_training(
         rows = compare(measured, ours, theirs)
         show(f"{peer} {version}", rows)
         notes.append((peer, answers, theirs.keys() - ours.keys()))
-        found += [(peer, row) for row in rows]
+        comparisons += [(peer, row) for row in rows]
     for peer, answers, alone in notes:
         show_unsaid(peer, answers, len(questions))
         if alone:
             print(f"{peer}: answers {len(alone)} cases that rigtune refuses")
-    return found
+    return comparisons
 
 
 _SHAPE = re.compile(r"\bm=(\d+) n=(\d+) k=(\d+)")
@@ -223,7 +223,7 @@ _TABLE = re.compile(r"/systems/(data/[\w./-]+\.parquet)$")
 
 
 class Point(NamedTuple):
-    """A measured product or collective that is a point of the peer's tables."""
+    """A measured matrix product or collective that is a point of the peer's tables."""
 
     question: dict[str, Any]
     measured_s: float
@@ -290,17 +290,17 @@ def against_tables(folder: Path, interpreter: str, timeout_s: float) -> list[tup
     except LookupError as error:
         print(f"{TABLES}: left out, {error}")
         return []
-    found = []
+    comparisons = []
     for measure, some in points.items():
         pairs = []
         for point in some:
             theirs_s = answers[point.question["id"]].get("seconds")
             if point.ours_s is not None and theirs_s is not None:
                 pairs.append((point.ours_s / point.measured_s - 1, theirs_s / point.measured_s - 1))
-        found += compared(measure, pairs)
-    show(f"{TABLES} {version}, tables", found)
+        comparisons += compared(measure, pairs)
+    show(f"{TABLES} {version}, tables", comparisons)
     show_unsaid(TABLES, answers, len(answers))
-    return [(TABLES, row) for row in found]
+    return [(TABLES, row) for row in comparisons]
 
 
 def main() -> None:
@@ -325,11 +325,11 @@ def main() -> None:
         interpreters[name] = interpreter
     if not (options.data / "training_open.csv").is_file():
         parser.error(f"there is no training_open.csv in {options.data}")
-    found = against_training(options.data / "training_open.csv", interpreters, options.timeout)
-    found += against_tables(options.data, interpreters[TABLES], options.timeout)
-    behind = [f"{peer}: {row.measure}" for peer, row in found if row.behind]
+    comparisons = against_training(options.data / "training_open.csv", interpreters, options.timeout)
+    comparisons += against_tables(options.data, interpreters[TABLES], options.timeout)
+    behind = [f"{peer}: {row.measure}" for peer, row in comparisons if row.behind]
     print(
-        f"rigtune is behind on {len(behind)} of {len(found)} measures"
+        f"rigtune is behind on {len(behind)} of {len(comparisons)} measures"
         + "".join(f"\n    {line}" for line in behind)
     )
 

@@ -40,7 +40,7 @@ def write_cases(source: Path, target: Path, size: int) -> None:
 
 
 def predict(cases: Path, output: Path) -> tuple[float, float]:
-    """Seconds and MiB of one run on one core."""
+    """Return the seconds and the MiB of one run on one core."""
     core = min(os.sched_getaffinity(0))
     argv = [sys.executable, "-m", "assistant", "predict", str(cases), "-o", str(output), "-q"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}

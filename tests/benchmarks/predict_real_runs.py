@@ -57,7 +57,7 @@ T = TypeVar("T")
 
 
 def kept(path: str | None, kind: type[T]) -> T | None:
-    """What an earlier run left in the file."""
+    """Return the results of an earlier run that the file contains."""
     return msgspec.json.decode(Path(path).read_bytes(), type=kind) if path and Path(path).exists() else None
 
 
@@ -115,10 +115,10 @@ def main() -> int:
         bench = measure_quietly(facts, options.suite, options.python, options.attempts)
         if options.bench:
             Path(options.bench).write_bytes(to_json(bench))
-    found = {one.name: one for one in kept(options.runs, tuple[Measured, ...]) or ()}
+    kept_runs = {one.name: one for one in kept(options.runs, tuple[Measured, ...]) or ()}
     watch = Watch(facts)
     for run in runs:
-        earlier = found.get(run.name)
+        earlier = kept_runs.get(run.name)
         if options.attempts < 1 or (earlier is not None and earlier.others_cpu_share <= QUIET_SHARE):
             continue
         begun = time.monotonic()
@@ -128,14 +128,14 @@ def main() -> int:
             continue
         if earlier is not None and earlier.others_cpu_share < outcome.others_cpu_share:
             outcome = earlier
-        found[run.name] = outcome
+        kept_runs[run.name] = outcome
         others = f"others took {outcome.others_cpu_share:.0%} of the CPUs"
         print(
             f"{run.name}: {outcome.step_time_s * 1e3:.1f} ms, {others}; {time.monotonic() - begun:.0f} s",
             flush=True,
         )
         if options.runs:
-            Path(options.runs).write_bytes(msgspec.json.encode(tuple(found.values())))
+            Path(options.runs).write_bytes(msgspec.json.encode(tuple(kept_runs.values())))
     clusters = {
         ranks: cluster_from_facts(
             facts, bench.measurements, load_catalogue(), ranks_per_node=ranks or default_ranks(facts)
@@ -144,7 +144,7 @@ def main() -> int:
     }
     rows: dict[type, list[Row]] = {Configuration: [], Images: []}
     for run in runs:
-        if run.name not in found:
+        if run.name not in kept_runs:
             continue
         cluster = clusters[run.ranks]
         answer = (
@@ -152,7 +152,7 @@ def main() -> int:
             if isinstance(run, Configuration)
             else predict_image_run(run, cluster)
         )
-        (seconds, memory, differs), one = answer, found[run.name]
+        (seconds, memory, differs), one = answer, kept_runs[run.name]
         rows[type(run)].append(
             Row(
                 run.name,

@@ -23,7 +23,7 @@ class Configuration(NamedTuple):
     name: str
     model: TransformerModel
     ranks: int
-    """0: all of the machine."""
+    """Number of ranks; 0 for all ranks of the machine."""
     strategy: Strategy
     micro_batch: int
     checkpointing: ActivationCheckpointing = "none"

@@ -1,4 +1,4 @@
-"""Measures the machine as `rigtune bench` does, and trains configurations on it for real."""
+"""Measure the machine as `rigtune bench` does, and train configurations on it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ BENCHES = (
     "train-step",
     "train-cnn",
 )
-"""Of the suite: those that the models use."""
+"""Benchmarks of the suite that the prediction models use."""
 
 
 class Measured(Record, kw_only=True):
@@ -48,7 +48,7 @@ class Measured(Record, kw_only=True):
     name: str
     step_time_s: float
     peak_bytes: float
-    """Of the rank that holds the most."""
+    """Peak memory of the rank that needs most."""
     others_cpu_share: float
 
 
@@ -89,7 +89,7 @@ def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measur
 def train(
     run: Configuration | Images, facts: MachineFacts, python: str, folder: Path, watch: Watch
 ) -> Measured | str:
-    """Train for real; words where that failed."""
+    """Train a configuration; return an error message if the training failed."""
     request = request_of(run, facts)
     events = run_request(
         request, SimpleNamespace(interpret=interpret), python, folder, stop=lambda: False, watch=watch
@@ -119,7 +119,7 @@ def train(
 def train_quietly(
     run: Configuration | Images, facts: MachineFacts, python: str, watch: Watch, attempts: int
 ) -> Measured | str:
-    """The least disturbed of some attempts; words where the run failed."""
+    """Return the least disturbed of some attempts; an error message if the run failed."""
 
     def attempt() -> Measured | str:
         with tempfile.TemporaryDirectory() as folder:

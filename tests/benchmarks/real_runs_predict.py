@@ -40,7 +40,7 @@ def predict_transformer(run: Configuration, cluster: Cluster) -> tuple[float | N
 
 
 def predict_image_run(run: Images, cluster: Cluster) -> tuple[float | None, float, str]:
-    """The same of the residual network."""
+    """Return the prediction for the residual network, in the same form."""
     ranks = cluster.world_size
     batch = run.micro_batch * ranks
     model = reference_vision_model(run.network, run.image_size)
@@ -75,7 +75,7 @@ def predict_image_run(run: Images, cluster: Cluster) -> tuple[float | None, floa
 
 
 def differences(run: Configuration, cluster: Cluster) -> str:
-    """In what the run differs from the nearest measured step."""
+    """Return the differences between the run and the nearest measured step."""
     pairs = [
         {
             "model": (anchor.model, run.model.id),

@@ -22,7 +22,7 @@ class Row(NamedTuple):
     predicted_bytes: float
     measured_bytes: float
     disturbed: bool
-    """Others took more of the CPUs than is quiet."""
+    """Whether other programs used more of the CPUs than is allowed for a quiet run."""
 
     @property
     def time_error(self) -> float | None:
@@ -34,7 +34,7 @@ class Row(NamedTuple):
 
 
 def report(rows: Sequence[Row], title: str) -> bool:
-    """Print the table; True where both medians are below their bars."""
+    """Print the table; return True if both medians are below their bars."""
     columns = f"{'predicted':>11} {'measured':>11} {'error':>7}"
     print(f"\n{title}\n{'run':22} {columns} {columns}  differs")
     for row in rows:
@@ -59,7 +59,7 @@ def times_of(rows: Sequence[Row]) -> list[float]:
 
 
 def tell(name: str, errors: Sequence[float], bar: float) -> bool:
-    """Print the median; True where it is below the bar."""
+    """Print the median; return True if it is below the bar."""
     if not errors:
         print(f"{name}: nothing to compare")
         return False

@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 def least_disturbed(measure: Callable[[], T], share_of: Callable[[T], float], attempts: int) -> T:
-    """The first quiet of some attempts, at least one, or else the least disturbed."""
+    """Return the first quiet attempt of several, at least one, or else the least disturbed attempt."""
     best = measure()
     for _ in range(attempts - 1):
         if share_of(best) <= QUIET_SHARE:

@@ -35,7 +35,7 @@ Key = tuple[str, str, str, str]
 
 
 class Spread(NamedTuple):
-    """One figure over all runs."""
+    """One result over all runs."""
 
     key: Key
     unit: str
@@ -48,7 +48,7 @@ class Spread(NamedTuple):
 
     @property
     def variation(self) -> float:
-        """Coefficient of variation."""
+        """Return the coefficient of variation."""
         mean = statistics.fmean(self.medians)
         return statistics.stdev(self.medians) / mean if mean and len(self.medians) > 1 else 0.0
 
@@ -60,10 +60,10 @@ def key_of(entry: Measurement) -> Key:
 
 def is_told(entry: Measurement, limit: float) -> bool:
     """True where the measurement itself says that another run may give another number."""
-    seen = entry.conditions
+    noted = entry.conditions
     return (
-        bool(seen.get("host_busy") or seen.get("unsettled"))
-        or 2 * float(seen.get("interval_half_width", 0.0)) > limit
+        bool(noted.get("host_busy") or noted.get("unsettled"))
+        or 2 * float(noted.get("interval_half_width", 0.0)) > limit
     )
 
 
@@ -80,7 +80,7 @@ def run_once(facts: MachineFacts, only: tuple[str, ...], python: str) -> tuple[M
 
 
 def spreads_of(runs: list[MeasurementSet], limit: float) -> tuple[list[Spread], list[Key]]:
-    """The figures that all runs have, and those that one lacks."""
+    """Return the results that all runs have, and the results that a run lacks."""
     entries: dict[Key, list[Measurement]] = collections.defaultdict(list)
     for run in runs:
         for entry in run.measurements:
@@ -100,7 +100,7 @@ def spreads_of(runs: list[MeasurementSet], limit: float) -> tuple[list[Spread], 
 
 
 def widest(spreads: list[Spread]) -> list[Spread]:
-    """Of every benchmark, subject and metric the case that varies most."""
+    """Return the case that varies most, for every benchmark, subject and metric."""
     found: dict[tuple[str, str, str], Spread] = {}
     for spread in spreads:
         group = spread.key[:3]
@@ -136,7 +136,7 @@ def main() -> int:
             sep="; ",
         )
     spreads, partial = spreads_of(runs, options.limit)
-    print(f"\n{'max/min':>7} {'variation':>9} {'limit':>6} {'told':>5}  {'median':>14}  figure")
+    print(f"\n{'max/min':>7} {'variation':>9} {'limit':>6} {'explained':>5}  {'median':>14}  figure")
     for spread in sorted(
         spreads if options.all else widest(spreads), key=lambda one: -one.largest_over_smallest
     ):
@@ -148,9 +148,9 @@ def main() -> int:
             f"{'; '.join(filter(None, spread.key))}"
         )
     within = [spread.largest_over_smallest - 1 <= options.limit for spread in spreads]
-    told = [spread.told_runs > 0 for spread, good in zip(spreads, within, strict=True) if not good]
+    explained = [spread.told_runs > 0 for spread, good in zip(spreads, within, strict=True) if not good]
     print(
-        f"\n{sum(within)} of {len(within)} figures within {options.limit:.0%}; of the others {sum(told)} "
+        f"\n{sum(within)} of {len(within)} figures within {options.limit:.0%}; of the others {sum(explained)} "
         "were told as unsure"
     )
     for key in partial:

@@ -46,13 +46,13 @@ def measured_us(row: dict[str, str]) -> float | None:
 
 
 def rows() -> list[dict[str, str]]:
-    """Every row with a measurement."""
+    """Return every row that contains a measurement."""
     with (SHARED / "data" / "collectives_open.csv").open(newline="", encoding="utf-8") as file:
         return [row for row in csv.DictReader(file) if measured_us(row) is not None]
 
 
 def platform(row: dict[str, str]) -> str:
-    """The machine, whatever the software on it."""
+    """Return the name of the machine without its software."""
     return row["platform"]
 
 
@@ -84,7 +84,7 @@ def line(name: str, found: list[float]) -> str:
 def show(
     title: str, items: list[dict[str, str]], found: list[float], key: Callable[[dict[str, str]], str]
 ) -> None:
-    """One table, by what `key` says of a row. Refused rows are counted, not scored."""
+    """Print one table, grouped by `key` of each row. Refused rows are counted, not scored."""
     groups: dict[str, list[float]] = collections.defaultdict(list)
     for row, value in zip(items, found, strict=True):
         if not math.isnan(value):
@@ -113,17 +113,17 @@ def main() -> int:
         values = fit([items[index] for index in fitted], PREFIX).values
         for name, value in sorted(values.items()):
             print(f"{name:48s} {value:.4g}")
-    found = residuals(items, values)
-    known = [value for value in found if not math.isnan(value)]
+    errors = residuals(items, values)
+    known = [value for value in errors if not math.isnan(value)]
     for reason, count in collections.Counter(predict_collective_row(row).reason for row in table).items():
         if reason:
             print(f"{count:5d} {reason}")
-    show("platform", table, found, platform)
-    show("collective", table, found, lambda row: row["collective"])
-    show("size", table, found, size_band)
-    print(line("ALL", known) + f"  refused {len(found) - len(known)}")
+    show("platform", table, errors, platform)
+    show("collective", table, errors, lambda row: row["collective"])
+    show("size", table, errors, size_band)
+    print(line("ALL", known) + f"  refused {len(errors) - len(known)}")
     for value, one in sorted(
-        zip(found, items, strict=True), key=lambda pair: -abs(pair[0]) if pair[0] == pair[0] else 0
+        zip(errors, items, strict=True), key=lambda pair: -abs(pair[0]) if pair[0] == pair[0] else 0
     )[: args.worst]:
         print(f"  {math.expm1(value):+7.0%} {one.label}")
     if args.leave_one_out:

@@ -82,7 +82,7 @@ class Error(NamedTuple):
 
 def measured_kernels() -> list[Kernel]:
     """The products and attention of `device_open.csv` whose shape is given."""
-    found = []
+    kernels = []
     with DATA.open(newline="") as file:
         for row in csv.DictReader(file):
             how = row["how"]
@@ -93,9 +93,9 @@ def measured_kernels() -> list[Kernel]:
                 sizes |= dict(zip("mnk", shape.groups(), strict=True))
             if (gemm := _GEMM.fullmatch(row["metric"])) and {"m", "n", "k"} <= set(sizes):
                 kind = "best product" if gemm[3] else "grouped" if gemm[1] else "product"
-                found.append(Kernel(row["gpu"], gemm[2], kind, source, sizes, float(row["value"]) * 1e12))
+                kernels.append(Kernel(row["gpu"], gemm[2], kind, source, sizes, float(row["value"]) * 1e12))
             elif attention := _ATTENTION.fullmatch(row["metric"]):
-                found.append(
+                kernels.append(
                     Kernel(
                         row["gpu"],
                         "bf16",
@@ -120,12 +120,12 @@ def measured_kernels() -> list[Kernel]:
                 "causal": str(causal),
                 "kernel": kernel,
             }
-            # The paper counts seen scores alone, the table below all of them.
+            # The paper counts only scores that the mask leaves; the table below counts all scores.
             rate = speed * 1e12 * (2.0 if causal else 1.0)
-            found.append(
+            kernels.append(
                 Kernel("H100-SXM-80GB", "bf16", f"attention {name}", f"flash3 paper, {kernel}", sizes, rate)
             )
-    return found
+    return kernels
 
 
 def predicted_flops_per_s(kernel: Kernel) -> float | None:
@@ -174,11 +174,11 @@ def predicted_flops_per_s(kernel: Kernel) -> float | None:
 
 
 def errors(kernels: Iterable[Kernel] | None = None) -> list[Error]:
-    """Every measured kernel with what the model says."""
-    found = [
+    """Return every measured kernel with the prediction of the model."""
+    scored = [
         (one, predicted_flops_per_s(one)) for one in (measured_kernels() if kernels is None else kernels)
     ]
-    return [Error(one, rate) for one, rate in found if rate is not None]
+    return [Error(one, rate) for one, rate in scored if rate is not None]
 
 
 def summary(found: Iterable[Error]) -> dict[tuple[str, str, str, str], tuple[int, float, float, float]]:

@@ -1,4 +1,4 @@
-"""Counts image models on the meta device and writes `recipes/data/vision_models.toml`.
+"""Count image models on the meta device and write `recipes/data/vision_models.toml`.
 
 Needs timm and torchvision beside torch (`pip install --no-deps timm torchvision pillow` in an environment of
 its own); no weights are loaded and no numbers are computed. Run again when an architecture is to be added:

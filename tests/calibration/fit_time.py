@@ -1,4 +1,4 @@
-"""Fits the time model of transformers to published training runs.
+"""Fit the time model of transformers to published training runs.
 
     python tests/calibration/fit_time.py [--write] [--leave-one-out] [--worst N]
 

@@ -1,4 +1,4 @@
-"""Fits the time model of image models to published training runs.
+"""Fit the time model of image models to published training runs.
 
     python tests/calibration/fit_vision.py [--write] [--as-is] [--leave-one-out] [--worst N]
 

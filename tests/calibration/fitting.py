@@ -33,7 +33,7 @@ class Item(NamedTuple):
 
     source: str
     predicted: Callable[[], float | None]
-    """The prediction with the present values; None where it is refused."""
+    """The prediction with the present values; None if the row is refused."""
     measured: float
     label: str = ""
     interval: str = ""

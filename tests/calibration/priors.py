@@ -1,4 +1,4 @@
-"""Beliefs of a fit before it starts, and figures with other values while a fit tries them."""
+"""Priors of a fit, and the replacement of figures by other values while a fit tries these."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _READING = "recipes.predict.speed."
 
 
 class Prior(StrictRecord, kw_only=True):
-    """Belief about one figure before the fit."""
+    """Prior of one figure."""
 
     id: str
     prior: float

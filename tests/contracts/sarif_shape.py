@@ -88,7 +88,7 @@ _OBJECTS: dict[str, dict[str, Any]] = {
 
 
 def schema() -> dict[str, Any]:
-    """For `jsonschema.validate`."""
+    """JSON schema for `jsonschema.validate`."""
     definitions = {
         name: {
             "type": "object",

@@ -1,4 +1,4 @@
-"""The action registry keeps its promises: one meaning per key, a handler per action, a footer that fits."""
+"""Test the table of actions: one meaning per key, a handler per action, a footer that fits."""
 
 from __future__ import annotations
 

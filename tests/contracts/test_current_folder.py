@@ -1,4 +1,4 @@
-"""Nothing that lies in the current folder is started unasked."""
+"""Test that no file in the current folder is started unless the user named it."""
 
 from __future__ import annotations
 

@@ -121,10 +121,10 @@ def test_a_checked_row_is_compared_and_the_same_row_unchecked_is_not():
     statuses = {}
     for checked in (True, False):
         catalogue = Catalogue(gpus=(msgspec.structs.replace(row, checked=checked, pcie_generation=4),))
-        found = findings_of(facts, catalogue)
+        findings = findings_of(facts, catalogue)
         statuses[checked] = {
             finding.status.value
-            for finding in found
+            for finding in findings
             if (finding.check_id, finding.subject[:3]) == ("pcie-speed", "GPU")
         }
     assert "PASS" in statuses[True]

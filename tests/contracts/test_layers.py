@@ -1,4 +1,4 @@
-"""The one-way rule of the house, by import-linter."""
+"""Test the direction of imports with import-linter."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ def test_a_broken_file_gives_1_and_the_rest_is_judged(folder: Path) -> None:
     (folder / "zero2.json").write_text('{"zero_optimization": {"stage": 2,, }}\n')
     done = lint("zero2.json", "train.sbatch", cwd=folder)
     assert done.returncode == 1
-    assert "zero2.json:1:35: error: no JSON: " in done.stdout
+    assert "zero2.json:1:35: error: not valid JSON: " in done.stdout
     assert "[variable-misspelt]" in done.stdout
 
 
@@ -87,15 +87,15 @@ def test_a_broken_file_of_no_known_kind_gives_2_with_the_line(folder: Path) -> N
     (folder / "other.json").write_text('{"name": [1, 2}\n')
     done = lint("other.json", cwd=folder)
     assert done.returncode == 2
-    assert "line 1, no JSON: " in done.stderr
+    assert "line 1, not valid JSON: " in done.stderr
 
 
 def test_json_conforms(folder: Path) -> None:
     done = lint("train.sbatch", "clean.sh", "--format", "json", cwd=folder)
-    told = json.loads(done.stdout)
-    jsonschema.validate(told, json.loads(schema_for("lint")))
-    assert told["documents"] == ["train.sbatch", "clean.sh"]
-    assert {"variable-misspelt", "slurm-launcher-per-task"} <= {one["rule_id"] for one in told["findings"]}
+    report = json.loads(done.stdout)
+    jsonschema.validate(report, json.loads(schema_for("lint")))
+    assert report["documents"] == ["train.sbatch", "clean.sh"]
+    assert {"variable-misspelt", "slurm-launcher-per-task"} <= {one["rule_id"] for one in report["findings"]}
 
 
 def test_sarif(folder: Path) -> None:
@@ -113,7 +113,7 @@ def test_sarif(folder: Path) -> None:
         assert rule["id"] == result["ruleId"]
         assert all(
             rule[part]["text"] for part in ("shortDescription", "fullDescription", "help")
-        )  # GitHub asks for these
+        )  # GitHub requires these fields
         (location,) = result["locations"]
         region = location["physicalLocation"]["region"]
         last = (region.get("endLine", region["startLine"]), region.get("endColumn", 10**6))
@@ -159,9 +159,9 @@ def test_github_annotations_escape_what_the_runner_parses() -> None:
         message="50% of a:b,\n::error::c",
         fix="Do\rit.",
     )
-    told = github_text(LintReport(findings=(finding,)))
-    assert told.count("\n") == 1
-    head, _, words = told.removesuffix("\n").removeprefix("::notice ").partition("::")
+    annotation = github_text(LintReport(findings=(finding,)))
+    assert annotation.count("\n") == 1
+    head, _, words = annotation.removesuffix("\n").removeprefix("::notice ").partition("::")
     assert head == "file=a%2Cb%3Ac%25.sh,line=3,col=2,endLine=3,endColumn=9,title=rigtune x"
     assert words == "50%25 of a:b,%0A::error::c%0ADo%0Dit."
 
@@ -172,9 +172,9 @@ def test_github_annotations_escape_what_the_runner_parses() -> None:
 def test_files_of_variables_that_a_compose_file_names_are_judged(folder: Path, form: str) -> None:
     (folder / "job.env").write_text("NCCL_SOKET_IFNAME=eth0\n")
     (folder / "compose.yaml").write_text(f"services:\n  train:\n    image: a:1\n    {form}\n")
-    told = json.loads(lint("compose.yaml", "--format", "json", cwd=folder).stdout)
-    assert told["documents"] == ["compose.yaml", "job.env"]
-    assert [(one["document"], one["rule_id"]) for one in told["findings"]] == [
+    report = json.loads(lint("compose.yaml", "--format", "json", cwd=folder).stdout)
+    assert report["documents"] == ["compose.yaml", "job.env"]
+    assert [(one["document"], one["rule_id"]) for one in report["findings"]] == [
         ("job.env", "variable-misspelt")
     ]
 
@@ -332,9 +332,9 @@ def test_hook_of_pre_commit_names_the_files_that_lint_knows() -> None:
 def test_waivers_are_counted(folder: Path) -> None:
     script = SCRIPT.replace("=eth0", "=eth0  # rigtune: ignore=variable-misspelt the wrapper reads it")
     (folder / "train.sbatch").write_text(script)
-    told = json.loads(lint("train.sbatch", "--format", "json", cwd=folder).stdout)
-    assert told["waived"] == 1
-    assert "variable-misspelt" not in {one["rule_id"] for one in told["findings"]}
+    report = json.loads(lint("train.sbatch", "--format", "json", cwd=folder).stdout)
+    assert report["waived"] == 1
+    assert "variable-misspelt" not in {one["rule_id"] for one in report["findings"]}
 
 
 @pytest.mark.parametrize(("fail_on", "code"), [("error", 0), ("warning", 1), ("note", 1), ("never", 0)])
@@ -360,9 +360,9 @@ def test_names_and_addresses_can_be_replaced(folder: Path) -> None:
     (folder / "a.sh").write_text(
         "export NCCL_SOKET_IFNAME=eth0\nexport NCCL_IB_GID_INDX=10.20.30.40\nexport NCCL_ALGO=10.20.30.40\n"
     )
-    told = lint("a.sh", "--redact", cwd=folder)
-    assert "[variable-misspelt]" in told.stdout
-    assert "10.20.30.40" not in told.stdout
+    redacted = lint("a.sh", "--redact", cwd=folder)
+    assert "[variable-misspelt]" in redacted.stdout
+    assert "10.20.30.40" not in redacted.stdout
 
 
 def test_output_goes_to_a_file(folder: Path) -> None:

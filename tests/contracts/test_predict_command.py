@@ -140,8 +140,8 @@ def test_measured_columns_change_nothing(tmp_path: Path) -> None:
         "raw_precision": "fp8",
     }
     plain = rigtune("-", cwd=tmp_path, stdin=table(case("a")))
-    told = rigtune("-", cwd=tmp_path, stdin=table(case("a", **measured)))
-    assert told.stdout == plain.stdout
+    done = rigtune("-", cwd=tmp_path, stdin=table(case("a", **measured)))
+    assert done.stdout == plain.stdout
 
 
 def test_a_step_is_timed_only_where_its_batch_is_stated(tmp_path: Path) -> None:
@@ -168,11 +168,11 @@ def test_the_output_file_is_written_whole(tmp_path: Path) -> None:
 
 def test_json_conforms_and_says_the_same(tmp_path: Path) -> None:
     cases = table(case("a"), case("b", gpu=""))
-    told = json.loads(rigtune("-", "--format", "json", cwd=tmp_path, stdin=cases).stdout)
-    jsonschema.validate(told, json.loads(schema_for("predict")))
+    report = json.loads(rigtune("-", "--format", "json", cwd=tmp_path, stdin=cases).stdout)
+    jsonschema.validate(report, json.loads(schema_for("predict")))
     rows = answers(rigtune("-", cwd=tmp_path, stdin=cases).stdout)
-    assert [one["status"] for one in told["cases"]] == [row["status"] for row in rows]
-    assert told["cases"][0]["step_time_s"] == pytest.approx(float(rows[0]["step_time_s"]), rel=1e-5)
+    assert [one["status"] for one in report["cases"]] == [row["status"] for row in rows]
+    assert report["cases"][0]["step_time_s"] == pytest.approx(float(rows[0]["step_time_s"]), rel=1e-5)
     empty = json.loads(rigtune("-", "--format", "json", cwd=tmp_path, stdin=b"case_id\n").stdout)
     assert {**empty, "rigtune": None} == {"schema_version": 1, "cases": [], "rigtune": None}
 
@@ -185,8 +185,8 @@ def test_collectives(tmp_path: Path) -> None:
     rows = answers(rigtune("-", "--collectives", cwd=tmp_path, stdin=cases).stdout)
     assert [(row["case_id"], row["status"]) for row in rows] == [("a", "predicted"), ("b", "refused")]
     assert float(rows[0]["time_us"]) > 0
-    told = json.loads(rigtune("-", "--collectives", "--format", "json", cwd=tmp_path, stdin=cases).stdout)
-    jsonschema.validate(told, json.loads(schema_for("predict-collectives")))
+    report = json.loads(rigtune("-", "--collectives", "--format", "json", cwd=tmp_path, stdin=cases).stdout)
+    jsonschema.validate(report, json.loads(schema_for("predict-collectives")))
 
 
 def test_one_case_without_a_table(tmp_path: Path) -> None:
@@ -207,7 +207,7 @@ CONFIG = {
     "intermediate_size": 14336,
     "vocab_size": 128256,
 }
-"""Of Llama 3 8B."""
+"""Run of Llama 3 8B."""
 
 
 def test_a_model_is_read_from_the_file_that_is_named_or_from_its_folder(tmp_path: Path) -> None:
@@ -224,8 +224,8 @@ def test_a_model_is_read_from_the_file_that_is_named_or_from_its_folder(tmp_path
         "seq_len=4096",
     )
     models = ("mine/config.json", "mine", "llama-3-8b")
-    told = [rigtune("--set", f"model={name}", *settings, "--format", "csv", cwd=tmp_path) for name in models]
-    read, folder, preset = (answers(one.stdout)[0] for one in told)
+    runs = [rigtune("--set", f"model={name}", *settings, "--format", "csv", cwd=tmp_path) for name in models]
+    read, folder, preset = (answers(one.stdout)[0] for one in runs)
     assert read["step_time_s"] == folder["step_time_s"] == preset["step_time_s"]
     assert read["memory_total_gib"] == preset["memory_total_gib"]
     assert "mine/config.json was read from your file: 8.03 billion parameters" in read["assumed"]
@@ -275,7 +275,7 @@ def test_a_catalogue_machine_is_as_fast_as_its_gpus(tmp_path: Path) -> None:
         ((".",), ("folder",)),
         (("good.csv", "-o", "bad.csv/out.csv"), ("bad.csv/out.csv", "not a directory")),
         (("good.csv", "-o", "."), ("is a directory",)),
-        (("good.csv", "-o", "good.csv"), ("good.csv", "holds the cases")),
+        (("good.csv", "-o", "good.csv"), ("good.csv", "contains the cases")),
         (("good.csv", "--explain", "z"), ("'z'",)),
         (("good.csv", "--set", "tp=2"), ("--set",)),
         (("good.csv", "--measurements", "missing.json"), ("missing.json",)),

@@ -60,7 +60,7 @@ def test_a_full_disk_behind_stdout_is_one_line(tmp_path: Path) -> None:
     assert done.returncode == ExitCode.USAGE
     assert (
         done.stderr
-        == "rigtune: cannot write the output: no space left on device (hint: check where stdout leads)\n"
+        == "rigtune: cannot write the output: no space left on device (hint: check the target of stdout)\n"
     )
 
 
@@ -125,7 +125,7 @@ def test_a_hidden_kernel_tree_is_no_machine_without_devices(hidden: str, tmp_pat
 
 
 def test_names_that_are_no_utf8(tmp_path: Path) -> None:
-    """Neither JSON nor a terminal can carry them."""
+    """Characters that neither JSON nor a terminal can contain."""
     folder = tmp_path / os.fsdecode(b"dir\xff")
     (folder / ".venv" / "bin").mkdir(parents=True)
     (folder / ".venv" / "bin" / "python").touch()
@@ -165,7 +165,7 @@ def test_names_in_a_recording_do_not_steer_the_terminal(command: tuple[str, ...]
         if answer["call"] == "nvmlDeviceGetName":
             answer["value"] = EVIL
     recording.write_text(json.dumps(answers))
-    told = subprocess.run(
+    completed = subprocess.run(
         [*RIGTUNE, *command, "--from", recording],
         cwd=tmp_path,
         env=environment(),
@@ -173,9 +173,9 @@ def test_names_in_a_recording_do_not_steer_the_terminal(command: tuple[str, ...]
         text=True,
         check=False,
     )
-    assert "Traceback" not in told.stderr
+    assert "Traceback" not in completed.stderr
     for character in "\x1b\x07\x9b\u202e\r":
-        assert character not in told.stdout + told.stderr
+        assert character not in completed.stdout + completed.stderr
 
 
 def start_hanging(tmp_path: Path) -> tuple[subprocess.Popen[str], int]:

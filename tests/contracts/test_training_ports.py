@@ -110,10 +110,10 @@ def disagreements(facts: MachineFacts) -> Iterator[str]:
         has_rates = not any(isinstance(port.rate_gbps, Unknown) for port in ports)
         if counted != (len(ports) if ports and has_rates else None):
             yield f"{len(ports)} ports train, and the plan counts {counted}"
-    found, unforced = findings(facts, variables), findings(facts, {})
+    forced, unforced = findings(facts, variables), findings(facts, {})
     for name in ("nccl-hcas", "nccl-interfaces"):
-        if found[name].status not in (Status.PASS, Status.SKIP):
-            yield f"{name} does not accept the script: {found[name].summary}, {found[name].observed}"
+        if forced[name].status not in (Status.PASS, Status.SKIP):
+            yield f"{name} does not accept the script: {forced[name].summary}, {forced[name].observed}"
     chosen, choice, default = (
         variables.get("NCCL_SOCKET_IFNAME"),
         unforced["interface-choice"],

@@ -1,4 +1,4 @@
-"""The installed program names its version and commit."""
+"""Test that the installed program prints its version and commit."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ def test_a_working_folder_that_is_gone(tmp_path: Path) -> None:
     done = subprocess.run(
         argv, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=120
     )
-    assert_one_line(done, "folder is gone")
+    assert_one_line(done, "folder was removed")
 
 
 @pytest.mark.parametrize(

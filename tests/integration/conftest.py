@@ -33,7 +33,7 @@ def export() -> Export:
 
 
 class TrainingReport(NamedTuple):
-    """What the reference program reported."""
+    """Return the report of the reference program."""
 
     start: dict[str, Any]
     losses: list[float]

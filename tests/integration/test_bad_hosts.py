@@ -74,14 +74,14 @@ def ranks_of(folder: Path) -> list[int]:
     """The processes of the ranks and of what started them, on whichever host: they all know the work folder
     by its path.
     """
-    found = []
+    processes = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
             if any(str(folder) in word for word in process.cmdline()) and "pytest" not in " ".join(
                 process.cmdline()
             ):
-                found.append(process.pid)
-    return found
+                processes.append(process.pid)
+    return processes
 
 
 def until(condition) -> None:
@@ -93,21 +93,21 @@ def until(condition) -> None:
 
 
 def test_the_throttled_host_and_its_links_are_named(bench):
-    found, words = bench.run("--find-bad-hosts")
-    assert [(fault["host"], fault["kind"]) for fault in found["bad_hosts"]] == [(SLOW, "slow")], words
-    slowest = found["bad_hosts"][0]["links"][0]
+    hosts_found, words = bench.run("--find-bad-hosts")
+    assert [(fault["host"], fault["kind"]) for fault in hosts_found["bad_hosts"]] == [(SLOW, "slow")], words
+    slowest = hosts_found["bad_hosts"][0]["links"][0]
     assert slowest["sender"] == SLOW
     assert slowest["bytes_per_s"] < 30e6  # 200 Mb/s are 25 MB/s
-    assert not found["bad_links"]
+    assert not hosts_found["bad_links"]
     assert f"{SLOW}: is slow when it sends" in words
     assert not ranks_of(bench.report.parent / "it's a $folder")
 
 
 def test_links_are_measured_by_their_direction(bench):
-    found, words = bench.run("--only", "network", "--only", "across-nodes")
-    assert not found["failures"], words
+    report, words = bench.run("--only", "network", "--only", "across-nodes")
+    assert not report["failures"], words
     of = {}
-    for one in found["measurements"]:
+    for one in report["measurements"]:
         of.setdefault(one["metric"], {}).setdefault(one["subject"], []).append(
             sorted(one["samples"])[len(one["samples"]) // 2]
         )
@@ -118,12 +118,12 @@ def test_links_are_measured_by_their_direction(bench):
         assert all(10e6 < rate < 30e6 for rates in sent for rate in rates), of[metric]  # 200 Mb/s are 25 MB/s
     assert set(of["host_bandwidth_bytes_per_s"]) == set(HOSTS)
     assert min(of["host_bandwidth_bytes_per_s"], key=of["host_bandwidth_bytes_per_s"].__getitem__) == SLOW
-    told = [
+    slow = [
         finding
-        for finding in found["findings"]
+        for finding in report["findings"]
         if finding["check_id"] == "measured-network" and finding["status"] in ("WARN", "FAIL")
     ]
-    assert any(SLOW in finding["subject"] and f"{SLOW}->" in finding["observed"] for finding in told), told
+    assert any(SLOW in finding["subject"] and f"{SLOW}->" in finding["observed"] for finding in slow), slow
     assert set(of["bus_bandwidth_bytes_per_s"]) == {f"{len(HOSTS) * 2} ranks"}
 
 

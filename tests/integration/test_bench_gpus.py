@@ -47,8 +47,8 @@ class Said(NamedTuple):
         ]
 
     def finding(self, subject: str, check_id: str) -> dict[str, Any]:
-        found = self.report["findings"]
-        return next(one for one in found if (one["subject"], one["check_id"]) == (subject, check_id))
+        findings = self.report["findings"]
+        return next(one for one in findings if (one["subject"], one["check_id"]) == (subject, check_id))
 
     @property
     def failures(self) -> list[dict[str, Any]]:
@@ -101,7 +101,7 @@ def bench(nvml_standin: Callable[[str], dict[str, str]], tmp_path: Path) -> Benc
 
 
 def left_running(folder: str) -> list[str]:
-    """Processes that name the folder of this test."""
+    """Return processes whose command line contains the folder of this test."""
     lines = []
     for process in psutil.process_iter(["cmdline", "status"]):
         words = " ".join(process.info["cmdline"] or ())
@@ -133,9 +133,9 @@ def test_a_capped_gpu_is_named_with_its_limit(bench: Bench) -> None:
     )
     assert said.exit_code == 1
     assert said.bad("FAIL")[0] == ("GPU3", "measured-gemm")
-    found = said.finding("GPU3", "measured-gemm")
-    assert "power limit is 400 W" in found["summary"]
-    assert "-pl 700" in found["remedy"]["command"]
+    gemm_finding = said.finding("GPU3", "measured-gemm")
+    assert "power limit is 400 W" in gemm_finding["summary"]
+    assert "-pl 700" in gemm_finding["remedy"]["command"]
 
 
 def test_a_cap_that_no_limit_shows_is_told_by_the_clock_and_its_reason(bench: Bench) -> None:

@@ -46,7 +46,7 @@ class Said(NamedTuple):
     findings: list[dict[str, Any]]
 
     def of(self, check_id: str) -> set[tuple[str, str]]:
-        """Status and subject of each finding."""
+        """Return status and subject of each finding."""
         return {
             (finding["status"], finding["subject"])
             for finding in self.findings

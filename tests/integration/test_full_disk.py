@@ -1,4 +1,4 @@
-"""A full disk is one clear line, and what stood there before stays."""
+"""Test that a full disk gives one clear line, and that files from before stay."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def in_namespace(tree: Path, *argv: str) -> str:
 
 
 def fields_of_ibstat(text: str) -> list[dict[str, str]]:
-    """Field by field as ibstat prints them, without rigtune's own parser."""
+    """Return the fields as ibstat prints them, without rigtune's own parser."""
     ports: list[dict[str, str]] = []
     device: dict[str, str] = {}
     for line in text.splitlines():
@@ -91,7 +91,7 @@ def fields_of_ibstat(text: str) -> list[dict[str, str]]:
 
 
 def in_words_of_ibstat(nic: dict[str, Any]) -> dict[str, str]:
-    """A port of rigtune's, in ibstat's words."""
+    """Return a port as rigtune reads it, in ibstat's words."""
     states = {"ACTIVE": "Active", "INIT": "Initializing", "ARMED": "Armed", "DOWN": "Down"}
     return {
         "CA": nic["name"],

@@ -54,7 +54,7 @@ def submit(
 
 @pytest.fixture
 def recipe(make_recipe, torch_python):
-    """Two nodes with two ranks each that run the reference program."""
+    """Run the reference program on two nodes with two ranks each."""
     return make_recipe(nodes=2, ranks_per_node=2, resources={"python": torch_python, "cpus_per_node": 2})
 
 
@@ -71,7 +71,7 @@ def test_two_nodes_with_two_ranks_each_train_together(slurm, recipe, export, rea
 
 
 def test_the_command_line_alone_leads_to_training_on_two_nodes(slurm, torch_python, tmp_path):
-    """Follow the README: plan, export, sbatch."""
+    """Run the commands of the README: plan, export, sbatch."""
 
     def rigtune(*words):
         argv = (sys.executable, "-m", "assistant", *map(str, words))

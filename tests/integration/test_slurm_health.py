@@ -39,7 +39,7 @@ class Cluster(NamedTuple):
     folder: Path
 
     def becomes(self, node: str, source: str) -> None:
-        """From now on `node` is that machine."""
+        """Let `node` report this machine."""
         (self.folder / f"source-{node}").write_text(f"{source}\n")
 
     def run(self, *argv: str) -> str:
@@ -49,7 +49,7 @@ class Cluster(NamedTuple):
         return done.stdout + done.stderr
 
     def breaks(self, node: str) -> None:
-        """From now on rigtune's package is gone on `node`."""
+        """Remove rigtune's package on `node`."""
         (self.folder / f"source-{node}").write_text("gone\n")
 
     def node(self, name: str) -> tuple[str, str]:
@@ -71,7 +71,7 @@ class Cluster(NamedTuple):
         ).returncode
 
     def wait(self, condition: Callable[[], bool]) -> None:
-        """Slurm acts when it likes; give it a minute."""
+        """Wait up to a minute, because Slurm acts with a delay."""
         end = time.monotonic() + WAIT_S
         while not condition():
             if time.monotonic() > end:

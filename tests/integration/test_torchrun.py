@@ -15,7 +15,7 @@ from recipes.launch.recipe import Command
 pytestmark = pytest.mark.slow
 
 LIMIT_S = 240
-"""Far more than needed, for a machine that does much else."""
+"""Time limit in seconds, long enough for a busy machine."""
 
 
 @pytest.fixture

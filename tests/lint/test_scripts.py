@@ -15,7 +15,7 @@ def test_step_on_one_node_does_not_limit_the_job():
     assert "ib-disabled" in rule_ids("a.sh", text, only=["ib-disabled"])
 
 
-def test_waiver_that_silences_nothing_is_reported():
+def test_waiver_that_waives_nothing_is_reported():
     text = (
         "export NCCL_SHM_DISABLE=1  # rigtune: ignore=shm-disabled\n"
         "# rigtune: ignore=ib-disabled\n"
@@ -23,7 +23,7 @@ def test_waiver_that_silences_nothing_is_reported():
     )
     document = read("a.sh", text)
     assert idle_waivers(judge(document), (document,)) == (
-        "a.sh, line 3: the waiver of ib-disabled silences nothing",
+        "a.sh, line 3: the waiver of ib-disabled waives no finding",
     )
 
 

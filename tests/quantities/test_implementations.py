@@ -1,4 +1,4 @@
-"""Twice the bytes that an implementation keeps moves the memory of a run with its code."""
+"""Test that doubling the bytes that an implementation keeps changes the memory of a run with its code."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ WAYS: dict[str, dict[str, Any]] = {
     "many tokens": {"candidate": _MANY_TOKENS},
     "many tokens with tensor parallelism": {"candidate": {**_MANY_TOKENS, "degrees": Degrees(tp=2, dp=4)}},
     "adapters": {"workload": {"tuning": "lora"}},
-    "16 bits alone": {"workload": {"pure_weights": True}},
-    "16 bits alone and many tokens": {"workload": {"pure_weights": True}, "candidate": _MANY_TOKENS},
-    "16 bits alone with tensor parallelism": {
+    "pure 16 bits": {"workload": {"pure_weights": True}},
+    "pure 16 bits and many tokens": {"workload": {"pure_weights": True}, "candidate": _MANY_TOKENS},
+    "pure 16 bits with tensor parallelism": {
         "workload": {"pure_weights": True},
         "candidate": {**_MANY_TOKENS, "degrees": Degrees(tp=2, dp=4)},
     },

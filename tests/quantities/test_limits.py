@@ -1,4 +1,4 @@
-"""Twice or half of a limit moves the verdict of a check on a machine near the limit."""
+"""Test that doubling or halving a limit changes the verdict of a check on a machine near the limit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Twice a parameter moves a figure of a prediction."""
+"""Test that doubling a parameter changes a figure of a prediction."""
 
 from __future__ import annotations
 

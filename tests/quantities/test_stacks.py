@@ -1,4 +1,4 @@
-"""Another value of a stack's switch moves a figure of a run with this stack."""
+"""Test that another value of a stack's switch changes a figure of a run with this stack."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ TEMPLATES: dict[str, dict[str, str]] = {
         "global_batch": "64",
     },
     "pre-training over shards": {**_LLAMA, **_BATCH, "precision": "bf16", "sharding": "fsdp"},
-    "16 bits alone": {**_LLAMA, **_BATCH, "precision": "bf16", "sharding": "ddp"},
-    "16 bits alone over shards": {**_TUNED, "task": "sft", "sharding": "fsdp", "precision": "fp16"},
+    "pure 16 bits": {**_LLAMA, **_BATCH, "precision": "bf16", "sharding": "ddp"},
+    "pure 16 bits over shards": {**_TUNED, "task": "sft", "sharding": "fsdp", "precision": "fp16"},
     "ZeRO-1": {**_LLAMA, **_BATCH, "precision": "bf16-mixed", "sharding": "zero1", "zero_stage": "1"},
     "ZeRO-2": {**_LLAMA, **_BATCH, "precision": "bf16-mixed", "sharding": "zero2", "zero_stage": "2"},
     "ZeRO-3": {**_LLAMA, **_BATCH, "precision": "bf16-mixed", "sharding": "zero3", "zero_stage": "3"},
@@ -71,7 +71,7 @@ TEMPLATES: dict[str, dict[str, str]] = {
     "images in half precision": {**_IMAGES, "n_gpus": "8", "precision": "fp16-mixed"},
     "images, nothing stated": {"model": "resnet50", "gpu": "A100-SXM-80GB", "n_gpus": "8"},
 }
-"""Runs that every stack is tried with."""
+"""Runs with which every stack is tried."""
 UNMOVED = {
     ("internevo", "step_elements"): "the number stands for all gradients: no model has as many",
 }

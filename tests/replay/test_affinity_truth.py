@@ -56,13 +56,13 @@ def mapped(name: str) -> list[tuple[str, int | Unknown]]:
 
 
 def test_every_gpu_has_the_port_that_the_index_states() -> None:
-    found = {name: " ".join(nics for nics, _ in mapped(name)) for name in PAIRS}
+    mapped_nics = {name: " ".join(nics for nics, _ in mapped(name)) for name in PAIRS}
     right = sum(
-        a == b for name in PAIRS for a, b in zip(found[name].split(), PAIRS[name].split(), strict=True)
+        a == b for name in PAIRS for a, b in zip(mapped_nics[name].split(), PAIRS[name].split(), strict=True)
     )
     count = sum(len(pairs.split()) for pairs in PAIRS.values())
     print(f"{right} of {count} GPUs in {len(PAIRS)} matrices have their port")  # noqa: T201 - the score
-    assert found == PAIRS
+    assert mapped_nics == PAIRS
 
 
 @pytest.mark.parametrize("name", NODES)

@@ -1,4 +1,4 @@
-"""Recorded machines: what logs, pastes and errors tell of drivers and of NCCL's variables."""
+"""Test what logs, pasted texts and errors of recorded machines show about drivers and NCCL's variables."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def problems(path: str) -> tuple[Finding, ...]:
 
 
 def bandwidth(test: str, subject: str, gb_per_s: float) -> Truth:
-    """One measured rate, as exactly as the index states it."""
+    """Return whether a measured rate is exactly the rate that the index states."""
 
     def holds(facts: MachineFacts) -> bool:
         results = facts.tool_results if known(facts.tool_results) else ()
@@ -87,7 +87,7 @@ def bandwidth(test: str, subject: str, gb_per_s: float) -> Truth:
 
 
 def latency(test: str, subject: str, us: float) -> Truth:
-    """The latency of the smallest message."""
+    """Return the latency of the smallest message."""
 
     def holds(facts: MachineFacts) -> bool:
         results = facts.tool_results if known(facts.tool_results) else ()
@@ -99,11 +99,11 @@ def latency(test: str, subject: str, us: float) -> Truth:
 
 
 def pairs(kind: str, count: int, links: int | None = None) -> Truth:
-    """So many pairs of GPUs are connected so."""
+    """Return whether this number of pairs of GPUs is connected in this way."""
 
     def holds(facts: MachineFacts) -> bool:
-        found = facts.links if known(facts.links) else ()
-        mine = [link for link in found if link.a.startswith("GPU") and link.b.startswith("GPU")]
+        known_links = facts.links if known(facts.links) else ()
+        mine = [link for link in known_links if link.a.startswith("GPU") and link.b.startswith("GPU")]
         return sum(link.kind == kind and link.nvlink_count == links for link in mine) == count
 
     return holds
@@ -113,8 +113,8 @@ def near(*wanted: tuple[str, str, str]) -> Truth:
     """Pairs of devices and the kind of their link."""
 
     def holds(facts: MachineFacts) -> bool:
-        found = facts.links if known(facts.links) else ()
-        kinds = {frozenset((link.a, link.b)): link.kind for link in found}
+        known_links = facts.links if known(facts.links) else ()
+        kinds = {frozenset((link.a, link.b)): link.kind for link in known_links}
         return all(kinds.get(frozenset((a, b))) == kind for a, b, kind in wanted)
 
     return holds
@@ -160,9 +160,9 @@ def no_link_errors(count: int) -> Truth:
 
 def passed(*tests: str) -> Truth:
     def holds(facts: MachineFacts) -> bool:
-        found = facts.diagnoses if known(facts.diagnoses) else ()
-        good = {diagnosis.test.lower() for diagnosis in found if diagnosis.result == "PASS"}
-        return set(tests) <= good and all(diagnosis.result == "PASS" for diagnosis in found)
+        known_diagnoses = facts.diagnoses if known(facts.diagnoses) else ()
+        good = {diagnosis.test.lower() for diagnosis in known_diagnoses if diagnosis.result == "PASS"}
+        return set(tests) <= good and all(diagnosis.result == "PASS" for diagnosis in known_diagnoses)
 
     return holds
 
@@ -179,8 +179,8 @@ def peer_status(status: str, count: int) -> Truth:
 
 def switch_errors(code: int, *devices: str) -> Truth:
     def holds(facts: MachineFacts) -> bool:
-        found = facts.events if known(facts.events) else ()
-        return {event.device for event in found if event.code == code} == set(devices)
+        known_events = facts.events if known(facts.events) else ()
+        return {event.device for event in known_events if event.code == code} == set(devices)
 
     return holds
 

@@ -178,8 +178,8 @@ def has_right_kind(path: str) -> bool:
 
 def has_its_events(path: str) -> bool:
     name = path.rpartition("/")[2]
-    found = {(event.kind, event.code, event.device, event.count) for event in events_of(path)}
-    return found == set() if EVENTS[name] == set() else EVENTS[name] <= found
+    events = {(event.kind, event.code, event.device, event.count) for event in events_of(path)}
+    return events == set() if EVENTS[name] == set() else EVENTS[name] <= events
 
 
 def is_judged_rightly(path: str) -> bool:

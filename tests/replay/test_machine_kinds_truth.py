@@ -1,6 +1,4 @@
-"""Test files of other projects are no output of a machine: only the table of nvidia-smi among them is
-read.
-"""
+"""Test that test files of other projects are not read as machines, except a table of nvidia-smi."""
 
 from __future__ import annotations
 

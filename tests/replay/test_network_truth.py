@@ -61,7 +61,7 @@ def interfaces(facts: MachineFacts) -> dict[str, Interface]:
 
 
 def rates(expected: dict[tuple[object, object], int]) -> dict[str, Callable[[MachineFacts], bool]]:
-    """Ports by state and rate; a vanished device has neither."""
+    """Return ports by state and rate; a vanished device has neither."""
     return {
         "states and rates": lambda facts: (
             Counter(

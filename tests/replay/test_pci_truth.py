@@ -114,8 +114,12 @@ def truths(path: str) -> Iterator[tuple[str, object, object]]:
     nics = re.match(r"\d+", row["n_nics"])
     if nics and int(nics[0]) and not any(part in name for part in (*WITHOUT_NICS, *SOCKETS)):
         stated = NICS.get(name, int(nics[0]))
-        found = facts.nics if known(facts.nics) else ()
-        yield "NICs", stated, len(found) if row["kind"] == "nccl_topo" else max(len(found), kinds["rdma"])
+        nics_read = facts.nics if known(facts.nics) else ()
+        yield (
+            "NICs",
+            stated,
+            len(nics_read) if row["kind"] == "nccl_topo" else max(len(nics_read), kinds["rdma"]),
+        )
     if nodes := re.search(r"(\d+) CPU/NUMA|(\d+) NUMA(?: nodes?)?[ ,(]", truth):
         count = int(nodes[1] or nodes[2])
         if known(facts.numa_nodes) and row["kind"] != "pci":
@@ -148,10 +152,10 @@ FAULTS = {
 
 @pytest.mark.parametrize("path", [path for path, row in recorded().items() if row["state"] == "fault"])
 def test_stated_fault_is_found_by_the_right_check(path: str) -> None:
-    found = {
+    read_values = {
         finding.check_id for finding in findings_of(path) if finding.status in (Status.WARN, Status.FAIL)
     }
-    assert FAULTS[path] in found
+    assert FAULTS[path] in read_values
 
 
 def test_each_gpu_of_the_xe9680_shares_its_switch_with_its_nic() -> None:
@@ -176,9 +180,9 @@ def test_print_the_score(capsys: pytest.CaptureFixture[str]) -> None:
     """Files, stated truths and those found, by kind."""
     table: dict[str, list[int]] = {}
     for path, row in recorded().items():
-        found = [stated == value for _, stated, value in truths(path)]
+        matches = [stated == value for _, stated, value in truths(path)]
         line = table.setdefault(row["kind"], [0, 0, 0])
-        line[:] = [line[0] + 1, line[1] + len(found), line[2] + sum(found)]
+        line[:] = [line[0] + 1, line[1] + len(matches), line[2] + sum(matches)]
     with capsys.disabled():
         print("\nkind        files truths found")  # noqa: T201 - the score is what this test is for
         for kind, (files, stated, right) in sorted(table.items()):

@@ -1,4 +1,4 @@
-"""A redacted recording says what the original says: the same facts under other names, and the same
+"""Test that a redacted recording gives the same facts under other names, and the same verdict.
 verdict.
 """
 

@@ -48,7 +48,7 @@ def environment() -> dict[str, str]:
 def in_torch(
     torch_python: str, environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[[str], Any]:
-    """Run code there; what it assigns to `answer` comes back through JSON."""
+    """Run code in the interpreter with torch; the value of `answer` is returned through JSON."""
 
     def run(code: str) -> Any:
         end = "print(json.dumps(answer)) or 0"

@@ -28,7 +28,7 @@ CALLS = {
     "broadcast": "broadcast",
     "send_recv": "batch_isend_irecv",
 }
-"""torch.distributed's names."""
+"""Names of operations in torch.distributed."""
 OWN_WORK = {"work": "gemm", "dtype": "fp32", "m": 256, "n": 256, "k": 256, "pinned": True}
 RUN = """import os, sys, torch.distributed as dist
 {before}

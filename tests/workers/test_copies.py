@@ -1,4 +1,4 @@
-"""Copies between GPUs, on streams that keep time as CUDA's do: what a stream is given begins when the stream
+"""Test copies between GPUs, on simulated streams: an operation begins when its stream is free.
 is free.
 """
 

@@ -1,4 +1,4 @@
-"""A user's module counted on the meta device: the figures are those of its arithmetic, and what fails says
+"""Test that the counts of a user's module follow from its arithmetic, and that errors name their place.
 where.
 """
 

@@ -39,7 +39,7 @@ InTorch = Callable[[str], Any]
 
 
 def in_group(body: str) -> str:
-    """The program with `body` as the only rank of a group."""
+    """Return the program with `body` as the only rank of a group."""
     return (
         SETUP
         + 'with process_group("gloo", cpu):\n'

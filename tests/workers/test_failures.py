@@ -58,7 +58,7 @@ def marked(monkeypatch):
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch):
-    """A second for each benchmark, and its first cases."""
+    """Limit each benchmark to a second and to its first cases."""
 
     def shortened(*arguments):
         jobs, prevented = jobs_of(*arguments)
@@ -150,7 +150,7 @@ def test_a_torch_that_is_too_old_is_one_line(tmp_path, monkeypatch):
     result, _ = measure(sys.executable, "gemm")
     failure = the_failure(result, "gemm")
     assert failure.kind == "no_interpreter"
-    assert "has torch 1.13.1, the workers need 2.4 or newer" in failure.message
+    assert "has torch 1.13.1, but the workers need 2.4 or newer" in failure.message
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Peak memory of a process on a CPU is its own."""
+"""Test that the peak memory of a process on a CPU is that of the process alone."""
 
 from __future__ import annotations
 

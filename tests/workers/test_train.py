@@ -178,7 +178,7 @@ def test_impossible_settings_are_refused_with_their_name(in_torch):
 
 
 def test_running_out_of_memory_names_the_micro_batch(torch_python, environment, tmp_path):
-    """On a CPU by a limit on the address space, once torch is loaded."""
+    """Check memory shortage on a CPU by a limit on the address space, after torch was loaded."""
     config = {"model": {**TINY, "vocab": 50000}, "parallelism": {"micro_batch": 4096, "precision": "fp32"}}
     (tmp_path / "workload.json").write_text(json.dumps(config))
     program = (

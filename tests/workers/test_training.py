@@ -34,7 +34,7 @@ EXAMPLE = (
 
 @pytest.fixture(scope="module")
 def answer_of(torch_python, environment, tmp_path_factory):
-    """Run a request's workers; what they wrote, by rank."""
+    """Run the workers of a request; return the lines that they wrote, by rank."""
 
     def run(request):
         folder = tmp_path_factory.mktemp(request.bench_id)
@@ -65,7 +65,7 @@ def answer_of(torch_python, environment, tmp_path_factory):
 
 
 def tiny(module, ranks=1, budget_s=1.0, step="", folder=Path(), **context):
-    """The module's last request, on the tiny model."""
+    """Return the module's last request, on the tiny model."""
     settings = BenchSettings(step=step, folder=str(folder.absolute()))
     request = module.requests(bench_context(ranks=ranks, settings=settings, **context))[-1]
     cases = tuple(
@@ -325,7 +325,7 @@ def test_a_step_that_cannot_be_loaded_is_told_in_one_line(users_steps, users_fol
 
 @pytest.fixture(scope="module")
 def users_steps(in_torch, users_folder):
-    """Kind and message of what loading each of these says."""
+    """Return kind and message of the failure when each of these files is loaded."""
     targets = [
         "users:nowhere",
         "nobody.py:make",

@@ -64,7 +64,7 @@ def _link_tone(gpu: Gpu) -> Tone:
 
 
 def _unseen(facts: MachineFacts, why: Unknown) -> Subject:
-    """Return the GPUs that only the PCI bus shows; if it shows none, state that the GPUs are unknown."""
+    """Return the GPUs that only the PCI bus shows, or else that the GPUs are unknown."""
     if known(facts.pci_gpus) and facts.pci_gpus:
         words = (
             f"{plural(len(facts.pci_gpus), 'NVIDIA GPU')} on the PCI bus: "
@@ -75,9 +75,9 @@ def _unseen(facts: MachineFacts, why: Unknown) -> Subject:
 
 
 def _others(facts: MachineFacts) -> Line:
-    """Return the accelerators of other vendors, which rigtune only recognises."""
+    """Return the accelerators of other vendors; rigtune recognises them, but does not examine them."""
     counted = accelerator_words(facts)
-    return Line(f"{counted} (recognised, and not read)" if counted else "", tone="caution")
+    return Line(f"{counted} (recognised, but not examined)" if counted else "", tone="caution")
 
 
 def _models(gpus: Sequence[Gpu], facts: MachineFacts) -> Subject:
@@ -167,7 +167,7 @@ def _slices(devices: tuple[MigDevice, ...] | Unknown) -> str:
     if isinstance(devices, Unknown):
         return "MIG on"
     if not devices:
-        return "MIG on without any slice"
+        return "MIG on, but no slice exists"
     profiles = Counter(value_or(device.profile, "?") for device in devices)
     return "MIG on: " + " + ".join(
         f"{count} x {name}" if count > 1 else name for name, count in profiles.items()
@@ -209,7 +209,7 @@ def _after(lead: str, words: str | Unknown) -> str | Unknown:
 
 
 def _of(words: str | Unknown, most: str | Unknown) -> str | Unknown:
-    """Return readings such as `66-72 of 700 W`, with the unit once."""
+    """Return readings such as `66-72 of 700 W`, in which the unit appears only once."""
     if isinstance(words, Unknown) or isinstance(most, Unknown) or not words or not most:
         return words
     return f"{words.rpartition(' ')[0]} of {most}"
@@ -255,7 +255,7 @@ def _kind(link: Link) -> str:
 
 
 def _fabric(facts: MachineFacts, gpus: Sequence[Gpu]) -> Subject:
-    """Return the NVSwitches, and the fabric state that GPUs and services report; nothing without them."""
+    """Return the NVSwitches and the fabric state that GPUs and services report; empty without NVSwitches."""
     switches = [device for device in value_or(facts.pci_devices, ()) if device.kind == "nvswitch"]
     software = facts.software
     groups = grouped((_membership(gpu), subject_name(gpu)) for gpu in gpus)
@@ -277,7 +277,7 @@ def _membership(gpu: Gpu) -> Line:
     fabric = gpu.fabric
     if gpu.fabric_state == "not supported" or isinstance(gpu.fabric_state, Unknown):
         return Line("")
-    # The driver names a cluster if the fabric reaches beyond one machine; otherwise the cluster's UUID is
+    # The driver reports a cluster if the fabric connects several machines; otherwise the cluster's UUID is
     # zero.
     cluster = (
         fabric.cluster_uuid

@@ -48,7 +48,7 @@ def identity(facts: MachineFacts, *, verbose: bool) -> list[Subject]:
 
 
 def _expected(facts: MachineFacts) -> list[Line]:
-    """Return the devices and the cluster that a given description of this machine lists."""
+    """Return the devices and the cluster that the machine should have, according to a given description."""
     lines = []
     profile, cluster = facts.profile, facts.cluster
     if known(profile.devices) or known(profile.ports):
@@ -213,7 +213,7 @@ def _limits(facts: MachineFacts, *, verbose: bool) -> Line:
 
 
 def _owner(owner: str) -> str:
-    """Return whose limit was read for a form with braces, unless it is that of the calling process."""
+    """Return the owner of a limit as a text for a form with braces; empty for the calling process itself."""
     return "" if owner == CALLER else f" ({owner})".replace("{", "{{").replace("}", "}}")
 
 
@@ -232,7 +232,7 @@ def _power(facts: MachineFacts) -> Line:
             ("draw", said(power.system_w, "{:.0f} W now")),
             ("supplies", said(power.supply_capacity_w, "supplies of {:.0f} W")),
             ("failed", f"failed: {', '.join(first(failed, 6))}" if failed else ""),
-            ("alarms", f"beyond limits: {', '.join(first(alarms, 6))}" if alarms else ""),
+            ("alarms", f"outside of limits: {', '.join(first(alarms, 6))}" if alarms else ""),
         )
     )
     return Line(line.text)

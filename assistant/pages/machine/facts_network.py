@@ -33,7 +33,7 @@ _COUNTERS_SHOWN = 3
 _CPUS_WIDTH = 48
 _ADDRESSES_SHOWN = 3
 _ROLES = {"side": "storage or management", "rail, down": "rail"}
-"""Names of roles that differ from those in the JSON."""
+"""Names of roles that are shown differently from the JSON."""
 _USUAL_PHYSICAL = {"ACTIVE": "LinkUp", "DOWN": "Disabled"}
 
 
@@ -132,7 +132,7 @@ def _counters(nics: Sequence[Nic], *, verbose: bool) -> list[Line]:
 def _folded(names: Sequence[str], *, verbose: bool) -> str:
     """Return names, with numbered series folded.
 
-    If the names do not fold, return only the first few, because there can be many cards with names by slot.
+    If the names cannot be folded, return only the first few, because there can be many cards named by slot.
     """
     parts = fold_names(names).split(", ")
     return ", ".join(parts if verbose else first(parts, _NAMES_SHOWN))

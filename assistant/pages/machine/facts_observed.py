@@ -1,4 +1,4 @@
-"""Describe observations: events of logs, other tools' tests and numbers, and faults of the sources."""
+"""Describe observations: log events, results of other tools, and faults in the sources of the facts."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ _EVENTS_SHOWN = 6
 _RESULTS_SHOWN = 8
 _LINES_SHOWN = 4
 _WORDS = 70
-"""Number of characters that are shown of a line of a foreign text."""
+"""Largest number of characters that are shown of a line that another program wrote."""
 _SERIOUS = ("FAIL", "WARN", "UNKNOWN")
 
 
@@ -34,7 +34,7 @@ def _odd(texts: Sequence[str]) -> list[Line]:
 
 
 def _events(facts: MachineFacts, *, verbose: bool) -> list[Line]:
-    """Return the kinds of events: fatal kinds first, settled kinds last."""
+    """Return the kinds of events: fatal kinds first, kinds that need no action any more last."""
     events = [event for event in value_or(facts.events, ()) if event.is_complaint]
     logs = value_or(facts.logs, ())
     if not events:

@@ -1,4 +1,4 @@
-"""Describe a machine for a quick look: one row per subject, equal devices together."""
+"""Give an overview of a machine: one row per subject, with equal devices in one line."""
 
 from collections.abc import Callable, Sequence
 
@@ -19,9 +19,9 @@ from probes.facts import MachineFacts
 
 _INDENT = 11
 _DETAIL_WIDTH = 70
-"""Number of characters of a reason that are shown; the JSON has the whole reason."""
+"""Largest number of characters of a reason that are shown; the JSON contains the whole reason."""
 _LABELS_SHOWN = 8
-"""Subjects that are named even if nothing is known about them."""
+"""Largest number of subjects without any known value that are named."""
 _PANELS: tuple[tuple[str, str, tuple[Callable[..., list[Subject]], ...]], ...] = (
     ("fabric", "Fabric", (facts_gpu.connections, facts_network.sections, facts_pci.sections)),
     ("software", "Software", (facts_software.sections,)),
@@ -79,7 +79,7 @@ def _labelled(label: str, lines: Sequence[Cell]) -> list[Row]:
 
 
 def _text(line: Line) -> str:
-    """Return a line with the unknown values that somebody could fix: `a, b; c: unknown (permission)`."""
+    """Return a line with the unknown values that a user can make known: `a, b; c: unknown (permission)`."""
     reasons = grouped((why.reason, (name, why)) for name, why in line.unknown if why.reason not in QUIET)
     loud = []
     for reason, parts in reasons.items():
@@ -91,8 +91,9 @@ def _text(line: Line) -> str:
 
 
 def _left_out(subjects: Sequence[Subject], *, verbose: bool) -> list[str]:
-    """Return the subjects that the source lacks; with `verbose` single values by name, otherwise only their
-    number.
+    """Return the subjects that the source does not contain, and single missing values.
+
+    With `verbose` the values are named, otherwise only counted.
     """
     whole: dict[Reason, list[str]] = {reason: [] for reason in QUIET}
     parts: dict[Reason, list[str]] = {reason: [] for reason in QUIET}

@@ -29,7 +29,7 @@ def sections(facts: MachineFacts, *, verbose: bool) -> list[Subject]:
         return [unknown_subject("PCIe", devices)]
     tree, names = tree_of(facts), names_of(facts)
     ends = [device for device in tree.devices.values() if device.kind in _ENDS]
-    # A source that lists only slots or links does not contain the kinds of devices.
+    # A source that lists only slots or links does not state what kind of device each one is.
     ends = ends or [device for device in tree.devices.values() if device.kind == "other"]
     drawn = [subject("PCIe tree", _drawn(tree, ends, names))] if verbose and ends else []
     return [subject("PCIe", _summary(tree, ends, names)), *drawn]
@@ -40,7 +40,7 @@ def _bridges(tree: Tree, ends: list[PciDevice]) -> list[PciDevice]:
 
 
 def _summary(tree: Tree, ends: list[PciDevice], names: dict[str, str]) -> list[Line]:
-    """Return payload sizes, redirecting bridges, and links below the capability of both ends."""
+    """Return payload sizes, bridges that redirect traffic, and links slower than both ends support."""
     bridges = _bridges(tree, ends)
     payloads = Counter(device.max_payload_bytes for device in ends if known(device.max_payload_bytes))
     # NVSwitches exchange no data over PCIe.

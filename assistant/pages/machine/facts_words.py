@@ -14,7 +14,7 @@ Names are shown only for unknown values; empty texts are left out.
 """
 
 QUIET = (Reason.NOT_RECORDED, Reason.NOT_SUPPORTED)
-"""Reasons that nobody can fix: the source does not contain the value, or the device has none."""
+"""Reasons that a user cannot remove: the source does not contain the value, or the device lacks it."""
 
 
 class Line(NamedTuple):
@@ -77,7 +77,7 @@ def noted(value: T | Unknown | None, *usual: T, form: str = "{}") -> str | Unkno
 
 
 def flag(value: bool | Unknown | None, *, yes: str = "", no: str = "") -> str | Unknown:
-    """Return the text for true or false."""
+    """Return the text for true or for false; an unknown value stays unknown."""
     if isinstance(value, Unknown):
         return value
     return {None: "", True: yes, False: no}[value]
@@ -103,8 +103,9 @@ def cut(text: str, most: int) -> str:
 
 
 def first(items: Sequence[str], most: int, more: str = "more") -> list[str]:
-    """Return the first `most` of `items` and the number of the others; a single item beyond `most` is still
-    shown.
+    """Return the first `most` of `items` and the number of the others.
+
+    If only one item is left, it is shown too.
     """
     if len(items) <= most + 1:
         return list(items)

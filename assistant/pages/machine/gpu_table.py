@@ -1,4 +1,4 @@
-"""Show the GPUs, one line for each or for each group of equal GPUs, or the reason why there are none."""
+"""Show the GPUs, one line for each GPU or group of equal GPUs, or the reason why no GPU is shown."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -17,7 +17,7 @@ _DROPPED_FIRST = ("memory", "temp", "util", "power", "used by", "PCIe")
 """Columns that a narrow panel leaves out, in this order."""
 _GAP = 2
 _NAME_WIDTH = 15
-"""Limit for process names; the kernel cuts them at the same length (TASK_COMM_LEN)."""
+"""Largest length of a process name; the kernel cuts names at the same length (TASK_COMM_LEN)."""
 
 
 def gpus_section(
@@ -124,15 +124,15 @@ def _power(group: Sequence[Gpu]) -> str:
 
 
 def no_gpu(facts: MachineFacts) -> tuple[Row, ...]:
-    """Return what is missing, its possible causes, and what works without it."""
+    """Return why no GPU can be used, possible causes, and what works without a GPU."""
     if isinstance(facts.gpus, Unknown) and facts.gpus.reason is Reason.NOT_RECORDED:
         return (
             Row(words(("Nothing is recorded about GPUs.", "caution"))),
-            Row("This source does not report whether there are any; a recording made with --record does."),
+            Row("This source does not report whether there are GPUs; a recording made with --record does."),
         )
     others = accelerator_words(facts)
     works = "plan and script work" if facts.training.path is None else "benchmarks, plan and script all work"
-    rehearsal = Row(words(("CPU rehearsal: ", "strong"), f"{works} on the CPU, with gloo and a small model."))
+    rehearsal = Row(words(("Trial on CPUs: ", "strong"), f"{works} on the CPU, with gloo and a small model."))
     return (
         *(_silent_driver(facts, facts.gpus) if isinstance(facts.gpus, Unknown) else _none(facts)),
         *((Row(words((f"{others}: rigtune does not read these.", "caution"))),) if others else ()),
@@ -141,7 +141,7 @@ def no_gpu(facts: MachineFacts) -> tuple[Row, ...]:
 
 
 def _silent_driver(facts: MachineFacts, silence: Unknown) -> list[Row]:
-    """Return the statement that no driver answers, and the GPUs that the PCI bus shows."""
+    """Return a statement that no driver answers, and the GPUs that the PCI bus shows."""
     bus = "There is no GPU here, its driver is not loaded, or this container was started without it."
     if known(facts.pci_gpus) and facts.pci_gpus:
         bus = f"The PCI bus shows {plural(len(facts.pci_gpus), 'NVIDIA GPU')}: {', '.join(facts.pci_gpus)}."
@@ -158,6 +158,6 @@ def _none(facts: MachineFacts) -> list[Row]:
     if known(driver) and driver is not None:
         return [
             Row(words(("The NVIDIA driver answered and shows no GPU.", "caution"))),
-            Row("The container or virtual machine was started without one, or the GPU fell off the bus."),
+            Row("The container or virtual machine was started without a GPU, or the GPU fell off the bus."),
         ]
     return [Row("No NVIDIA GPU is on the PCI bus." if facts.pci_gpus == () else "No NVIDIA GPU was found.")]

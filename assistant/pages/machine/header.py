@@ -16,7 +16,7 @@ def machine_line(facts: MachineFacts | None, source_title: str) -> Words:
 
 
 def running_line(facts: MachineFacts | None, what: str) -> Words:
-    """Return the same line while something runs: `node-17 · > Checking: 3 of 30`."""
+    """Return the line at the top while a stage runs: `node-17 · > Checking: 3 of 30`."""
     return words((_host(facts), "strong"), "  ·  ", ("> ", "strong"), what)
 
 
@@ -25,8 +25,9 @@ def _host(facts: MachineFacts | None) -> str:
 
 
 def short_name(host: str) -> str:
-    """Return the first label of a host name, at most as long as DNS allows, because a full name would leave
-    no room for the rest.
+    """Return the first label of a host name, because a full name would leave no room for the rest.
+
+    The label is at most as long as DNS allows.
     """
     if len(host) <= _HOST_WIDTH:
         return host

@@ -15,11 +15,11 @@ _SUITES: tuple[Suite, ...] = ("quick", "full")
 
 
 def list_page(entries: Sequence[BenchEntry], *, width: int) -> Page:
-    """Return one line per benchmark: suites, rough seconds in each, what it occupies, whether it applies."""
+    """Return one line per benchmark: suites, seconds in each, devices in use, and whether it applies."""
     quick, full = (_seconds([entry for entry in entries if entry.applies], suite) for suite in _SUITES)
     total = (
         f"here about {quick:.0f} s for the quick suite, {full:.0f} s for the full one, "
-        "starts of torch included"
+        "including the time to start torch"
     )
     return Section("", (costs_table(entries, width=width),)), Section("", (Row(total),))
 
@@ -27,7 +27,8 @@ def list_page(entries: Sequence[BenchEntry], *, width: int) -> Page:
 def costs_table(entries: Sequence[BenchEntry], *, width: int, suites: Sequence[Suite] = _SUITES) -> Table:
     """Return the costs in `suites`.
 
-    For a single suite, only benchmarks that apply to this machine are listed, without suites and reasons.
+    For a single suite, list only the benchmarks that apply to this machine, and leave out the suite names and
+    the reasons why others do not apply.
     """
     is_wide, is_list = width >= _WIDE, len(suites) > 1
     columns = [
@@ -58,13 +59,13 @@ def costs_table(entries: Sequence[BenchEntry], *, width: int, suites: Sequence[S
 
 
 def planned(entries: Sequence[BenchEntry], suite: Suite) -> tuple[BenchEntry, ...]:
-    """Return what the suite measures on this machine."""
+    """Return the benchmarks that the suite runs on this machine."""
     return tuple(entry for entry in entries if suite in entry.suites and entry.applies)
 
 
 def cost(entries: Sequence[BenchEntry], facts: MachineFacts | None, suite: Suite) -> str:
-    """Return how long a run takes on this machine and what it occupies; this is announced before the run."""
-    occupied = "all GPUs, or all CPUs without GPUs"
+    """Return how long a run takes on this machine and which devices it occupies; announced before the run."""
+    occupied = "all GPUs, or all CPUs if there are no GPUs"
     if facts is not None and not isinstance(facts.gpus, Unknown):
         occupied = "all GPUs" if training_gpus(facts) else "all CPUs"
     return f"about {duration(_seconds(planned(entries, suite), suite))}, occupies {occupied}"

@@ -1,4 +1,4 @@
-"""Report measurements: slow parts first, then every figure with its references, then curves and failures."""
+"""Report measurements: slow parts first, then every result with its references, then curves and failures."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -35,7 +35,7 @@ from probes.judging.findings import Finding, Status
 from probes.judging.reporting import HOST
 
 GET_TORCH = "python3 -m venv .venv && .venv/bin/pip install torch"
-"""Command that installs torch into `./.venv`; rigtune finds torch there, unless root runs rigtune."""
+"""Command that installs torch into `./.venv`; rigtune finds it there, unless it runs as root."""
 
 _LOG_LINES = 8
 _MOST_CASES = 4
@@ -53,7 +53,7 @@ _DIRECTIONS = {
 def bench_page(
     measured: MeasurementSet, judgement: Judgement | None = None, *, show_all: bool = False, width: int
 ) -> Page:
-    """Return the report; with `show_all` every case instead of the best of each sweep."""
+    """Return the page; with `show_all`, every case is shown instead of the best case of each sweep."""
     judged = Judgement() if judgement is None else judgement
     rows = _rows(measured, judged, show_all=show_all)
     return (
@@ -114,7 +114,7 @@ def sick(judgement: Judgement) -> Section:
 
 
 def no_results(measured: MeasurementSet) -> tuple[Row, ...]:
-    """Return the benchmarks without a result; findings report the benchmarks with wrong results."""
+    """Return the benchmarks that gave no result; benchmarks with wrong results are reported as findings."""
     failed = dict.fromkeys(
         failure.bench_id for failure in measured.failures if failure.kind not in (WRONG, "stopped")
     )
@@ -131,7 +131,7 @@ def results_section(
 ) -> Section:
     """Return every result with its references, then the benchmarks that have no result yet.
 
-    The first of these is running.
+    The first benchmark without a result is running.
     """
     rows = _rows(measured, judgement, show_all=show_all)
     blocks: list[Block] = [results_table(rows, width=width)] if rows else []
@@ -163,7 +163,7 @@ def failures(entries: Sequence[BenchFailure]) -> Section:
     """
     alike: dict[tuple[str, str], dict[tuple[str, str], dict[str, None]]] = {}
     for entry in entries:
-        # If the user stopped the benchmark, nobody needs its log.
+        # If the user stopped the benchmark, its log is not needed.
         log = ("", "") if entry.kind == "stopped" else (entry.log_tail, entry.command)
         alike.setdefault(log, {}).setdefault((entry.subject, entry.message), {})[entry.bench_id] = None
     rows = []
@@ -190,7 +190,7 @@ def intro(
     entries: Sequence[BenchEntry] = (),
     suite: Suite = "quick",
 ) -> Section:
-    """Return what runs, what could run, or why nothing can.
+    """Return the text above the results: what is running, what can be run, or why nothing can be measured.
 
     `note` is a reason to doubt the numbers.
     """
@@ -209,11 +209,11 @@ def intro(
     elif lacks_torch(facts):
         lines = [
             words(("No training interpreter with torch was found, so nothing can be measured.", "caution")),
-            words("This command installs one in ./.venv, where rigtune looks for it; then r probes again:"),
+            words("This command installs torch in ./.venv, where rigtune looks for it; then r probes again:"),
             words((f"  {GET_TORCH}", "code")),
             words(
                 (
-                    "For another folder, or as root, start rigtune with --python, here .venv/bin/python. "
+                    "If you use another folder, or are root, start rigtune with --python .venv/bin/python. "
                     "Planning works without it, from published figures.",
                     "dim",
                 )
@@ -226,13 +226,13 @@ def intro(
     else:
         lines = [
             words(("Nothing was measured yet.", "strong"), f"  s starts {offer}"),
-            words("The plan then rests on it."),
+            words("The plan then uses the measured rates."),
         ]
     return Section("", tuple(map(Row, [*lines, *[words((f"! {note}", "caution"))] * bool(note)])))
 
 
 def lacks_torch(facts: MachineFacts | None) -> bool:
-    """Return whether the facts show that there is no interpreter with torch."""
+    """Return whether the facts show that no interpreter with torch exists."""
     return facts is not None and (facts.training.path is None or facts.training.torch_version is None)
 
 
@@ -242,7 +242,7 @@ class SickPart(NamedTuple):
     finding: Finding
     """The finding about the worst fault of the part."""
     also: tuple[str, ...]
-    """Other statements about the part, without the cause that the first finding already names."""
+    """Other statements about the part, without the cause if the first finding already states it."""
     shows_remedy: bool
     """False if an earlier part has the same remedy."""
 
@@ -318,18 +318,18 @@ def hosts_page(result: HostSearch) -> Page:
     lines = [line for fault in result.bad_hosts for line in _host(fault)]
     for link in result.bad_links:
         lines.append(
-            f"link between {link.first} and {link.second}: slow, though both hosts are fast with others"
+            f"link between {link.first} and {link.second}: slow, but both hosts are fast with other hosts"
         )
         lines += _rates(link.rates)
-    lines += [f"slow, and nobody in particular: {', '.join(group)}" for group in result.unresolved]
+    lines += [f"slow, but the cause is unclear: {', '.join(group)}" for group in result.unresolved]
     if not result.complete:
         lines.append("the search was stopped")
     elif not (result.bad_hosts or result.bad_links or result.unresolved):
-        lines.append(f"all {len(result.hosts)} hosts and the links between them are alike")
+        lines.append(f"all {len(result.hosts)} hosts and the links between them are equally fast")
     saved = f" instead of {result.all_pairs} pairs" if result.runs < result.all_pairs else ""
     runs = f"{plural(result.runs, 'run')} in {plural(result.rounds, 'round')}{saved}"
     lines.append(
-        f"{runs}; slow is below {result.slow_below:.0%} of the best pair, "
+        f"{runs}; a pair is slow below {result.slow_below:.0%} of the best pair, "
         f"{quantity(result.reference_bytes_per_s, 'byte/s')}"
     )
     return (Section("", tuple(Row(line, literal=True) for line in lines)),)

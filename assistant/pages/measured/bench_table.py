@@ -20,7 +20,7 @@ SECTIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Storage", ("storage", "data-loader")),
     ("Training", ("train-step", "train-cnn", "micro-batch", "own-step", "noise-scale")),
 )
-"""Heading, and ids of benchmarks in the order in which they are shown."""
+"""Heading of each section, and the ids of its benchmarks in the order in which they are shown."""
 OTHER = "Other"
 """The heading for a benchmark that no section names."""
 
@@ -38,7 +38,7 @@ _METRICS = {
     "tcp_bandwidth_bytes_per_s": "TCP",
     "model_flops_per_s": "FLOP rate",
     "rank_compute_s": "own work of a rank",
-    "sustained_fraction": "rate left at the end",
+    "sustained_fraction": "rate at the end, as a share of the first rate",
     "sm_clock_hz": "SM clock",
     "noise_scale_sequences": "gradient noise scale, in sequences",
     "noise_scale_low_sequences": "noise scale, low end of its interval",
@@ -46,14 +46,14 @@ _METRICS = {
     "largest_micro_batch": "largest micro-batch",
     "fastest_micro_batch": "fastest micro-batch",
 }
-"""Phrases for metrics whose own names are unclear."""
+"""Phrases for metrics whose names are unclear."""
 _BENCHES = {
     "sustained": "sustained",
     "cpu-gemm": "CPU",
     "host-device": "host copy",
     "host-memory": "host memory",
 }
-"""Words that distinguish figures of the same name in one benchmark."""
+"""Words that distinguish results with the same name in one benchmark."""
 SECONDARY = frozenset(
     {
         "algorithm_bandwidth_bytes_per_s",
@@ -64,7 +64,7 @@ SECONDARY = frozenset(
         "memory_per_sample_bytes",
     }
 )
-"""Metrics that add little to another metric of the same benchmark."""
+"""Metrics that are not shown, because another metric of the same benchmark shows nearly the same."""
 _IMPLIED = frozenset(
     {
         "world_size",
@@ -105,15 +105,15 @@ _OF_USER = frozenset({"step"})
 """Parameters that the user named; their values are shown unchanged."""
 _LAYERS = {
     "all": "over all layers",
-    "nvlink": "over NVLink alone",
-    "host-memory": "through host memory alone",
-    "nic": "over NICs alone",
+    "nvlink": "only over NVLink",
+    "host-memory": "only through host memory",
+    "nic": "only over NICs",
 }
 WIDE = 110
 """Minimum page width at which the percentiles and each comparison have their own columns."""
 
 _LONG = 16
-"""A case of at least this many characters is not repeated for the next figure."""
+"""A description of a case with at least this many characters is not repeated for the next result."""
 _ROUND = 10
 """A spread of at least this many percent is written without decimals."""
 _KINDS: tuple[tuple[ComparedTo, str], ...] = (
@@ -130,7 +130,7 @@ def section_of(bench_id: str) -> tuple[str, int]:
 
 
 def name_of(bench_id: str, metric: str, parameters: dict[str, Parameter]) -> str:
-    """Return the name of the figure, without the case: `GEMM`, `bus bandwidth of all-reduce`."""
+    """Return the name of the result, without the case: `GEMM`, `bus bandwidth of all-reduce`."""
     phrase = _METRICS.get(metric)
     if phrase is None:
         phrase = metric
@@ -155,7 +155,7 @@ def case(parameters: dict[str, Parameter]) -> str:
         if name in _IMPLIED or (within and name == "direction") or (name == "operation" and value == "read"):
             continue
         if name == "pinned" and "work" in parameters:
-            continue  # here the node binds ranks to CPUs, not memory
+            continue  # in this benchmark the NUMA node is that of the ranks' CPUs, not of the memory
         parts.append(_value(name, value))
     return " ".join([*filter(None, parts), *([shape] if shape else [])])
 
@@ -183,7 +183,7 @@ def surroundings(measured: MeasurementSet) -> list[str]:
     """Return sentences with reasons to doubt the numbers, in addition to the findings."""
     unsettled = sum(bool(each.conditions.get("unsettled")) for each in measured.measurements)
     total = len(measured.measurements)
-    return [f"{unsettled} of {total} medians were still changing when the time was over"] * bool(unsettled)
+    return [f"{unsettled} of {total} medians were still changing at the time limit"] * bool(unsettled)
 
 
 def results_table(rows: Sequence[Result], *, width: int) -> Table:
@@ -226,7 +226,7 @@ def results_table(rows: Sequence[Result], *, width: int) -> Table:
 
 
 def _name(row: Result, *, with_case: bool) -> tuple[Words, Words]:
-    """Return glyph, name and case. Further figures of the same case have no name and case."""
+    """Return glyph, name and case. Further results of the same case are shown without name and case."""
     glyph: tuple[str, Tone] = (
         ("·", "dim") if row.status is None else (STATUS[row.status].glyph, STATUS[row.status].tone)
     )
@@ -248,7 +248,7 @@ def _spread(row: Result, *, is_wide: bool) -> str:
 
 
 def _all_beside(row: Result, kinds: Sequence[tuple[ComparedTo, str]]) -> list[Words]:
-    """Return all references of the row, without peers of equal speed."""
+    """Return all references of the row; a comparison with peers of equal speed is left out."""
     return [
         _beside(row, kind) + words((f" of {name.removesuffix('erence')}", "dim"))
         for kind, name in kinds
@@ -258,8 +258,9 @@ def _all_beside(row: Result, kinds: Sequence[tuple[ComparedTo, str]]) -> list[Wo
 
 
 def _beside(row: Result, kind: ComparedTo, *, with_value: bool = False) -> Words:
-    """Return the share of the reference; for several devices the worst share, with the device's name if it is
-    slow.
+    """Return the result as a share of the reference.
+
+    For several devices, return the worst share, and the device's name if the device is slow.
     """
     comparisons = row.beside(kind)
     if not comparisons:

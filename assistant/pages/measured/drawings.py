@@ -17,10 +17,11 @@ from probes.facts.measurements import Measurement, Parameter
 _FEWEST_POINTS = 3
 _MOST_CURVES = 4
 _POOR_FIT = 0.2
-"""Residual above which the two numbers of a fit are shown as a poor fit."""
+"""Residual above which a fit (latency and bandwidth) is shown as a poor fit."""
 _MARGIN = 0.5
-"""Part of the range that is shown below the smallest value, so that a curve over time shows its dips but does
-not exaggerate noise.
+"""Fraction of the range of values that is shown below the smallest value.
+
+With this margin, a curve over time shows its dips, but does not exaggerate noise.
 """
 
 
@@ -57,7 +58,7 @@ def figures(measurements: Sequence[Measurement]) -> tuple[Figure, ...]:
 
 
 def _swept(sweep: _Sweep, measurements: Sequence[Measurement]) -> list[Figure]:
-    """Return one figure per benchmark; equal devices are one curve of their medians."""
+    """Return one figure per benchmark; equal devices share one curve, which shows their medians."""
     points = []
     unit = ""
     ranks = {
@@ -129,9 +130,7 @@ def _words_in(unit: str) -> Callable[[float], str]:
 
 
 def fit_section(measurements: Sequence[Measurement]) -> Section:
-    """Return a line for each collective, nothing without any: `all-reduce, 8 ranks  30 µs + bytes / 211 GB/s
-    within 2 %`.
-    """
+    """Return a line for each collective: `all-reduce, 8 ranks  30 µs + bytes / 211 GB/s  within 2 %`."""
     rows = tuple(map(_fit, fits(measurements)))
     return Section("Time of a collective: latency + bytes / algorithm bandwidth" if rows else "", rows)
 
@@ -155,11 +154,11 @@ _ENDS = (("from", "to"), ("numa_node", "memory_node"))
 _FEWEST_PAIRS = 2
 """Minimum number of pairs for which a matrix is drawn."""
 _LOW = 0.9
-"""Share of the matrix's median below which a cell is marked."""
+"""A cell is marked if its value is less than this share of the matrix's median."""
 
 
 def pair_of(entry: Measurement) -> tuple[str, str] | None:
-    """Return the two ends of a measurement; None without two ends."""
+    """Return the two ends of a measurement; None if it does not have two ends."""
     for first, second in _ENDS:
         if first in entry.parameters and second in entry.parameters:
             return _end(first, entry.parameters[first]), _end(second, entry.parameters[second])
@@ -175,7 +174,8 @@ def matrices(
 ) -> tuple[Section, ...]:
     """Return a matrix for each case with several measured pairs, in GB/s.
 
-    Rows are senders, or the cores that work. If all pairs have the same reference, the title contains it.
+    Rows are the senders, or the cores that access memory. If all pairs have the same reference, the title
+    contains this reference.
     """
     references = {
         _identity(each): (each.value, each.source) for each in comparisons if each.to == "reference"
@@ -199,8 +199,8 @@ def _identity(entry: Measurement | Comparison) -> object:
 def worth_a_line(measurements: Sequence[Measurement], *, show_all: bool) -> list[Measurement]:
     """Return the measurements that the table shows.
 
-    Values of a matrix and repetitions of other figures are left out; a measurement of a device with itself is
-    in the matrix and in the table.
+    Values that a matrix shows, and results that repeat other results, are left out; a measurement of a device
+    with itself is both in the matrix and in the table.
     """
     if show_all:
         return list(measurements)
@@ -231,8 +231,9 @@ def _by_case(
 
 
 def is_link(entry: Measurement) -> bool:
-    """Return whether a measurement goes between two different ends, unlike a measurement of a node's cores
-    with its own memory.
+    """Return whether a measurement has two different ends.
+
+    For example, a measurement of a NUMA node's cores with its own memory does not.
     """
     parameters = entry.parameters
     own = any(first in parameters and parameters[first] == parameters.get(second) for first, second in _ENDS)

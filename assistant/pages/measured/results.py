@@ -1,4 +1,7 @@
-"""Fold measurements for display: equal devices share a line, and the best case represents a sweep."""
+"""Fold measurements for display: equal devices share a line, and the best case stands for its sweep.
+
+A sweep is a series of cases that differ in one size, such as the message size.
+"""
 
 import re
 import statistics
@@ -18,7 +21,7 @@ _ALSO_SWEPT = {
 }
 """Parameters of a benchmark that differ between cases and not between devices."""
 _LEADING = ("tokens_per_s", "images_per_s", "samples_per_s")
-"""Metrics whose best case represents the sweep, such as the memory at the best rate."""
+"""Metrics whose best case is shown for the sweep, with other metrics of this case, such as memory."""
 _ODD = 0.05
 """The slowest of several devices is named if it differs from the median by at least this share."""
 
@@ -46,7 +49,7 @@ class Result(NamedTuple):
     """Percentiles of the device whose samples scatter most."""
     parameters: dict[str, Parameter]
     slowest: str
-    """The device that is clearly slower than the others, with the difference; else empty."""
+    """The device that is clearly slower than the others, with the difference; empty if there is none."""
     comparisons: tuple[Comparison, ...]
 
     @property
@@ -69,10 +72,10 @@ class Result(NamedTuple):
 def results(
     measurements: Sequence[Measurement], comparisons: Iterable[Comparison] = (), *, show_all: bool
 ) -> tuple[Result, ...]:
-    """Return the lines in the order of the measurements; with `show_all` every case of a sweep.
+    """Return the lines in the order of the measurements; with `show_all`, every case of a sweep has a line.
 
     A line has the comparisons of its own case. Only the best case of a sweep is compared with a published
-    reference, so that the line of another case shows the comparison of the best case.
+    reference, so the line of another case shows this comparison of the best case.
     """
     groups = grouped((_group_key(entry), entry) for entry in measurements if entry.samples)
     judged = grouped((_sweep_key(comparison), comparison) for comparison in comparisons)
@@ -87,9 +90,9 @@ def results(
 def _best(cases: Sequence[tuple[list[Measurement], Result]]) -> list[tuple[list[Measurement], Result]]:
     """Return one case of each sweep, and the cases that the user named.
 
-    With a leading metric this is the case with its best value. Otherwise it is the largest case, or the
-    smallest of collective times, the same in every run: the best of several like cases differs from run to
-    run.
+    If the sweep has a leading metric, this is the case with the best value of that metric. Otherwise it is
+    the largest case, or, for times of collectives, the smallest case. This choice is the same in every run,
+    while the best of several similar cases would differ from run to run.
     """
     leaders: dict[Key, Result] = {}
     for group, case in cases:
@@ -109,7 +112,7 @@ def _best(cases: Sequence[tuple[list[Measurement], Result]]) -> list[tuple[list[
         ):
             best[key] = (group, case)
     chosen = {id(case) for _, case in best.values()}
-    # Figures of a sweep stay together, even if they are those of different cases.
+    # Results of a sweep stay together, even if they belong to different cases.
     places = {key: place for place, key in enumerate(best)}
     shown = [
         (group, case)
@@ -134,7 +137,7 @@ def _family(subject: str) -> str:
 
 
 def _group_key(entry: Measurement) -> Key:
-    # The near memory of each GPU is on another node, but these GPUs are still equal.
+    # The nearest memory of each GPU is on a different NUMA node, but these GPUs are still equal.
     alike = frozenset({"numa_node"}) if "near" in entry.parameters else frozenset()
     return entry.bench_id, entry.metric, _family(entry.subject), _key(entry.parameters, without=alike)
 
@@ -162,7 +165,7 @@ def _comparisons(
 
 
 def _comes_before(kind: Measurement, result: Result, other: Result) -> bool:
-    """Return whether `result` represents the sweep rather than `other`."""
+    """Return whether `result` is shown for the sweep rather than `other`."""
     size, other_size = (size_of(case.parameters, _SIZES) for case in (result, other))
     if size != other_size:
         return (size < other_size) is (kind.metric == "collective_time_s")
@@ -195,7 +198,7 @@ def _result(group: Sequence[Measurement]) -> Result:
 
 
 def subjects(names: Sequence[str]) -> str:
-    """Return `GPU0-3,6` for devices of one kind, else their names."""
+    """Return `GPU0-3,6` for devices of one kind, and otherwise the list of their names."""
     numbers = [match for name in names if (match := re.fullmatch(r"(\D*)(\d+)", name))]
     if len(numbers) < len(names) or len(names) == 1 or len({match[1] for match in numbers}) > 1:
         return ", ".join(dict.fromkeys(names))

@@ -26,10 +26,10 @@ def auto_page(result: AutoResult) -> Page:
 
 
 def _next_steps(result: AutoResult) -> tuple[str, ...]:
-    """Return the command that starts training, or what must happen first."""
+    """Return the command that starts training, or the steps that are needed before it."""
     if result.cannot_start:
         return (
             f"These scripts cannot start here yet: {result.cannot_start}",
-            "Then run the same command again, which measures with that torch and writes the scripts for it.",
+            "Then run the same command again: it measures with that torch and writes the scripts for it.",
         )
     return (f"Start training{'' if result.is_for_here else ' on that machine'}:  {result.start}",)

@@ -1,4 +1,4 @@
-"""Show what one training step costs, term by term: memory of a GPU, time, and the resulting speed."""
+"""Show the cost of one training step, term by term: memory of a GPU, time, and the resulting speed."""
 
 from assistant.pages.blocks import Share, Shares
 from probes.base.record import Unknown, value_or
@@ -7,11 +7,11 @@ from recipes.predict.breakdowns import MemoryBreakdown, TimeBreakdown, terms_of
 
 _MEMORY_TERMS = ("parameters", "gradients", "optimizer", "activations", "logits", "buffers", "overhead")
 _LEAST_SHARE = 0.0005
-"""Smallest part of the sum that is shown, because a smaller part would be written as 0 %."""
+"""Smallest fraction of the sum that is shown; a smaller fraction would be written as 0 %."""
 
 
 def memory_terms(memory: MemoryBreakdown) -> Shares:
-    """Return the peak of the fullest GPU by term."""
+    """Return the peak memory of the GPU that needs most, term by term."""
     return Shares(
         tuple(
             Share(name, gib(value), value / memory.total) if value else Share(f"{name} at the peak", "none")
@@ -22,7 +22,7 @@ def memory_terms(memory: MemoryBreakdown) -> Shares:
 
 
 def time_terms(time: TimeBreakdown) -> Shares:
-    """Return the time of a step by term."""
+    """Return the time of a step, term by term."""
     total = value_or(time.total, 0.0)
     return Shares(
         tuple(

@@ -38,7 +38,7 @@ _REJECTED_SHOWN = 200
 
 
 def plan_page(plan: Plan, *, verbose: bool = False) -> Page:
-    """Return the whole plan; `verbose` names every alternative and every rejected candidate."""
+    """Return the page; with `verbose`, it lists every alternative and every rejected candidate."""
     return (
         headline(plan),
         decisions(plan),
@@ -73,7 +73,7 @@ def _memory(choice: Choice) -> str:
 
 
 def _limit(plan: Plan) -> str:
-    """Return ` of 79.6 GiB`, the memory that a rank can use; empty if it is unknown."""
+    """Return the memory that a rank can use, as ` of 79.6 GiB`; empty if it is unknown."""
     room = plan.cluster.memory_bytes_per_rank
     return "" if room is None else f" of {gib(room.value)}"
 
@@ -99,9 +99,7 @@ def decisions(plan: Plan, *, with_alternatives: bool = False) -> Section:
 
 
 def narrow_decisions(plan: Plan) -> Section:
-    """Return the decisions for a narrow page: each reason on its own line below the decision, without the
-    alternatives.
-    """
+    """Return the decisions for a narrow page: each reason on its own line, and no alternatives."""
     rows = (
         (Row(words((row.value, "strong"), "  ") + _basis(row.basis), _name(row.name)), Row(row.because))
         for row in plan.decisions
@@ -119,7 +117,7 @@ def _name(name: str) -> str:
 
 
 def prediction(plan: Plan) -> tuple[Section, Section]:
-    """Return memory of the fullest rank and time of one step, term by term."""
+    """Return the memory of the rank that needs most, and the time of one step, term by term."""
     predicted = plan.chosen.predicted
     memory, step = predicted.memory_bytes_per_gpu, predicted.step_time_s
     bound = [words((f"worst case: {bound_words(memory)}", "dim"))] if memory.margin else []
@@ -147,12 +145,12 @@ def _speed(choice: Choice) -> str:
 
 
 def notices(plan: Plan) -> Section:
-    """Return the plan's warnings, one per line; nothing without any."""
+    """Return the plan's warnings, one per line; empty if there are none."""
     return section("", [words((f"! {text}", "caution")) for text in plan.warnings])
 
 
 def others(plan: Plan, most: int | None = _REJECTED_SHOWN) -> Section:
-    """Return the alternatives that fit, then the rejected ones with reasons; at most `most` of each."""
+    """Return the alternatives that fit, then the rejected candidates with reasons; at most `most` of each."""
     rows: list[tuple[Cell, Cell]] = [
         (
             describe(choice),
@@ -186,22 +184,20 @@ def describe(row: Choice | Candidate) -> str:
 _WAITING = {
     "plan": (
         "  w changes the workload.",
-        "  The machine is still being read; the plan follows by itself.",
+        "  The machine is still being read; the plan is then made automatically.",
         "Planning …",
     ),
     "recipe": (
         "  Page 5 (Plan) shows why; press w on that page to change the workload.",
-        "  The machine is still being read; plan and recipe follow by themselves.",
+        "  The machine is still being read; plan and recipe are then made automatically.",
         "Writing the recipe …",
     ),
 }
-"""Texts of a page that has no plan or recipe yet: after a failure, during the probe, and while rigtune makes
-the plan or recipe.
-"""
+"""Texts of a page without a plan or recipe: after a failure, during the probe, and during planning."""
 
 
 def waiting(what: Literal["plan", "recipe"], facts: MachineFacts | None, *, has_failed: bool) -> Section:
-    """Return the page without a plan or a recipe."""
+    """Return the page that is shown while no plan or recipe exists."""
     failed, early, working = _WAITING[what]
     if has_failed:
         return section("", [words((f"No {what}.", "strong"), failed)])
@@ -227,9 +223,9 @@ FIELDS = (
 
 
 def form_values(request: PlanRequest, plan: Plan | None) -> dict[str, str]:
-    """Return the first values of the form: the planned model, and the user's wishes.
+    """Return the initial values of the form: the planned model, and the settings that the user chose.
 
-    Values that rigtune chose are left empty, so that rigtune may choose again.
+    Fields whose values rigtune chose are left empty, so that rigtune may choose again.
     """
     asked = {field.name: getattr(request, field.name) for field in FIELDS}
     values = {name: "" if value is None else str(value) for name, value in asked.items()}
@@ -246,7 +242,7 @@ def form_hints(plan: Plan | None) -> dict[str, str]:
 
 
 def request_of(values: dict[str, str]) -> PlanRequest:
-    """Return the request of a filled form. Raises UsageError for a value that is no positive whole number."""
+    """Return the request of a filled form. Raises UsageError for a value that is not a positive integer."""
     numbers: dict[str, int | None] = {}
     for field in FIELDS[1:]:
         text = values[field.name].strip()

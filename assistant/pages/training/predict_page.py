@@ -42,7 +42,7 @@ def case_page(case: CasePrediction | CollectivePrediction) -> Page:
 
 
 def _listed(label: str, items: tuple[str, ...]) -> list[Row]:
-    """Return one item a line."""
+    """Return one row for each item; only the first row has the label."""
     return [
         Row(words((item, "dim")), words((f"  {label}", "dim")) if number == 0 else "")
         for number, item in enumerate(items)
@@ -68,7 +68,7 @@ def _memory(case: CasePrediction) -> Section:
         low, high = (
             None if end is None else end * GIB for end in (case.peak_mem_low_gib, case.peak_mem_high_gib)
         )
-        # With some stacks, users read the log of one pipeline stage, which is not the fullest stage.
+        # Some software stacks log the memory of one pipeline stage, which is not the stage that needs most.
         where = "on the GPU that is logged," if case.logged_stage else "as users report this run,"
         figure = _FIGURES.get(case.memory_figure, "reported")
         blocks.append(f"{where} {figure}: {gib(case.peak_mem_gib * GIB)}{_interval(low, high, gib)}")
@@ -78,7 +78,7 @@ def _memory(case: CasePrediction) -> Section:
 
 
 def _verdict(case: CasePrediction, memory: MemoryBreakdown) -> str:
-    """Return whether the case fits and by how much; a figure above the available memory never fits."""
+    """Return in words whether the case fits into the available memory."""
     if case.fits is None or case.memory_limit_gib is None:
         return {True: "fits", False: "does not fit", None: "not known whether it fits"}[case.fits]
     limit = case.memory_limit_gib * GIB

@@ -33,7 +33,7 @@ _LANGUAGES = {
 
 
 class LauncherFiles(Record, frozen=True, kw_only=True):
-    """The files of one launcher; the first artifact is the one to start."""
+    """The files of one launcher; the first artifact is the file that starts the job."""
 
     launcher: str
     title: str
@@ -48,7 +48,7 @@ class Prepared(Record, frozen=True, kw_only=True):
 
 
 def tabs(prepared: Prepared, current: int) -> Words:
-    """Return the launchers side by side, with brackets and bold type for the shown launcher."""
+    """Return the launchers in one line; the launcher that is shown is bold and in brackets."""
     names = [
         (f"[{entry.launcher}] ", "strong") if index == current else (f" {entry.launcher}  ", "dim")
         for index, entry in enumerate(prepared.launchers)
@@ -57,7 +57,7 @@ def tabs(prepared: Prepared, current: int) -> Words:
 
 
 def scripts(files: LauncherFiles) -> Section:
-    """Return the exact text of the files, the file to start first; files in subfolders are left out."""
+    """Return the exact text of the files, beginning with the file to start, without files in subfolders."""
     blocks: list[Block] = []
     for artifact in _top_files(files):
         blocks += [Row(), Row(words((artifact.path, "strong")))] * bool(blocks)
@@ -78,7 +78,7 @@ def file_names(files: LauncherFiles) -> Words:
 
 
 def overwrite_words(*, overwrite: bool) -> Words:
-    """Return what happens to files of the same name that somebody changed."""
+    """Return what happens to files of the same name that a person changed."""
     return words(
         ("ctrl+o  ", "strong"),
         ("files of that name that were changed by hand ", "dim"),
@@ -92,18 +92,18 @@ def destination(files: LauncherFiles, directory: str) -> Section:
 
 
 def written(files: LauncherFiles, recipe: Recipe, paths: Sequence[str]) -> Section:
-    """Return every file of this launcher that was written, and how to start."""
+    """Return every file of this launcher that was written, and how to start the job."""
     start = words(("start it:  ", "dim"), (start_words(files.launcher, recipe, paths), "strong"))
     return section("Written", [*(words((f"✓ {path}", "good")) for path in paths), start])
 
 
 def start_words(launcher: str, recipe: Recipe, paths: Sequence[str]) -> str:
-    """Return how to start the files in `paths`."""
+    """Return the command or instruction that starts the files in `paths`."""
     return how_to_start(recipe, launcher, str(PurePosixPath(paths[0]).parent))
 
 
 def verify_page(result: Verification) -> Page:
-    """Return the run, both comparisons, the change of the loss, and the path of the log."""
+    """Return the run, the comparisons of time and memory, the change of the loss, and the path of the log."""
     ran = (
         f"{result.name}: {result.steps} steps on world size {result.world_size}, "
         f"{result.backend}, {result.device_name}"

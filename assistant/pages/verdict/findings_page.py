@@ -20,11 +20,11 @@ from recipes.planning.plan import Plan
 _QUIET = frozenset({Status.PASS, Status.SKIP})
 _SUBJECT_WIDTH = 10
 _MOST_ALIKE = 3
-"""Largest number of unknown findings with one reason that have a line each."""
+"""Largest number of unknown findings with the same reason that each have their own line."""
 
 
 class FindingRow(NamedTuple):
-    """A line of the list; `key` stays the same when the checks run again."""
+    """A line of the list; its `key` stays the same when the checks run again."""
 
     key: str
     finding: Finding
@@ -43,8 +43,9 @@ class FindingRow(NamedTuple):
 def rows(findings: Sequence[Finding], *, show_all: bool, query: str = "") -> tuple[FindingRow, ...]:
     """Return the findings, problems first, in the order of the checks within a status.
 
-    `query` keeps the findings that contain all its words. Without `query` and `show_all`, many checks that
-    could not be made for one reason share a line, and waived findings are hidden.
+    With `query`, only findings that contain all its words are returned. Without `query` and `show_all`,
+    checks that could not be made for the same reason share a line if there are many, and waived findings are
+    hidden.
     """
     asked = query.lower().split()
     if not show_all and not asked:
@@ -69,7 +70,7 @@ def rows(findings: Sequence[Finding], *, show_all: bool, query: str = "") -> tup
 
 
 def _folded(findings: Sequence[Finding]) -> list[Finding]:
-    """Return the findings; if many unknown findings have the same reason, they become one."""
+    """Return the findings; if many unknown findings have the same reason, they become one finding."""
     reasons = grouped(
         (finding.observed or finding.summary, finding)
         for finding in findings
@@ -144,7 +145,7 @@ def nothing(findings: Sequence[Finding], *, query: str, is_checking: bool) -> Se
 
 
 def summary(findings: Sequence[Finding], limit: int) -> Section:
-    """Return the number of findings of each status, then the worst of them."""
+    """Return the number of findings of each status, then the worst findings."""
     lines = rows(findings, show_all=False)
     last = f"{len(lines) - limit} more on 3 Findings" if len(lines) > limit else ""
     if not lines:
@@ -167,13 +168,13 @@ class NextStep(NamedTuple):
 def next_step(
     status: Status | None, *, is_live: bool, has_torch: bool, has_measurements: bool, has_plan: bool = False
 ) -> NextStep:
-    """Return the next step on the way to a launch script."""
+    """Return the step that the user should take next to get a launch script."""
     if has_plan:
         return NextStep("recipe", "write the launch script")
     if status is Status.FAIL:
         return NextStep("findings", "see what failed and its remedy")
     if is_live and has_torch and not has_measurements:
-        return NextStep("benchmarks", "measure it, so that the plan rests on its real speed")
+        return NextStep("benchmarks", "measure it, so that the plan uses its real speed")
     return NextStep("plan", "plan the training of a model")
 
 
@@ -227,7 +228,7 @@ def way(
     *,
     is_live: bool,
 ) -> Section:
-    """Return the steps from a fresh machine to a launch script: done steps, and keys for the others."""
+    """Return the steps from a new machine to a launch script: finished steps, and the keys for the others."""
     planned = (
         f"{plan.workload.model.title}: {plan.chosen.strategy}, micro-batch {plan.chosen.micro_batch}"
         if plan
@@ -236,7 +237,7 @@ def way(
     results = plural(len(measured.measurements), "result") if measured.measurements else ""
     steps = (
         ("read", "the machine" if facts is not None else "", "under way"),
-        ("check", plural(len(findings), "result") if findings else "", "follows by itself"),
+        ("check", plural(len(findings), "result") if findings else "", "starts automatically"),
         (
             "measure",
             results,
@@ -249,4 +250,4 @@ def way(
         Row(done or words((how, "dim")), words((f"✓ {name}", "good") if done else f"· {name}"))
         for name, done, how in steps
     )
-    return Section("Way to a launch script", tuple(rows))
+    return Section("Steps to a launch script", tuple(rows))

@@ -12,19 +12,19 @@ from probes.judging.reporting import fold_names
 from probes.judging.verdict import Verdict
 
 _MOST_NAMES = 6
-"""Largest number of checks that are named for one reason; the JSON names all."""
+"""Largest number of checks that are named for one reason; the JSON names all checks."""
 _NOT_GIVEN = NOT_RECORDED.words
 _EXPLAINS = {"gpu-driver": "gpus"}
-"""Failed checks, each with the need that is then not met.
+"""Checks, each with the data that is missing if the check fails.
 
-This explains why checks that have this need are unknown.
+This explains why checks that need the data are unknown.
 """
 
 
 def verdict_page(verdict: Verdict, *, verbose: bool = False) -> Page:
     """Return the verdict with its problems, worst first.
 
-    Of checks that passed or do not apply, only the number is shown, unless `verbose`.
+    For checks that passed or do not apply, only the number is shown, unless `verbose` is set.
     """
     counting = [finding for finding in verdict.findings if finding.waived is None]
     page = [_headline(verdict)]
@@ -53,7 +53,7 @@ def counts_line(findings: Iterable[Finding]) -> str:
 
 
 def problem(same: Sequence[Finding], *, verbose: bool) -> Section:
-    """Return everything about findings that differ only in their subject; `verbose` adds the evidence."""
+    """Return the text for findings that differ only in their subject; `verbose` adds the evidence."""
     finding = same[0]
     waiver = f"until {finding.waived.expires}: {finding.waived.reason}" if finding.waived else ""
     labelled = (
@@ -123,8 +123,9 @@ def _tail(verdict: Verdict, *, verbose: bool) -> Section:
 
 
 def _remedies(remedies: list[Remedy]) -> list[Row]:
-    """Return each text and each command once; findings that are otherwise equal may need commands for
-    different devices.
+    """Return each text and each command once.
+
+    Findings that are otherwise equal may need commands for different devices.
     """
     rows = [Row(text, "  do") for text in dict.fromkeys(remedy.text for remedy in remedies)]
     for remedy in dict.fromkeys(remedy for remedy in remedies if remedy.command):
@@ -144,7 +145,7 @@ def _one_line(finding: Finding) -> Row:
 def _by_reason(findings: list[Finding], follows: dict[str, str], *, briefly: bool) -> list[Row]:
     """Return one row for each reason, with the checks that could not be made; `briefly` names only some.
 
-    `follows` contains, by check, the failed check that explains it.
+    `follows` contains, for each check that could not be made, the failed check that explains this.
     """
     reasons = grouped((_reason(finding, follows, briefly=briefly), finding.check_id) for finding in findings)
     rows = []
@@ -157,11 +158,12 @@ def _by_reason(findings: list[Finding], follows: dict[str, str], *, briefly: boo
 
 
 def _reason(finding: Finding, follows: dict[str, str], *, briefly: bool) -> str:
-    """Return why a check could not be made; with `briefly`, all values that a recording lacks share one
-    reason.
+    """Return the reason why a check could not be made.
+
+    With `briefly`, all values that a recording does not contain share one reason.
     """
     if finding.check_id in follows:
-        return f"follows from {follows[finding.check_id]}"
+        return f"because {follows[finding.check_id]} failed"
     reason = finding.observed or finding.summary
     return _NOT_GIVEN if briefly and reason.startswith(_NOT_GIVEN) else reason
 

@@ -17,7 +17,7 @@ from assistant.usecases.measure import MeasureOptions
 from probes.facts import MachineFacts
 
 _BESIDES = 7
-"""Columns that frame, padding and scroll bar take from a panel."""
+"""Number of columns of a panel that frame, padding and scroll bar occupy."""
 _NOTHING_DRAWN = section("", ["nothing was measured at several sizes or between pairs"])
 
 
@@ -99,7 +99,7 @@ class BenchmarksScreen(Frame):
         )
 
     def _entries(self, facts: MachineFacts | None) -> tuple[BenchEntry, ...]:
-        """Return the benchmarks for this machine; they are listed once for each state of the facts."""
+        """Return the benchmarks for this machine; the list is made only once for the same facts."""
         if facts is not None and self._listed[0] is not facts:
             self._listed = (facts, list_benchmarks(facts, MeasureOptions()))
         return self._listed[1]

@@ -23,17 +23,17 @@ from assistant.tui.session import State
 from probes.judging.findings import Finding
 
 _TWO_COLUMNS = 100
-"""Columns from which a page has two panes."""
+"""Smallest number of columns with which a page has two panes."""
 _TALL = 36
-"""Height of the screen from which every GPU has its own line."""
+"""Smallest height of the screen with which every GPU has its own line."""
 _FRAME_WIDTH = 5
-"""Cells of a panel's border and padding, and of the scroll bar."""
+"""Number of cells that a panel's border, padding and scroll bar occupy."""
 _MOST_FINDINGS = 10
 _FEW_FINDINGS = 3
 
 
 class OverviewScreen(Frame):
-    """The verdict, then the machine; rows fill as collectors report."""
+    """The verdict, then the machine; rows appear when collectors have read their subjects."""
 
     SCREEN_ID = "overview"
     BINDINGS = screen_bindings(SCREEN_ID)
@@ -64,7 +64,7 @@ class OverviewScreen(Frame):
         complete, is_tall = state.facts_complete, self.size.height >= _TALL
         width = self.size.width // (2 if self.size.width >= _TWO_COLUMNS else 1) - _FRAME_WIDTH
         machine = panels(facts, complete=complete)
-        # Without a GPU, the processor takes the place of the GPUs.
+        # Without a GPU, the processor is shown in the place of the GPUs.
         host = machine.get("host", Section())
         has_gpus = findings_page.has_gpus(facts)
         shown = {
@@ -123,7 +123,7 @@ class FindingList(OptionList, inherit_bindings=False):
 
 
 class FindingsScreen(Frame):
-    """A list with a detail beside it, so that the evidence is always visible."""
+    """A list, with the details of the chosen finding beside it, so that the evidence is always visible."""
 
     SCREEN_ID = "findings"
     BINDINGS = screen_bindings(SCREEN_ID)

@@ -23,7 +23,7 @@ class PlanScreen(Frame):
     def __init__(self) -> None:
         super().__init__()
         self._show_rejected: bool | None = None
-        """None until the user has chosen; then rejected candidates are shown if there is room."""
+        """The user's choice; while it is None, rejected candidates are shown if there is room."""
 
     def compose_body(self) -> ComposeResult:
         yield Static(id="headline")
@@ -78,7 +78,7 @@ class PlanScreen(Frame):
 
 
 class RecipeScreen(Frame):
-    """Tabs of launchers, the script as it will be written, and the result of writing it."""
+    """Tabs for the launchers, the script that will be written, and afterwards the written files."""
 
     SCREEN_ID = "recipe"
     BINDINGS = screen_bindings(SCREEN_ID)

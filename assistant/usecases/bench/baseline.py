@@ -1,8 +1,7 @@
 """Keep earlier benchmark runs of each machine in the user's state directory, for comparison.
 
 There are two files for each machine: `previous.json` contains the last run of every benchmark and suite,
-`pinned.json` the runs that the user pinned. A run replaces the benchmarks that it contains and leaves the
-others.
+`pinned.json` the runs that the user pinned. A run replaces only the benchmarks that it contains.
 """
 
 import hashlib
@@ -33,12 +32,15 @@ class _Kept(Record, kw_only=True):
 
 
 def save_run(measured: MeasurementSet) -> Path:
-    """Keep a run as the previous one and return its file. Raises OutputError."""
+    """Store a run as the previous run; return its file. Raises OutputError if it cannot be written."""
     return _save("previous", measured)
 
 
 def pin(measured: MeasurementSet) -> Path:
-    """Keep a run until another is pinned, also as the previous one; return its file. Raises OutputError."""
+    """Store a run as the pinned run and as the previous run; return its file.
+
+    Raises OutputError if the file cannot be written.
+    """
     _save("previous", measured)
     return _save("pinned", measured)
 
@@ -46,11 +48,11 @@ def pin(measured: MeasurementSet) -> Path:
 def load_baselines(
     machine: str, report: Callable[[str], object] = lambda _: None, *, moment: str = ""
 ) -> tuple[Baseline, ...]:
-    """Return the earlier runs of `machine`; parts that began at the same time are joined.
+    """Return the earlier runs of `machine`; results of one run are joined again.
 
     `moment` is the start of the run that is to be compared. That run itself is left out, and so are later
-    runs, unless they were pinned. A file that is damaged, of a newer rigtune or of another machine is left
-    out, and `report` gets one line about it.
+    runs, unless they were pinned. A file is left out, and `report` gets one line about it, if the file is
+    damaged, or belongs to a newer rigtune or to another machine.
     """
     baselines: list[Baseline] = []
     for kind in KINDS:
@@ -69,12 +71,12 @@ def load_baselines(
 
 
 def _is_earlier(kind: Kind, started: str, moment: str) -> bool:
-    """Return whether a run began before `moment`; both are UTC in one format, so that they sort as text."""
+    """Return whether a run began before `moment`; both are UTC in the same format, compared as text."""
     return not moment or (started != moment if kind == "pinned" else started < moment)
 
 
 def file_of(machine: str, name: str) -> Path:
-    """Return the file of this name that is kept for a machine.
+    """Return the path of the stored file with this name for a machine.
 
     The name of a machine is shortened and cleaned, because it may be long or contain a slash.
     """
@@ -85,7 +87,7 @@ def file_of(machine: str, name: str) -> Path:
 
 
 def _read(path: Path, machine: str) -> tuple[MeasurementSet, ...]:
-    """Return the runs in a file, none if the file does not exist. Raises InputError with the reason."""
+    """Return the runs in a file; none if the file does not exist. Raises InputError with the reason."""
     if not path.exists():
         return ()
     remedy = "it is left out of the comparison, and the next run replaces it"
@@ -94,7 +96,7 @@ def _read(path: Path, machine: str) -> tuple[MeasurementSet, ...]:
     try:
         kept = msgspec.json.decode(read_bytes(path), type=_Kept)
     except msgspec.MsgspecError as error:
-        raise InputError(f"{path} holds no runs of benchmarks ({error})", remedy) from error
+        raise InputError(f"{path} contains no benchmark runs ({error})", remedy) from error
     except InputError as error:
         raise InputError(error.message, remedy) from error
     if kept.schema_version != SCHEMA_VERSION:
@@ -103,7 +105,7 @@ def _read(path: Path, machine: str) -> tuple[MeasurementSet, ...]:
         )
     if kept.machine != machine:
         raise InputError(
-            f"{path} holds runs of the machine {kept.machine!r:.80}, and not of {machine!r:.80}", remedy
+            f"{path} contains runs of the machine {kept.machine!r:.80}, not of {machine!r:.80}", remedy
         )
     return kept.runs
 
@@ -114,7 +116,7 @@ def _save(kind: Kind, measured: MeasurementSet) -> Path:
         before = _read(path, measured.machine)
     except InputError:
         before = ()
-    # A run of some benchmarks must not drop the earlier runs of the others.
+    # A run of some benchmarks must not remove the earlier runs of other benchmarks.
     new = {_key(run): run for run in _split(measured)}
     kept = _Kept(
         schema_version=SCHEMA_VERSION,
@@ -126,7 +128,7 @@ def _save(kind: Kind, measured: MeasurementSet) -> Path:
 
 
 def _split(measured: MeasurementSet) -> Iterable[MeasurementSet]:
-    """Yield each run per benchmark, without its failures, which are no baseline."""
+    """Yield one run per benchmark, without failures, because a failure cannot serve as a baseline."""
     for bench_id in dict.fromkeys(each.bench_id for each in measured.measurements):
         own = tuple(each for each in measured.measurements if each.bench_id == bench_id)
         yield msgspec.structs.replace(measured, measurements=own, failures=())
@@ -137,7 +139,7 @@ def _key(run: MeasurementSet) -> tuple[str, str]:
 
 
 def _joined(runs: Iterable[MeasurementSet]) -> Iterable[MeasurementSet]:
-    """Join the runs that began at the same time into the measurement run that they were."""
+    """Join the runs that began at the same time, because they are parts of one measurement run."""
     moments: dict[tuple[str, str], list[MeasurementSet]] = {}
     for run in runs:
         moments.setdefault((run.started, run.suite), []).append(run)

@@ -18,7 +18,7 @@ from probes.bench.bench_requests import (
 from probes.facts.measurements import BenchFailure, Measurement
 
 _MOST_BYTES = 64 * MIB
-"""Largest size of one rank's answer that is read; real answers have some hundred kilobytes.
+"""Largest size of one rank's answer that is read; correct answers have some hundred kilobytes.
 
 Only a broken worker writes a longer answer.
 """
@@ -40,7 +40,7 @@ class AnswerFiles:
     def _read(self, rank: int, path: Path) -> bool:
         """Read the new complete lines of one rank.
 
-        The worker is still writing the text after the last newline, or died while it wrote this text.
+        The text after the last newline is incomplete: the worker is still writing it, or died.
         """
         begin = self._read_bytes[rank]
         try:
@@ -75,7 +75,7 @@ class AnswerFiles:
 class NewMeasurements:
     """Select the measurements that were not yet reported.
 
-    Measurements of a case are reported as soon as all ranks have ended it, the others at the end.
+    Measurements of a single case are reported as soon as all ranks have ended the case, others at the end.
     """
 
     def __init__(self, request: BenchRequest, module: ModuleType) -> None:
@@ -107,7 +107,7 @@ class NewMeasurements:
 
 
 def interpreted(request: BenchRequest, module: ModuleType, answers: AnswerFiles) -> Outcome:
-    """Return the measurements that the benchmark reads from the answers so far."""
+    """Return the measurements that the benchmark's module derives from the answers so far."""
     try:
         outcome: Outcome = module.interpret(request, answers.lines)
     except Exception as error:  # noqa: BLE001 -- the other answers are still read

@@ -28,7 +28,7 @@ def bench_context(
     """Return the context of this machine.
 
     `visible_gpus` is the number of GPUs that the interpreter can use, if known: CUDA_VISIBLE_DEVICES may hide
-    some.
+    some GPUs.
     """
     gpus = training_gpus(facts)
     ranks = default_ranks(facts) if ranks_per_node is None else ranks_per_node
@@ -58,14 +58,14 @@ def machine_id(facts: MachineFacts) -> str:
 
 
 def shape_of(model: TransformerModel) -> dict[str, Parameter]:
-    """Return the fields of a recipe's `ModelShape`, from which workers build models."""
+    """Return the model's sizes as the fields of a recipe's `ModelShape`, from which workers build it."""
     return {name: getattr(model, name) for name in ModelShape.__struct_fields__}
 
 
 def _cpu_model(facts: MachineFacts, ranks: int) -> ReferenceModel:
-    """Return the reference model for CPUs, in the sizes and precision that plans choose there.
+    """Return the reference model for CPUs, in the sizes and precision that plans choose on CPUs.
 
-    The micro-batch is the share of each rank in the model's own global batch, because plans choose it.
+    The micro-batch is each rank's share of the model's default global batch, because plans choose this share.
     """
     model = find_model(CPU_MODEL)
     global_batch = model.learning_rate_batch_tokens // model.sequence_length
@@ -75,7 +75,7 @@ def _cpu_model(facts: MachineFacts, ranks: int) -> ReferenceModel:
 
 
 def _gpu_model(facts: MachineFacts) -> ReferenceModel:
-    """Return the largest model that fits the smallest GPU, in the precision that plans choose there."""
+    """Return the largest model that fits the smallest GPU, in the precision that plans choose for it."""
     gpus = training_gpus(facts)
     memory_bytes = min((gpu.memory_bytes for gpu in gpus if known(gpu.memory_bytes)), default=0)
     model_id = first_that_fits(_GPU_MODELS, memory_bytes) or _GPU_MODELS[-1]

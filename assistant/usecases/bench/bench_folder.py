@@ -1,6 +1,6 @@
-"""Create the private folder of a run for requests, answers and logs.
+"""Create the private folder in which a run stores requests, answers and logs.
 
-Folders that killed runs left are removed by the next run.
+If a run was killed, the next run removes its folder.
 """
 
 import contextlib
@@ -15,15 +15,15 @@ from probes.base.errors import WorkerError
 
 _PREFIX = "rigtune-bench-"
 _LOCK = "lock"
-"""Name of the lock file, which is locked as long as the run lives.
+"""Name of the lock file, which is locked until the run ends.
 
-The kernel releases the lock with the process, however that ends. Process ids are no substitute: they are
-reused, and mean something else in another container that shares the temporary folder.
+The kernel releases the lock when the process ends, in any way. Process ids cannot replace the lock: they are
+reused, and in another container that shares the temporary folder they belong to other processes.
 """
 
 
 class WorkFolder:
-    """The folder, and whether it is kept for the user."""
+    """The folder, and whether it is kept after the run."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -46,7 +46,7 @@ def work_folder(chosen: str | None) -> Iterator[WorkFolder]:
         path = Path(tempfile.mkdtemp(prefix=_PREFIX)).absolute()
     except OSError as error:
         raise WorkerError(
-            f"cannot make a temporary folder: {error.strerror}", "set TMPDIR to a folder that is yours"
+            f"cannot make a temporary folder: {error.strerror}", "set TMPDIR to a folder of your own"
         ) from error
     folder = WorkFolder(path)
     with _locked(path / _LOCK):
@@ -56,13 +56,13 @@ def work_folder(chosen: str | None) -> Iterator[WorkFolder]:
         finally:
             if folder.keep:
                 with contextlib.suppress(OSError):
-                    (path / _LOCK).unlink()  # now only the user removes it
+                    (path / _LOCK).unlink()  # without a lock file, only the user removes the folder
             else:
                 shutil.rmtree(path, ignore_errors=True)
 
 
 def remove_leftovers() -> None:
-    """Remove the temporary folders of dead runs, but not those that were to be kept."""
+    """Remove the temporary folders of runs that were killed, but not folders that should be kept."""
     with contextlib.suppress(OSError):
         for path in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
             if _is_abandoned(path):
@@ -91,9 +91,9 @@ def _is_abandoned(path: Path) -> bool:
 
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Hold the lock; the file gets its final name only when it is locked.
+    """Keep the lock inside the body; the file gets its final name only after it is locked.
 
-    On a file system without locks there is no lock file, and nobody removes the folder.
+    On a file system without locks no lock file is written, and no later run removes the folder.
     """
     unnamed = path.with_suffix(".new")
     try:

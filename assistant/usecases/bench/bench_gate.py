@@ -1,4 +1,4 @@
-"""Detect what prevents benchmarks here: no torch, GPUs that torch cannot use, a machine in use by others."""
+"""Detect what prevents benchmarks: no torch, GPUs that torch cannot use, or other users of the machine."""
 
 import sys
 
@@ -26,7 +26,11 @@ class Gate(Record, kw_only=True):
 
     interpreter: Interpreter | None
     hindrance: Hindrance | None = None
-    """The reason against all that needs torch without an interpreter, else against all that needs GPUs."""
+    """The reason why benchmarks cannot run; None if nothing prevents them.
+
+    Without an interpreter, the reason applies to all benchmarks that need torch, else to those that need
+    GPUs.
+    """
 
     def python_for(self, request: BenchRequest) -> str | Hindrance:
         """Return the interpreter for `request`; rigtune's own if no torch is needed and there is no other."""
@@ -38,7 +42,7 @@ class Gate(Record, kw_only=True):
 
 
 def gate_of(facts: MachineFacts, python: str | None) -> Gate:
-    """Start the interpreter that the user named or the probe found once, and report what it can do."""
+    """Start the user's interpreter (or the one that the probe found) once, and return what it can run."""
     try:
         interpreter = choose_interpreter(facts.training, python)
     except InterpreterError as error:
@@ -57,5 +61,5 @@ def gate_of(facts: MachineFacts, python: str | None) -> Gate:
 
 
 def busy_with(facts: MachineFacts) -> str:
-    """Return who uses the GPUs, or the CPUs if there are no GPUs; empty if nobody does."""
+    """Return in words which programs use the GPUs (or the CPUs if there are no GPUs); empty if none does."""
     return busy_gpus(facts) if training_gpus(facts) else busy_host()

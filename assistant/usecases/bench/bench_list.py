@@ -9,8 +9,8 @@ from probes.bench.benchmark_table import BENCHMARKS
 from probes.facts import MachineFacts
 from recipes.machine.ranks import training_gpus
 
-_DEVICES = "all GPUs, or all CPUs where there are none"
-"""The words in the table for a benchmark that occupies all devices that train."""
+_DEVICES = "all GPUs, or all CPUs if there are no GPUs"
+"""Text in the table for a benchmark that occupies all devices that can train."""
 
 
 class BenchEntry(Record, kw_only=True):
@@ -20,11 +20,11 @@ class BenchEntry(Record, kw_only=True):
     title: str
     suites: tuple[str, ...]
     cost_s: float
-    """Rough duration in the quick suite, or by itself if it is in no suite."""
+    """Rough duration in the quick suite, or alone if the benchmark is in no suite."""
     full_cost_s: float
     occupies: str
     applies: bool
-    """True if the benchmark would measure something here with these options."""
+    """True if the benchmark would measure something on this machine with these options."""
     why_not: str = ""
 
 

@@ -71,9 +71,9 @@ def run_request(
 ) -> Iterator[RunEvent]:
     """Start the workers in `directory`, follow and interpret their answers; the last event is `RunEnded`.
 
-    The workers are stopped when `stop` returns True, after `deadline_s`, and if they neither start nor end in
-    time. A cause that prevents the start, such as a full disk, gives a failure too. With `sessions`, ranks
-    that are already running may execute the request.
+    The workers are stopped when `stop` returns True, after `deadline_s`, or if they do not start or end in
+    time. If something prevents the start, such as a full disk, the result is a failure too. With `sessions`,
+    ranks that are already running may execute the request.
     """
     answers = AnswerFiles(directory / "answers", request.ranks)
     stream = NewMeasurements(request, module)
@@ -122,7 +122,7 @@ def _prepare(request: BenchRequest, directory: Path) -> tuple[str, ...]:
 
 
 class _Run:
-    """A running job: whether it goes on, and how it ended."""
+    """A running job, with the decision when to stop it, and the way in which it ended."""
 
     def __init__(
         self, request: BenchRequest, job: Job | Turn, answers: AnswerFiles, deadline_s: float | None
@@ -142,7 +142,7 @@ class _Run:
             return False
         self.code = self.job.wait(_TICK_S)
         if self.code is not None:
-            return True  # one more round reads the last lines
+            return True  # the caller then reads the last lines
         if self._started_s is None and self.answers.lines:
             self._started_s = time.monotonic()
         self.trouble = self._why_stop(stop)
@@ -178,7 +178,7 @@ class _Run:
 
 
 def _queued(request: BenchRequest) -> str:
-    """Return a hint for a Slurm job that waits for its nodes; empty for other jobs."""
+    """Return a hint if the request is a Slurm job, which may wait for its nodes; empty for other requests."""
     is_job = request.hosts and request.spread_by == "slurm"
     return (
         ": its nodes may be taken (squeue); measure inside an allocation of them (salloc)" if is_job else ""
@@ -186,9 +186,9 @@ def _queued(request: BenchRequest) -> str:
 
 
 def _failures(run: _Run, result: Outcome, *, kernel_killed: bool) -> tuple[BenchFailure, ...]:
-    """Return the failures of the run, beside which finished samples remain valid.
+    """Return the failures of the run; samples that were finished remain valid.
 
-    A failure that the worker itself reports is more exact than its exit code, and replaces it.
+    A failure that the worker itself reports is more exact than its exit code, and is used in its place.
     """
     request, lines = run.request, run.answers.lines
     reported = failures_of(request, lines)
@@ -198,10 +198,10 @@ def _failures(run: _Run, result: Outcome, *, kernel_killed: bool) -> tuple[Bench
     if run.code:
         log = run.job.log_tail(_CAUSE_BYTES)
         rank, code = failed_rank(log) or (None, run.code)
-        # Failures of the other ranks, such as a closed connection, follow from this one.
+        # Failures of the other ranks, such as a closed connection, are consequences of this failure.
         lines_of_cause = lines if rank is None else {rank: lines.get(rank, ())}
         ended = failures_of(request, lines_of_cause, lambda line: not line.case)
-        # A killed rank cannot report its own cause, so that its signal counts more than its last report.
+        # A killed rank cannot report why it was killed, so its signal has precedence over its last report.
         if code > 128 or not ended:
             kind, message = cause_of_end(request.title, run.code, log, kernel_killed=kernel_killed)
             ended = (request.failure(kind, f"{message}; {lost}" if lost else message),)

@@ -1,8 +1,8 @@
 """Keep workers alive, so that requests that may share a start run one after the other on the same ranks.
 
-Starting torch on every rank takes several times as long as many benchmarks measure. The ranks look for orders
-in a folder; each rank marks an order that it has ended with a file beside the answers. Ranks that fail at an
-order end, and the next order gets new ranks.
+Many benchmarks measure for a fraction of the time that the start of torch on every rank takes. An order makes
+the ranks run one request. The ranks look for orders in a folder; when a rank has ended an order, it creates a
+file beside the answers. If a rank fails during an order, all ranks end, and the next order gets new ranks.
 """
 
 import contextlib
@@ -33,7 +33,7 @@ class Turn:
     def wait(self, timeout_s: float) -> int | None:
         """Return 0 when all ranks have ended the order, and None while they work on the order.
 
-        If the ranks are gone and have not ended the order, return their exit code.
+        If the ranks have exited without ending the order, return their exit code.
         """
         ends = time.monotonic() + timeout_s
         while not self._has_ended():
@@ -57,7 +57,7 @@ class Turn:
 
     def log_tail(self, limit_bytes: int = 4000) -> str:
         size = self.log_bytes
-        # The additional byte is the newline of the previous line, after which the tail begins.
+        # One more byte is read: the newline of the previous line, after which the tail begins.
         return self._job.log_tail(min(limit_bytes, size) + 1) if size else ""
 
     @property
@@ -82,7 +82,7 @@ class Sessions(contextlib.AbstractContextManager["Sessions"]):
         Raises OSError or WorkerError if nothing can be started.
         """
         key = session_key(request, python)
-        # Ranks that died, or that do not suit this request, are replaced.
+        # Ranks that died, or that cannot run this request, are replaced.
         if self._open is not None and (key != self._open[0] or self._open[1].wait(0) is not None):
             self.close()
         if key is None:
@@ -131,7 +131,7 @@ class Sessions(contextlib.AbstractContextManager["Sessions"]):
         partial.rename(folder / f"{self._orders}.json")
 
     def close(self) -> None:
-        """End the ranks in order and wait for them."""
+        """Let the ranks end by themselves, and wait until they have ended."""
         if self._open is not None:
             (_, job, folder), self._open = self._open, None
             with job, contextlib.suppress(OSError):
@@ -139,7 +139,7 @@ class Sessions(contextlib.AbstractContextManager["Sessions"]):
                 job.wait(_LEAVE_S)
 
     def _drop(self) -> None:
-        """Stop the ranks in the middle of their order, because they would not look for another order."""
+        """Stop ranks that are still working on an order, because they would not read the order to end."""
         if self._open is not None:
             (_, job, _), self._open = self._open, None
             with job:
@@ -160,7 +160,7 @@ def own_job(request: BenchRequest, python: str, directory: Path, program: tuple[
 
 
 def session_key(request: BenchRequest, python: str) -> tuple[object, ...] | None:
-    """Return a key that is equal for requests that may share a start; None for a request that may not."""
+    """Return a key that is equal for requests that may share ranks; None if a request needs its own."""
     if not request.shares_start or request.hosts or not request.needs_torch:
         return None
     return (

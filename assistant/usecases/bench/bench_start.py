@@ -1,4 +1,4 @@
-"""Start the ranks of a request: with torch's agent here, on several hosts with a launcher of training."""
+"""Start the ranks of a request: here with torch's agent, on several hosts with a training launcher."""
 
 import os
 import secrets
@@ -138,7 +138,7 @@ def _spread_argv(
 
 
 def recipe_of(python: str, request: BenchRequest, directory: Path, program: tuple[str, ...]) -> Recipe:
-    """Return the benchmark as a recipe, whose model and training settings only fill required fields."""
+    """Return the benchmark as a recipe, with any model and training settings for the required fields."""
     limit_s = int(LIMIT_S + _OVERRUN * request.budget_s)
     arguments = ("--limit-s", str(limit_s), "--hosts", ",".join(request.hosts), "--", *program[2:])
     model = find_model(CPU_MODEL)
@@ -190,7 +190,7 @@ def _environment(request: BenchRequest, directory: Path) -> Iterable[Environment
 
 
 def require_shared(hosts: tuple[str, ...], spread_by: SpreadBy, directory: Path) -> None:
-    """Raise WorkerError that names the hosts which cannot be reached or do not see `directory`."""
+    """Raise WorkerError if hosts cannot be reached or do not see `directory`; the error names the hosts."""
     unseen = unseen_by(hosts, spread_by, directory)
     silent = {host: words for host, words in unseen.items() if words}
     if silent:
@@ -229,7 +229,8 @@ def unseen_by(hosts: tuple[str, ...], spread_by: SpreadBy, directory: Path) -> d
         return {host: _why(code, text) for host, (code, text) in asked.items() if token not in text}
     unseen = _unseen_by_ranks(hosts, spread_by, path, token)
     if len(hosts) > 1 and any(unseen.values()):
-        # A launcher starts on no host if one host is down. With one start per host, the good hosts answer.
+        # A launcher starts nothing if one host is down. With a separate start per host, the good hosts
+        # answer.
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             alone = pool.map(lambda host: _unseen_by_ranks((host,), spread_by, path, token), unseen)
             return {host: why for each in alone for host, why in each.items()} or unseen
@@ -237,7 +238,7 @@ def unseen_by(hosts: tuple[str, ...], spread_by: SpreadBy, directory: Path) -> d
 
 
 def _unseen_by_ranks(hosts: tuple[str, ...], spread_by: SpreadBy, path: Path, token: str) -> dict[str, str]:
-    """Return the same as `unseen_by`, with one start of Slurm's or MPI's launcher for all hosts."""
+    """Return the result of `unseen_by` after a single start of Slurm's or MPI's launcher on all hosts."""
     seen_by = (
         'printf "%s %s\\n" "${SLURMD_NODENAME:-${OMPI_COMM_WORLD_RANK:-$PMI_RANK}}" "$(cat "$0" 2>/dev/null)"'
     )

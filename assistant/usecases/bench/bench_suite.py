@@ -24,11 +24,11 @@ from probes.bench.bench_requests import BenchContext, BenchRequest
 from probes.facts.measurements import BUSY_SHARE, BenchFailure
 
 _OVERRUN = 2.0
-"""Factor on the estimate; after this time plus one start, the suite ends with the results that it has."""
+"""Factor by which a suite may exceed its estimated time (plus one start) before it is ended."""
 
 
 class BenchJob(Record, kw_only=True):
-    """One start of a worker."""
+    """One request of a benchmark, to be run by workers."""
 
     row: BenchmarkRow
     request: BenchRequest
@@ -39,7 +39,7 @@ class BenchJob(Record, kw_only=True):
 def jobs_of(
     rows: Sequence[BenchmarkRow], context: BenchContext, gate: Gate
 ) -> tuple[list[BenchJob], list[BenchFailure]]:
-    """Return the jobs that can run, in order, and one failure for each benchmark that cannot."""
+    """Return the jobs that can run, in order, and one failure for each benchmark that cannot run."""
     jobs: list[BenchJob] = []
     prevented: list[BenchFailure] = []
     for row in rows:
@@ -81,7 +81,7 @@ def run_jobs(
     device: str,
     deadline_s: float | None = None,
 ) -> Iterator[Event | RunEnded]:
-    """Yield the events of all jobs, and a `RunEnded` after each; `device` names what the jobs occupy.
+    """Yield the events of all jobs, and a `RunEnded` after each job; `device` names the devices in use.
 
     After `deadline_s` seconds the running job is stopped and the remaining jobs are not begun.
     """
@@ -121,7 +121,7 @@ def run_jobs(
 
 
 def sharing_starts(jobs: Sequence[BenchJob]) -> list[BenchJob]:
-    """Return the jobs in order, but move each behind the first job with which it can share a start."""
+    """Return the jobs in order, but move jobs that can share ranks directly behind the first of them."""
     first: dict[tuple[object, ...], int] = {}
     places = []
     for number, job in enumerate(jobs):
@@ -144,23 +144,21 @@ def _suite_events(events: Iterator[RunEvent], steps: "_Steps") -> Iterator[Event
 
 
 def _neighbours(watch: Watch, reported: set[str]) -> Iterator[Progress]:
-    """Report once who else used the machine, which the conditions of the measurements contain too."""
+    """Report each other user of the machine once; the conditions of the measurements contain them too."""
     share = watch.others_cpu_share
     if share is not None and share > BUSY_SHARE and "CPUs" not in reported:
         reported.add("CPUs")
         yield Progress(
-            stage="bench", message=f"others keep the CPUs {share:.0%} busy: the numbers may be lower for it"
+            stage="bench", message=f"other programs use {share:.0%} of the CPUs: the rates may be too low"
         )
     for gpu, names in sorted(watch.strangers.items()):
         for name in sorted(names - reported):
             reported.add(name)
-            yield Progress(
-                stage="bench", message=f"{gpu} is used by {name} too: the numbers may be lower for it"
-            )
+            yield Progress(stage="bench", message=f"{gpu} is also used by {name}: the rates may be too low")
 
 
 class _Steps:
-    """Report how far the suite is."""
+    """Counter of the jobs of a suite, with an estimate of the remaining time."""
 
     def __init__(self, jobs: list[BenchJob], number: int) -> None:
         self._number, self._total = number, len(jobs)

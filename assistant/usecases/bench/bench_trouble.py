@@ -20,10 +20,10 @@ _EXCEPTION = re.compile(
 _OF_AGENT = ("ChildFailedError", "SignalException")
 """Exceptions that torch's agent raises because a rank failed; they are never the cause."""
 _RANK_FAILED = re.compile(r"^\s*rank\s*:\s*(\d+)\b.*\n\s*exitcode\s*:\s*(-?\d+)", re.MULTILINE)
-"""Each rank in the report of torch's agent, with its exit code, -N after signal N.
+"""Each rank in the report of torch's agent, with its exit code; the code is -N after signal N.
 
-The rank that the agent takes for the root cause is last, but if ranks failed within one second, the agent
-takes the first of them.
+The last rank listed is the rank that the agent considers the root cause; among ranks that failed within the
+same second, the agent considers the first rank of its list the root cause.
 """
 _STOPPED_BY_AGENT = signal.SIGTERM
 _MOST_WORDS = 300
@@ -43,10 +43,10 @@ def decisive_line(log: str) -> str:
 
 
 def failed_rank(log: str) -> tuple[int, int] | None:
-    """Return the rank that failed first, and its exit code, 128 + N after signal N; None if unknown.
+    """Return the rank that failed first, and its exit code (128 + N after signal N); None if unknown.
 
-    A rank that was killed or crashed is preferred to one that aborted (SIGABRT), because torch aborts the
-    ranks that wait for others.
+    A rank that was killed or crashed has precedence over a rank that aborted (SIGABRT), because torch aborts
+    ranks that wait for a failed rank.
     """
     failed = [
         (int(rank), int(code)) for rank, code in _RANK_FAILED.findall(log) if int(code) != -_STOPPED_BY_AGENT
@@ -79,7 +79,7 @@ def cause_of_end(title: str, code: int, log: str, *, kernel_killed: bool) -> tup
         return "crashed", f"{ended}{because}"
     if kernel_killed:
         return "out_of_memory", f"{ended}: the kernel killed it because memory ran out"
-    return "crashed", f"{ended}: somebody killed it, or the kernel did because memory ran out"
+    return "crashed", f"{ended}: a user or program killed it, or the kernel did because memory ran out"
 
 
 def oom_kills() -> int:
@@ -95,9 +95,9 @@ def oom_kills() -> int:
 
 
 def lost_folder(directory: Path) -> str:
-    """Report that the disk of the work folder is full or that the folder was removed; empty otherwise."""
+    """Return a message if the work folder was removed or its disk is full, else an empty text."""
     if not directory.exists():
-        return f"somebody removed {directory} meanwhile"
+        return f"{directory} was removed during the run"
     try:
         free_bytes = shutil.disk_usage(directory).free
     except OSError:

@@ -42,7 +42,7 @@ class GpuMoment(Record, kw_only=True):
 class CpuWatch:
     """Record the conditions of the CPUs; values that the kernel does not report are left out.
 
-    Make one for each request. Call `tick` while the request runs, then `conditions`.
+    Use a new object for each request. Call `tick` while the request runs, and `conditions` at its end.
     """
 
     def __init__(self) -> None:
@@ -55,7 +55,7 @@ class CpuWatch:
         if time.monotonic() < self._next_s:
             return
         self._next_s = time.monotonic() + _CPU_PERIOD_S
-        # Some containers and virtual machines have nothing to read.
+        # Some containers and virtual machines report no clocks and no temperatures.
         with contextlib.suppress(OSError, NotImplementedError, AttributeError, ValueError):
             frequency = psutil.cpu_freq()
             if frequency is not None and frequency.current > 0:
@@ -79,13 +79,13 @@ class CpuWatch:
 class Watch:
     """The conditions of this machine; `begin` and `end` enclose a request, and `tick` is called in between.
 
-    The CPU time of others is that of the kernel without idle time and interrupts (which mostly serve the
-    measurement), less the time of this process and its descendants. It includes the time that a hypervisor
-    gave to other machines (steal).
+    The CPU time of others is the total that the kernel counts, minus idle time, interrupts (most of them
+    serve the measurement), and the time of this process and its descendants. The total includes the time that
+    a hypervisor gave to other virtual machines (steal).
     """
 
     def __init__(self, facts: MachineFacts, source: Source | None = None) -> None:
-        """Prepare to watch; `source` answers NVML's questions, and is None if there are no GPUs to watch."""
+        """Prepare to watch; `source` answers queries to NVML, and is None if there are no GPUs to watch."""
         self._source = source
         gpus = training_gpus(facts) if source is not None else ()
         self._gpus = {f"GPU{gpu.index}": gpu.index for gpu in gpus}
@@ -94,16 +94,16 @@ class Watch:
         self._mark = _CpuTimes.now()
         self._before: float | None = None
         self.others_cpu_share: float | None = None
-        """Share of all CPUs that others used during the last request; None if it was too short."""
+        """Share of all CPUs that others used during the last request; None if the request was too short."""
         self._load_average = os.getloadavg()[0]
         self._moments: dict[str, list[GpuMoment]] = {}
         self._cpu = CpuWatch()
         self._next_gpu_s = 0.0
         self.strangers: dict[str, set[str]] = {}
-        """Processes of others that used each GPU during the request, such as `python 4711`."""
+        """Processes of others that used each GPU during the request, such as `python 4711`, by GPU."""
 
     def begin(self) -> None:
-        """Begin a request, and evaluate the time between the end of the last request and this moment."""
+        """Begin a request. The interval since the end of the last request is evaluated as well."""
         now = _CpuTimes.now()
         self._before = now.others_since(
             self._mark, self._before if self.others_cpu_share is None else self.others_cpu_share
@@ -129,7 +129,7 @@ class Watch:
             processes = device.processes()
             if known(processes) and processes:
                 ours = _our_processes() if ours is None else ours
-                # A container sees its own processes under other ids, so foreign ids may not exist here.
+                # In a container processes have other ids, so the ids that NVML reports may not exist here.
                 others = [p for p in processes if p.pid not in ours and psutil.pid_exists(p.pid)]
                 if others:
                     names = {f"{p.name if known(p.name) else 'process'} {p.pid}" for p in others}
@@ -144,8 +144,8 @@ class Watch:
     def conditions(self, subject: str, used_gpus: frozenset[str]) -> dict[str, Parameter]:
         """Return the conditions of a measurement of `subject`.
 
-        They cover the GPUs that the subject names. If it names no GPU, they cover the GPUs that the request
-        used.
+        The conditions are those of the GPUs that the subject names, or, if it names no GPU, of all GPUs that
+        the request used.
         """
         values: dict[str, Parameter] = {"load_average_before": self._load_average, **self._cpu.conditions()}
         if self._before is not None:
@@ -167,9 +167,9 @@ class Watch:
 
 
 def gpu_conditions(moments: list[GpuMoment]) -> Mapping[str, Parameter]:
-    """Return median and lowest clock, highest temperature and power, and all reasons for lower clocks.
+    """Return median and lowest clock, highest temperature and power, and the reasons for lower clocks.
 
-    Moments at which the GPU was idle are left out, unless it was always idle.
+    Moments at which the GPU was idle are left out, unless it was idle at all moments.
     """
     busy = [moment for moment in moments if _IDLE not in moment.throttle_reasons] or moments
     clocks_hz = [moment.sm_clock_hz for moment in busy if moment.sm_clock_hz is not None]
@@ -223,7 +223,7 @@ class _CpuTimes(Record, kw_only=True):
     @classmethod
     def now(cls) -> "_CpuTimes":
         times = psutil.cpu_times()._asdict()
-        # The kernel counts guests and niced guests in user and nice too (proc_stat(5)).
+        # The kernel includes the time of guests in user, and of niced guests in nice (proc_stat(5)).
         total = sum(seconds for name, seconds in times.items() if name not in ("guest", "guest_nice"))
         not_busy = sum(times.get(name, 0.0) for name in ("idle", "iowait", "irq", "softirq"))
         return cls(moment_s=time.monotonic(), total=total, busy=total - not_busy, ours=_our_cpu_s())

@@ -28,7 +28,7 @@ from probes.facts import MachineFacts
 from probes.facts.measurements import BenchFailure, Measurement
 
 _AT_ONCE = 16
-"""Number of groups measured at once; each has one process here for every host."""
+"""Number of groups that are measured at the same time; each needs one local process per host."""
 
 _MUCH = 2.0
 """Ratio of the two directions of a host above which they differ by more than noise."""
@@ -43,7 +43,7 @@ class Rate(Record, kw_only=True):
 
 
 class HostFault(Record, kw_only=True):
-    """A host that should be removed."""
+    """A host that should be removed from the job."""
 
     host: str
     kind: Literal["unreachable", "slow", "no answer"]
@@ -56,7 +56,7 @@ class HostFault(Record, kw_only=True):
 
 
 class LinkFault(Record, kw_only=True):
-    """A link that is slow although both of its hosts are fast with others."""
+    """A link that is slow although both of its hosts are fast on links to other hosts."""
 
     first: str
     second: str
@@ -73,7 +73,7 @@ class HostSearch(Record, kw_only=True):
     unresolved: tuple[Group, ...] = ()
     """Slow groups in which no host and no link can be identified as the cause."""
     reference_bytes_per_s: float = 0.0
-    """Bandwidth of the best pair. A pair is slow below `slow_below` times this bandwidth."""
+    """Bandwidth of the best pair. A slow pair reaches less than `slow_below` times this bandwidth."""
     slow_below: float = SLOW_BELOW
     runs: int = 0
     rounds: int = 0
@@ -108,8 +108,8 @@ def find_bad_hosts(
     """Measure groups of `options.hosts` until the slow hosts are known.
 
     The last event's result is the `HostSearch`. `expected_bytes_per_s` is the bandwidth of a pair of good
-    hosts; with 0 the hosts are compared only with each other. Raises UsageError for fewer than two hosts or
-    duplicates, and WorkerError if nothing can be measured: no torch, or a work folder that hosts do not see.
+    hosts; if it is 0, the hosts are compared only with each other. Raises UsageError for fewer than two hosts
+    or duplicates, and WorkerError if nothing can be measured: no torch, or a folder that hosts do not see.
     """
     started = time.monotonic()
     hosts = options.hosts
@@ -118,7 +118,7 @@ def find_bad_hosts(
             "fewer than two hosts are named"
             if len(hosts) < 2
             else f"{len(hosts)} hosts are named, but only {len(set(hosts))} of them are different",
-            "name at least two, each once: --hosts a,b,c",
+            "name at least two hosts, each only once: --hosts a,b,c",
         )
     yield StageStarted(stage="hosts", title=f"Searching for slow hosts among {len(hosts)}")
     gate = gate_of(facts, options.python)
@@ -154,7 +154,7 @@ def find_bad_hosts(
 
 
 def _unreachable(hosts: tuple[str, ...], options: MeasureOptions, directory: Path) -> dict[str, str]:
-    """Return the hosts that do not answer, and why.
+    """Return the hosts that do not answer, with the reason for each.
 
     Raises WorkerError if a host answers but does not see the folder.
     """
@@ -168,7 +168,7 @@ def _unreachable(hosts: tuple[str, ...], options: MeasureOptions, directory: Pat
 def _runs(
     search: Search, measure: Callable[[Group, Path], _GroupRun], directory: Path, stop: Callable[[], bool]
 ) -> Iterator[_GroupRun]:
-    """Yield every run of the search as it ends; disjoint groups run at once."""
+    """Yield every run of the search when it ends; groups without common hosts run at the same time."""
     number = 0
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         while not stop() and (groups := search.next_groups()):
@@ -238,7 +238,7 @@ def _conclude(
 
 
 def _best_rates(runs: list[_GroupRun]) -> dict[tuple[str, str], float]:
-    """Return the best bandwidth of each direction of each pair, because single passes vary."""
+    """Return the best bandwidth of each direction of each pair; the best is used because single runs vary."""
     best: dict[tuple[str, str], float] = {}
     for run in runs:
         for pair in run.pairs:

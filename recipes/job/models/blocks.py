@@ -13,7 +13,7 @@ from probes.base.record import Record
 from recipes.job.workload import TransformerModel
 
 Split = Literal["columns", "rows", "none"]
-"""How tensor parallelism cuts a weight: by output columns, by input rows, or not at all."""
+"""Dimension along which tensor parallelism divides a weight: output columns, input rows, or none."""
 
 
 class Product(Record, kw_only=True):
@@ -23,8 +23,8 @@ class Product(Record, kw_only=True):
     outputs: int
     split: Split = "columns"
     rows: float = 1.0
-    """Number of copies of a token that are multiplied by a weight of this kind: the experts per token, else
-    1.
+    """Number of copies of a token that are multiplied by a weight of this kind: the experts per token, or 1
+    outside of experts.
     """
     experts: int = 1
     """Number of weights of this shape in the block; a token uses `rows` of them.
@@ -49,7 +49,7 @@ class Attention(Record, kw_only=True):
     kv_heads: int
     causal: bool
     window: int = 0
-    """Number of earlier tokens that a token attends to; 0 for all."""
+    """Number of earlier tokens that a token attends to; 0 for all earlier tokens."""
     cross: bool = False
 
 
@@ -81,8 +81,9 @@ class Block(Record, kw_only=True):
     decoder: bool = True
     """False in the encoder of an encoder-decoder."""
     tokens: float = 1.0
-    """Tokens that the block processes, per token of the workload's sequence: the decoder of an
-    encoder-decoder has a length of its own.
+    """Number of tokens that the block processes per token of the workload's sequence.
+
+    The number is not 1 in the decoder of an encoder-decoder, whose sequences have another length.
     """
     vector_parameters: int = 0
     """Parameters of one block outside matrix products: biases, norms, convolutions and others."""
@@ -126,7 +127,7 @@ def blocks_of(model: TransformerModel) -> tuple[Block, ...]:
 
 
 def head_product(model: TransformerModel) -> Product:
-    """Return the matrix product that gives the logits."""
+    """Return the matrix product that computes the logits."""
     return Product(inputs=model.hidden, outputs=model.head_outputs or model.vocab, part="head")
 
 
@@ -175,9 +176,9 @@ def _block(
 
 
 def _prediction_block(model: TransformerModel) -> Block:
-    """Return a layer of the usual kind that follows a projection of the two joined inputs.
+    """Return the block of multi-token prediction: a projection of two joined inputs, then a usual layer.
 
-    This is multi-token prediction (arXiv 2412.19437, section 2.2).
+    Source: arXiv 2412.19437, section 2.2.
     """
     block = _block(model, model.prediction_layers, causal=True, moe=model.is_moe)
     joined = Product(inputs=2 * model.hidden, outputs=model.hidden, part="mlp")

@@ -1,5 +1,6 @@
-"""The user's own module as a model, with the counts that the worker made on the meta device
-(`rigtune_worker.count`).
+"""The user's own module as a model.
+
+Its counts come from the worker `rigtune_worker.count`, which runs the module on torch's meta device.
 """
 
 import msgspec
@@ -44,9 +45,9 @@ def names_own_module(text: str) -> bool:
 def counted_model(text: bytes | str, target: str) -> VisionModel:
     """Return the model with the counts in the worker's answer about `target`.
 
-    The counts are for one sample if the user's function has the parameter `micro_batch`. The model has no
-    image size: its figures are valid for the inputs that the user's function makes. Raises InputError with
-    the worker's message if the worker failed, or if `text` is not an answer.
+    The counts are for one sample if the user's function has the parameter `micro_batch`, else for the whole
+    input. The model has no image size: its counts are valid for the inputs that the user's function makes.
+    Raises InputError with the worker's message if the worker failed, or if `text` is not an answer.
     """
     try:
         answer = msgspec.json.decode(text, type=_Answer)
@@ -76,7 +77,7 @@ def counted_model(text: bytes | str, target: str) -> VisionModel:
     )
 
 
-_CONTRACT = "assistant/docs/own_module.md says what the function returns"
+_CONTRACT = "assistant/docs/own_module.md describes what the function must return"
 
 
 def _source(answer: _Answer) -> str:

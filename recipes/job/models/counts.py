@@ -26,7 +26,8 @@ def layer_parameter_count(model: TransformerModel) -> int:
 def root_parameter_count(model: TransformerModel) -> int:
     """Return the parameters outside the layers.
 
-    They are the tables of tokens and positions, outer norms, pooler, and the head unless it is tied.
+    These are the tables of tokens and positions, the norms outside the layers, the pooler, and the head
+    unless it shares the token table (tied).
     """
     width = model.embedding_size or model.hidden
     stacks = 2 if model.kind == "encoder-decoder" else 1
@@ -73,9 +74,9 @@ def active_parameter_count(model: TransformerModel) -> int:
 
 @functools.lru_cache(maxsize=1024)
 def matmul_parameter_count(model: TransformerModel) -> int:
-    """Return the number of weights that multiply one token: those of layers, its experts and the head.
+    """Return the number of weights that multiply one token: in layers, in its experts and in the head.
 
-    Table look-ups are excluded.
+    Weights that are only looked up in a table are excluded.
     """
     layers = sum(
         block.count * block.tokens * product.inputs * product.outputs * product.rows
@@ -91,7 +92,7 @@ def attention_flops_per_token(model: TransformerModel, sequence_length: int, *, 
     scans.
 
     Causal attention costs 6 a d s per layer, half of the 12 a d s of full attention (a heads of size d, s
-    tokens). `causal` False counts a decoder's attention in full, as torchtitan and llm-foundry do.
+    tokens). If `causal` is False, a decoder's attention is counted in full, as in torchtitan and llm-foundry.
     """
     total = 0.0
     for block in _counted(model):
@@ -113,11 +114,10 @@ _SCAN_FLOPS = 7.0
 
 
 def flops_per_token(model: TransformerModel, sequence_length: int, *, causal: bool = True) -> float:
-    """Return model FLOPs of one token, forward and backward: 6 per weight that multiplies it, plus attention.
+    """Return the model FLOPs per token, forward and backward: 6 per weight that multiplies it, and attention.
 
-    Recomputation is not counted. The convention is that of Megatron-LM; torchtitan and llm-foundry count full
-    attention. For an encoder-decoder, the result is for one encoder token and the decoder tokens that go with
-    it.
+    Recomputation is not counted. Megatron-LM counts in the same way; torchtitan and llm-foundry count full
+    attention. For an encoder-decoder, the result is for one encoder token and its share of decoder tokens.
     """
     return 6.0 * matmul_parameter_count(model) + attention_flops_per_token(
         model, sequence_length, causal=causal

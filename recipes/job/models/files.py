@@ -54,7 +54,7 @@ def model_from_file(text: str, name: str) -> TransformerModel:
         rows = data.get("models") if isinstance(data, dict) else None
         if isinstance(rows, list):
             if len(rows) != 1:
-                raise InputError(f"{name} holds {len(rows)} models", "leave one [[models]] table in the file")
+                raise InputError(f"{name} contains {len(rows)} models", "keep only one [[models]] table")
             data = rows[0]
         model = msgspec.convert(data, TransformerModel)
     except (ValueError, RecursionError) as error:  # json and msgspec errors are ValueErrors
@@ -66,7 +66,7 @@ def model_from_file(text: str, name: str) -> TransformerModel:
     if not 0 < model.learning_rate < 1 or model.learning_rate_batch_tokens < 1:
         raise InputError(
             f"{name}: learning_rate is {model.learning_rate} at {model.learning_rate_batch_tokens} tokens",
-            "give a number between 0 and 1 and the tokens per step that it is for, or neither",
+            "give a number between 0 and 1 and the tokens per step for which it is valid, or neither",
         )
     return model
 
@@ -154,7 +154,7 @@ def _from_hugging_face(config: dict[str, Any], name: str) -> dict[str, Any]:
             None,
         )
         if reason is not None:
-            raise InputError(f"{name}: {str(architecture)[:60]!r} is not read: {reason}", _COUNT_IT)
+            raise InputError(f"{name}: {str(architecture)[:60]!r} is not supported: {reason}", _COUNT_IT)
         known = ", ".join(sorted(ARCHITECTURES))
         raise InputError(
             f"{name}: architecture {str(architecture)[:60]!r} is unknown to rigtune", f"known: {known}"
@@ -177,13 +177,13 @@ def _from_hugging_face(config: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def with_learning_rate(model: TransformerModel) -> TransformerModel:
-    """Return `model`.
+    """Return `model` with a learning rate.
 
-    If the model has no learning rate, it gets that of the GPT-3 row that is nearest in size.
+    If the model has none, it gets the learning rate of the GPT-3 row that is nearest in size.
     """
     if model.learning_rate:
         return model
-    matrices = 12 * model.layers * model.hidden**2  # the table's models are 12 L h^2 and embeddings
+    matrices = 12 * model.layers * model.hidden**2  # models of the table have 12 L h^2 weights and embeddings
     owner, _, rate, tokens = min(
         _PUBLISHED_RATES, key=lambda row: abs(row[1] - matrices) / min(row[1], max(matrices, 1))
     )

@@ -15,9 +15,7 @@ def _with(
 
 
 def _windowed(adapter: Callable[[Config], Sizes], every: int) -> Callable[[Config], Sizes]:
-    """Return a reader that gives all layers local attention, except each `every`-th layer (0: without
-    exception).
-    """
+    """Return a reader that gives all layers local attention, except each `every`-th layer (0: all layers)."""
     return lambda config: windows(config, adapter(config), every)
 
 
@@ -88,7 +86,7 @@ _GEMMA3 = {
     "sliding_window": 4096,
     "max_position_embeddings": 131072,
 }
-"""Defaults of Gemma3TextConfig (transformers): files of the multimodal models omit values equal to them."""
+"""Defaults of Gemma3TextConfig (transformers), which files of the multimodal models omit."""
 
 
 def _gemma3(config: Config) -> Sizes:

@@ -9,10 +9,10 @@ Sizes = dict[str, Any]
 GPT = {"gated_mlp": False, "norm": "layernorm", "bias": True, "tied_embeddings": True}
 """Fields that GPT-2, OPT, BLOOM and BERT have in common."""
 _LENGTH_LIMIT = 8192
-"""Longest default length, tokens.
+"""Largest default length of a sequence, in tokens.
 
-A config states the longest context; pre-training mostly uses no longer sequences than this (Llama 3, arXiv
-2407.21783, section 3.4).
+A config states the longest context that the model supports, but pre-training usually uses sequences of at
+most this length (Llama 3, arXiv 2407.21783, section 3.4).
 """
 
 
@@ -48,15 +48,16 @@ class Config:
         return Config({**usual, **self._values})
 
     def part(self, name: str) -> "Config":
-        """Return the nested config of this name, such as that of a multimodal model's text model; else this
-        config.
+        """Return the nested config of this name, or this config if there is no nested config.
+
+        For example, a multimodal model has a nested config of its text model.
         """
         value = self._values.get(name)
         return Config(value) if isinstance(value, dict) else self
 
 
 def decoder(config: Config) -> Sizes:
-    """Return the sizes of Llama and of most architectures that followed Llama."""
+    """Return the sizes of Llama and of the many architectures that are similar to Llama."""
     hidden = config.whole("hidden_size", "n_embd", "d_model", "n_embed")
     heads = config.whole("num_attention_heads", "n_head", "n_heads", "num_heads")
     context = config.whole(
@@ -115,7 +116,7 @@ def windows(config: Config, sizes: Sizes, every: int = 0) -> Sizes:
 def later_windows(config: Config, sizes: Sizes) -> Sizes:
     """Return the sizes with Qwen's windows.
 
-    If `use_sliding_window` is true, the layers from `max_window_layers` on have local attention.
+    If `use_sliding_window` is true in the file, layers from `max_window_layers` on have local attention.
     """
     if config.flag("use_sliding_window") is not True:
         return sizes

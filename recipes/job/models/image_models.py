@@ -11,7 +11,7 @@ from recipes.job.workload import VisionModel
 
 _MEGA, _KILO = 1e6, 1e3
 _PREFIXES = ("timm", "torchvision", "tf", "legacy", "dm", "tv", "gluon", "swsl", "ssl")
-"""Prefixes of names in tables of runs that do not change the architecture."""
+"""Prefixes of model names in tables of runs; they do not change the architecture."""
 _SUFFIX = re.compile(
     r"[._-](v1\.5|v15|v1b?|fp16|fp32|tf32|amp|nchw|nhwc|torchvision|baseline|pretrained|in1k|in22k|in21k"
     r"|imagenet|\d{3})$"
@@ -19,7 +19,7 @@ _SUFFIX = re.compile(
 
 
 _REGNET = re.compile(r"regnet[-_ ]?([xyz])[-_ ]?(\d+(?:[._]\d+)?)[-_ ]?([gm])f\b")
-"""Names by FLOPs, in the paper's style: `RegNetX-1.6GF`, `regnet_y_400mf`."""
+"""Names that state the FLOPs, as in the paper: `RegNetX-1.6GF`, `regnet_y_400mf`."""
 
 
 class _File(StrictRecord, kw_only=True):
@@ -138,8 +138,9 @@ _VIT = re.compile(
 def _vision_transformer(name: str, image_size: int | None) -> VisionModel | None:
     """Return a vision transformer by its size.
 
-    The training method does not matter (DINOv2, CLIP's image tower), because heads and weights differ little.
-    A patch size that was not counted is replaced by a counted size, with an image that has as many patches.
+    The training method (DINOv2, CLIP's image tower) is ignored, because heads and weights differ little. If
+    the patch size was not counted, a counted size is used, with an image size that gives the same number of
+    patches.
     """
     match = _VIT.search(name)
     if match is None:
@@ -155,7 +156,7 @@ def _vision_transformer(name: str, image_size: int | None) -> VisionModel | None
 
 
 def _timm_regnet_name(match: re.Match[str]) -> str:
-    """Return timm's name of a RegNet: `regnetx_016` for 1.6 GFLOPs, hundreds of millions in three digits."""
+    """Return timm's name of a RegNet: `regnetx_016` for 1.6 GFLOPs (16 times 100 million, three digits)."""
     hundreds = float(match[2].replace("_", ".")) * (10 if match[3] == "g" else 0.01)
     return f"regnet{match[1]}_{round(hundreds):03d}"
 

@@ -1,4 +1,4 @@
-"""Search for the preset that a published name means, in any spelling."""
+"""Search for the preset that a published name means; names are spelled in many ways."""
 
 import difflib
 import functools
@@ -12,7 +12,7 @@ from recipes.job.workload import TransformerModel
 _LEADING = frozenset(
     {"meta", "nvidia", "hf", "huggingface", "nemo", "mcore", "megatron", "pretrain", "finetune", "google"}
 )
-"""Words before a model's name that state who made or ran the model."""
+"""Words before a model's name that state the organisation or software that made or ran the model."""
 _DISTINGUISHING = re.compile(
     r"\d+(\.\d+)?[bmt]|\d+x\d+(\.\d+)?b|a\d+(\.\d+)?[bm]|\d{1,2}(\.\d+)?|v\d+(\.5)?"
     r"|tiny|mini|nano|small|medium|large|x+l|lite|air|vision|super|ultra|next|distill|like"
@@ -39,9 +39,9 @@ def plain_name(name: str) -> str:
 
 
 def find_model(name: str) -> TransformerModel:
-    """Return the preset of this id or name in any spelling.
+    """Return the preset with this id or name, in any spelling.
 
-    A UsageError names the nearest ids.
+    Raises UsageError, which names the nearest ids, if there is none.
     """
     wanted = name.strip().lower()
     exact = next((model for model in load_models() if model.id == wanted), None)

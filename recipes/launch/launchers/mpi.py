@@ -9,11 +9,11 @@ from recipes.launch.script_parts import companions, render_script
 SCRIPT = "launch-mpi.sh"
 _INTERFACES = ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME")
 _ONE_INTERFACE = re.compile(r"=?([A-Za-z0-9_.-]+)")
-"""A single interface. NCCL's `=` demands the exact name; lists and exclusions (`^`) do not match."""
+"""A single interface. NCCL's `=` means the exact name; lists and exclusions (`^`) do not match."""
 
 
 def render(recipe: Recipe) -> tuple[Artifact, ...]:
-    """Return the script, then the files beside it.
+    """Return the script, then the files beside the script.
 
     Raises UsageError for a recipe that contradicts itself and for IPv6 addresses.
     """
@@ -39,7 +39,7 @@ def _exported(recipe: Recipe) -> tuple[str, ...]:
 
 
 def _interface(recipe: Recipe) -> str:
-    """Return the one interface that the recipe names for the ranks' connections; empty if it names none."""
+    """Return the interface for the ranks' connections; empty unless the recipe names a single interface."""
     for variable in recipe.environment:
         match = _ONE_INTERFACE.fullmatch(variable.value) if variable.name in _INTERFACES else None
         if match is not None and recipe.parallelism.nodes > 1:

@@ -7,7 +7,7 @@ SCRIPT = "train.sbatch"
 
 
 def render(recipe: Recipe) -> tuple[Artifact, ...]:
-    """Return the batch script, then the files beside it. Raises UsageError for a contradictory recipe."""
+    """Return the batch script, then the other files. Raises UsageError for a contradictory recipe."""
     return (Artifact(path=SCRIPT, text=render_script("slurm.sbatch.j2", recipe)), *companions(recipe))
 
 

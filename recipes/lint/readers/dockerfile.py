@@ -27,7 +27,7 @@ _OWN_WORDS = frozenset(
 def read(name: str, text: str) -> Document:
     """Return the Dockerfile as a document. Never raises an error.
 
-    Variables of ENV reach every process of the container; variables that RUN sets end with this RUN.
+    Variables of ENV reach every process of the container; variables that RUN sets exist only during this RUN.
     """
     reader = _Reader(Span.whole(text))
     reader.run()
@@ -88,7 +88,7 @@ class _Reader:
             self._start(word, rest)
         elif word not in _OWN_WORDS:
             line = rest.place().line
-            self.problems.append(f"line {line}: {word[:20]} is no instruction")
+            self.problems.append(f"line {line}: {word[:20]} is not an instruction")
 
     def _variables(self, rest: Span, *, is_exported: bool) -> None:
         words = words_of(_without_comments(rest))

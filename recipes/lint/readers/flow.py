@@ -1,4 +1,4 @@
-"""Branches, loops, patterns and functions of a script."""
+"""The compound commands of a script: branches, loops, patterns of `case`, and functions."""
 
 import re
 from collections.abc import Callable
@@ -17,7 +17,9 @@ class _Branches:
     def __init__(self, exported: Exported) -> None:
         self._exported = exported
         self._open: list[tuple[str, int, Changes]] = []
-        """The open commands, each with its word, its mark, and the changes of its branches so far."""
+        """The open commands: for each the word that opened it, the mark of the variables at that point, and
+        the changes that its branches made so far.
+        """
 
     def enter(self, word: str) -> None:
         self._open.append((word, self._exported.mark(), {}))
@@ -43,7 +45,7 @@ class _Branches:
 
 
 class _Choice:
-    """An open `if` whose branches may be known: the values of its tests are literal."""
+    """An open `if`; the branch that runs is known if the values in its tests are literal."""
 
     __slots__ = ("is_dead", "is_decided")
 
@@ -85,7 +87,7 @@ class Flow:
         return self._loops > 0
 
     def decide(self, *, runs: bool | None) -> None:
-        """Note the result of the test of the current branch; None if the test depends on the run."""
+        """Store the result of the current branch's test; None if the result is known only during the run."""
         if self._choices and not self._choices[-1].is_decided:
             self._choices[-1].is_dead = runs is False
             self._choices[-1].is_decided = runs is True
@@ -156,9 +158,9 @@ _LONGEST_NUMBER = 9
 
 
 def outcome(test: list[tuple[str, bool]]) -> bool | None:
-    """Return the result of `[ a = b ]`; None if it depends on the run.
+    """Return the result of `[ a = b ]`; None if the result is known only during the run.
 
-    Each word has its text and whether the text is known.
+    Each word is a pair: its text, and True if the text is known.
     """
     if len(test) < 3 or (test[0][0], test[-1][0]) not in (("[", "]"), ("[[", "]]")):
         return None
@@ -206,7 +208,7 @@ _BEFORE_COMMANDS = frozenset({"then", "else", "elif", "do", "{", "!", "time", "i
 
 
 class Function:
-    """The body of a function, and the changes by a call after the body was read."""
+    """The body of a function, and the changes that a later call makes to the environment."""
 
     __slots__ = ("body", "changes", "depth", "is_open", "runs_words")
 
@@ -217,7 +219,7 @@ class Function:
         self.runs_words = _runs_words(body)
         """Whether the body runs `"$@"`, so that the arguments of a call are a command."""
         self.changes: Changes | None = None
-        """Changes of the environment by a call; None before the first call."""
+        """Changes that a call makes to the environment; None before the first call."""
         self.is_open = False
         """Whether the body is being read; a function may call itself."""
 

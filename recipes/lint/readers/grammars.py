@@ -15,15 +15,15 @@ class Grammar(Record, kw_only=True):
     """The command line of one program."""
 
     rest: Rest = "nothing"
-    """Meaning of the first word that is no option.
+    """Meaning of the first word that is not an option.
 
     The word begins a command, a script with arguments, or an image and then a command. `after-dashes`: a
     command follows `--`.
     """
     switches: frozenset[str] = frozenset()
-    """Long names of options without a value. In programs that start others, all other options take one."""
+    """Long names of options without a value. In a program that starts others, all other options have one."""
     short: dict[str, str] = {}
-    """Long names of options by their letter."""
+    """Long name of each option that has a letter, by the letter."""
     pairs: frozenset[str] = frozenset()
     """Options with two values: `--mca btl tcp`."""
     lists: frozenset[str] = frozenset()
@@ -36,9 +36,9 @@ class Grammar(Record, kw_only=True):
     is_long_single: bool = False
     """Whether `-bind-to` means `--bind-to`."""
     modules: frozenset[str] = frozenset()
-    """Switches that make the script the name of a module."""
+    """Switches after which the word for the script is the name of a Python module."""
     abbreviates: frozenset[str] = frozenset()
-    """All long names, if a unique beginning of a name is accepted (argparse)."""
+    """All long names, if the program accepts a unique beginning of a name (as argparse does); else empty."""
 
 
 def _set(words: str) -> frozenset[str]:
@@ -364,7 +364,7 @@ GRAMMARS: dict[str, Grammar] = {
 
 SHELLS = frozenset({"bash", "sh", "dash", "zsh", "ksh"})
 REMOTE = frozenset({"ssh", "pdsh", "clush", "mosh"})
-"""Programs that give the words of a command line to a shell on another machine."""
+"""Programs that pass the words of a command line to a shell on another machine."""
 REMOTE_VALUES = frozenset("bcDEeFIiJLlmOopQRSWwfgtux")
 """Letters of options of these programs that take a value."""
 PER_TASK = frozenset({

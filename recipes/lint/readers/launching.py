@@ -1,4 +1,4 @@
-"""Commands and the commands inside of them, as in `srun bash -c 'A=1 torchrun train.py'`."""
+"""Commands and the commands that these start, as in `srun bash -c 'A=1 torchrun train.py'`."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -30,7 +30,7 @@ _NAMED_VARIABLE = re.compile(
     r"(?:_(?:bin|exe|exec|cmd|path|interpreter))?(?::[-=][^}]*)?\}?",
     re.IGNORECASE,
 )
-"""A variable that has the name of the program in its value: `$PYTHON`, `${TORCHRUN_BIN:-torchrun}`."""
+"""A variable whose name shows the program that it contains: `$PYTHON`, `${TORCHRUN_BIN:-torchrun}`."""
 _EVERYWHERE = frozenset(
     {"srun", "mpirun", "mpiexec", "mpiexec.hydra", "pdsh", "clush", "horovodrun", "orterun", "prterun"}
 )
@@ -53,13 +53,13 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
     names: frozenset[str] = frozenset()
     """Variables that a shell expanded before the command was started."""
     is_apart: bool = False
-    """Whether exports do not reach the command: in a container, on another machine, by `env -i`."""
+    """Whether exports do not reach the command, because of a container, another machine or `env -i`."""
 
     def within(self, program: str) -> "Start":
         return msgspec.structs.replace(self, inside=(*self.inside, program))
 
     def apart(self, settings: tuple[Setting, ...] = ()) -> "Start":
-        """Return a start with these variables alone."""
+        """Return a start in which the command gets only these variables."""
         return msgspec.structs.replace(self, settings=settings, is_apart=True)
 
     @property
@@ -167,7 +167,7 @@ class Launches:
     def _python(self, words: Sequence[Argued], how: Start) -> None:
         """Read a call of the interpreter.
 
-        Words after `-m NAME`, `-c CODE` or the script are no options of the interpreter.
+        Words after `-m NAME`, `-c CODE` or the script are not options of the interpreter.
         """
         options: dict[str, str] = {}
         at = 1
@@ -277,7 +277,7 @@ class Launches:
     def _text(self, word: Argued, how: Start) -> None:
         """Read a word that another shell reads as a script."""
         span, names = self._inline(word)
-        # a variable of a task that a shell expands before the start has one value for all tasks
+        # a variable of a task has the same value for all tasks if a shell expands it before the start
         early = names & PER_TASK if word.word is not None else frozenset()
         single = not early and (how.in_single_quotes or not how.names & PER_TASK)
         self._read_script(
@@ -306,7 +306,7 @@ class Launches:
 
 
 def plain_inline(word: Argued) -> tuple[Span, frozenset[str]]:
-    """Return the script in a word that no shell reads, and no names."""
+    """Return the script in a word without expanding variables, and an empty set of expanded names."""
     if word.word is not None:
         return word.word.span, frozenset()
     return fixed(word.text, Span.whole("")), frozenset()

@@ -15,7 +15,7 @@ _NEGATIVE = re.compile(r"-\d")
 
 
 class Argued(msgspec.Struct, eq=False):
-    """An argument, with its word if a shell read the argument."""
+    """An argument; if the argument is from a shell script, also its word in the script."""
 
     text: str
     place: Place
@@ -44,7 +44,7 @@ class Parsed(msgspec.Struct):
 def parse_options(arguments: Sequence[Argued], grammar: Grammar, *, starts: bool = True) -> Parsed:
     """Read `arguments`, without the program itself.
 
-    With `starts` False, all arguments belong to the program.
+    If `starts` is False, all arguments belong to the program.
     """
     parser = _Parser(arguments, grammar, starts=starts)
     parser.run()
@@ -85,7 +85,10 @@ class _Parser:
                 self.at += 1
 
     def _holds_options(self, at: int) -> bool:
-        """Return whether a variable before options stands for further options, not for the script."""
+        """Return whether the variable at this position contains further options, not the script.
+
+        Options and then a Python script follow such a variable, or its expansion (`${A:+...}`) may be empty.
+        """
         text = self.arguments[at].text
         if self.arguments[at].is_literal or not text.startswith("$"):
             return False
@@ -102,7 +105,7 @@ class _Parser:
         )
 
     def _is_no_value(self, before: str) -> bool:
-        """Return whether the word after `before` is no value of an option."""
+        """Return whether the word after `before` is not the value of an option."""
         return (
             not before.startswith("-")
             or "=" in before
@@ -122,7 +125,7 @@ class _Parser:
             self._value(name)
 
     def _whole(self, name: str) -> str:
-        """Return the only option that starts with these letters; the name itself if there is none."""
+        """Return the only option that starts with `name`; `name` itself if there is not exactly one."""
         known = self.grammar.abbreviates
         longer = [option for option in known if option.startswith(name)] if name and name not in known else []
         return longer[0] if len(longer) == 1 else name

@@ -24,7 +24,7 @@ class Pods:
     def __init__(self, tree: Tree, *, null_is_unknown: bool = False) -> None:
         self.tree = tree
         self._null_is_unknown = null_is_unknown
-        """Whether a variable without a value comes from elsewhere; else the variable is unset."""
+        """Whether a variable without a value gets its value from outside; if False, the variable is unset."""
         self.settings: list[Setting] = []
         self.commands: list[Command] = []
 
@@ -95,7 +95,7 @@ class Pods:
         launches = Launches(lambda span, inner: self.script(span, reaches, inner), plain_inline)
         first = len(self.commands)
         launches.start(words, how or Start())
-        # commands of the words come before commands of scripts in them
+        # the commands that the words state come before the commands of scripts that the words contain
         self.commands[first:first] = launches.commands
         self.settings += launches.settings
 

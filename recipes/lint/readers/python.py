@@ -13,7 +13,7 @@ from recipes.lint.document import Document, Place, Setting
 LONGEST = 512 * 1024
 """Largest size in characters."""
 _ENVIRONMENTS = frozenset({"env", "envs", "env_vars", "environment", "environment_variables", "vars"})
-"""Arguments and keys of launchers in Python for the environment of commands."""
+"""Names of the arguments and keys with which Python programs pass an environment to commands."""
 _NAME = re.compile(r"[A-Z][A-Z0-9]*_[A-Z0-9_]+")
 
 

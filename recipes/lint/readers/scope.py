@@ -12,7 +12,7 @@ _DEPTH = 8
 _LONGEST = 8192
 _MOST_WORDS = 2000
 _MOST_STEPS = 100_000
-"""Largest number of expansions in one file, because variables of variables may multiply without end."""
+"""Largest number of expansions in one file: variables that contain variables may expand without limit."""
 
 
 class _Value(msgspec.Struct, eq=False):
@@ -96,7 +96,7 @@ class Scope:
     def split(self, word: Word, depth: int = 0) -> list[Word]:
         """Return the words that an unquoted `$ARGS` or a `"${ARGS[@]}"` becomes.
 
-        Any other word is returned itself.
+        Any other word is returned unchanged.
         """
         if len(word.expansions) != 1 or depth >= _DEPTH:
             return [word]
@@ -110,7 +110,7 @@ class Scope:
         else:
             inner = [part for piece in value.pieces for part in words_of(piece.span)]
         if not value.is_certain and len(inner) == 1 and not inner[0].text.startswith("-"):
-            return [word]  # the value may be another; only options are read even then
+            return [word]  # the value is uncertain; an uncertain value is read only if it is an option
         words: list[Word] = []
         for command in inner:
             if len(words) >= _MOST_WORDS:
@@ -258,7 +258,7 @@ class Assignment(msgspec.Struct, eq=False):
 
 
 def assignment_in(word: Word) -> Assignment | None:
-    """Return the word as an assignment; None if the word is none."""
+    """Return the word as an assignment; None if the word is not an assignment."""
     match = _ASSIGNING.match(word.text)
     if match is None or not word.written.text.startswith(match[0]):
         return None

@@ -30,7 +30,7 @@ _SCRIPT_NAME = re.compile(r"\.(sh|bash|sbatch|slurm|job|run|pbs|lsf)$")
 
 
 class ScriptReader:
-    """Reader of one script and the scripts inside of it; `start` describes how the script is started."""
+    """Reader of one script and the scripts inside it; `start` describes how the script is started."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class ScriptReader:
     def read(self, span: Span) -> None:
         """Read a script.
 
-        The exports of a function that nobody calls reach only the commands of the function.
+        The exports of a function that is never called reach only the commands of the function.
         """
         self._read_tokens(tokens_of(span))
         for function in self._defined:  # the list grows while function bodies define functions
@@ -148,7 +148,7 @@ class ScriptReader:
         )
 
     def _decide(self, words: list[Word], test: list[Word], operator: str) -> None:
-        """Note whether the branch after `if` or `elif` runs, if its test compares values of the script.
+        """Store whether the branch after `if` or `elif` runs, if its test compares values of the script.
 
         A function may be called with other values, and a loop may change them.
         """
@@ -240,7 +240,7 @@ class ScriptReader:
                 self.launches.start(self._argued(words[count + 1 :]), how)
 
     def _builtin(self, name: str, words: list[Word]) -> bool:
-        """Return whether the shell itself executes the command."""
+        """Read a command that the shell itself executes; return False for any other command."""
         texts = [word.text for word in words[1:]]
         if name in _DECLARING:
             self._declare(name, words)
@@ -304,7 +304,7 @@ class ScriptReader:
         self._hand_on(setting.name, setting)
 
     def _hand_on(self, name: str, setting: Setting | None) -> None:
-        """Give a variable to all further commands.
+        """Export a variable to all further commands.
 
         The setting replaces the value with which the shell was started.
         """

@@ -58,7 +58,7 @@ def directives_in(span: Span) -> tuple[Directive, ...]:
     stop = first.start() if first else len(span.text)
     for match in _LINE.finditer(span.text):
         before = span.text.rfind("\n#!", 0, match.start())
-        if match.start() > stop and before > stop:  # a script in a here-document begins anew
+        if match.start() > stop and before > stop:  # a here-document may contain a whole script
             inner = _SETTLED.search(span.text, before + 1)
             stop = inner.start() if inner and inner.start() > before else len(span.text)
         is_read = match.start() <= stop

@@ -77,7 +77,7 @@ class Tree:
         return Span(value, [min(offset, len(self.text)) for offset in offsets], self.lines)
 
     def argued(self, node: yaml.ScalarNode) -> Argued:
-        """Return an argument in a list of words. No shell reads it."""
+        """Return an argument in a list of words, which no shell reads."""
         start, end = self.offsets(node)
         written = Span(self.text[start:end], range(start, end), self.lines)
         return Argued(node.value, self.place(node), word=Word(written, self.span(node), (), 1))
@@ -112,7 +112,7 @@ def children(node: yaml.Node) -> Iterator[tuple[str | int, yaml.Node]]:
 
 
 def get(node: yaml.Node | None, *keys: str | int) -> yaml.Node | None:
-    """Return the node at a path; None if there is none."""
+    """Return the node at a path; None if no node has this path."""
     for key in keys:
         child = None
         if node is not None:
@@ -207,18 +207,18 @@ def _config(name: str, text: str, kind: DocumentKind, *, is_json: bool) -> Docum
 def _report(tree: Tree, fault: Fault, language: str) -> None:
     """Add a fault to the tree, or a problem if the file is a template.
 
-    The parser cannot read templates and lines that another program fills in, but these are no mistakes.
+    The parser cannot read templates and lines that another program fills in, but these are not mistakes.
     """
     lines = lines_of(tree.text)
     line = lines[fault.place.line - 1] if 0 < fault.place.line <= len(lines) else ""
     if _TEMPLATE_MARK.search(tree.text) or _PLACEHOLDER.search(line):
         tree.problems.append(f"line {fault.place.line}: {fault.reason}")
     else:
-        tree.faults.append(msgspec.structs.replace(fault, reason=f"no {language}: {fault.reason}"))
+        tree.faults.append(msgspec.structs.replace(fault, reason=f"not valid {language}: {fault.reason}"))
 
 
 def _depth(text: str) -> int:
-    """Return the largest number of open brackets.
+    """Return the largest number of brackets that are open at the same time.
 
     Brackets in quotes count too, because the number only protects the parser from endless work.
     """

@@ -152,7 +152,7 @@ class _Lexer:
         if text.startswith("((", at):  # arithmetic, or a subshell in a subshell
             end = self._closing(at, "(", ")")
             if end > at and text[end - 2 : end] == "))":
-                return False  # arithmetic is read as a word; no rule needs it
+                return False  # arithmetic is read as a word, because no rule needs its parts
         operator = next(candidate for candidate in _OPERATORS if text.startswith(candidate, at))
         if operator in REDIRECTIONS and self.tokens and self._descriptor():
             self.tokens.pop()

@@ -51,16 +51,16 @@ _WORDS: tuple[tuple[str, Callable[[str], str], tuple[str, ...], str], ...] = (
         ("LOCAL_MACHINE", "AMAZON_SAGEMAKER"),
         "Write LOCAL_MACHINE, for one machine or many.",
     ),
-    ("distributed_type", str.upper, _TYPES, "Write one of them."),
-    ("mixed_precision", str.lower, ("no", "fp16", "bf16", "fp8"), "Write one of them."),
+    ("distributed_type", str.upper, _TYPES, "Write one of these words."),
+    ("mixed_precision", str.lower, ("no", "fp16", "bf16", "fp8"), "Write one of these words."),
 )
-"""Keys with a choice of words: key, conversion before the comparison, words, correction."""
+"""Keys that allow only some words: key, conversion before the comparison, allowed words, correction."""
 _FILE_KEYS = frozenset({
     "gradient_accumulation_steps", "gradient_clipping", "zero_stage", "offload_optimizer_device",
     "offload_param_device", "offload_param_nvme_path", "offload_optimizer_nvme_path",
     "zero3_save_16bit_model",
 })  # fmt: skip
-"""Keys that belong into DeepSpeed's own file if `deepspeed_config_file` names such a file."""
+"""Keys that belong in DeepSpeed's own file if `deepspeed_config_file` names such a file."""
 _UNUSED_KEYS = frozenset({
     "train_batch_size", "train_micro_batch_size_per_gpu", "optimizer", "scheduler", "fp16", "bf16",
     "zero_optimization", "activation_checkpointing", "offload_optimizer", "offload_param", "stage", "aio",
@@ -104,8 +104,8 @@ def processes(documents: Documents, context: Context) -> Findings:
         )
         if is_each and not message:
             message = (
-                f"num_processes is {total} for {machines} machines, and counts the processes of all, "
-                "not of each"
+                f"num_processes is {total} for {machines} machines, but it must count the processes of all "
+                "machines together"
             )
         elif re.search(r"\b(?:total|all|overall|world)\b", comment) and each is None and not total % machines:
             message = ""
@@ -115,7 +115,7 @@ def processes(documents: Documents, context: Context) -> Findings:
                 document,
                 place,
                 message,
-                fix="Write machines times GPUs of a machine.",
+                fix="Write the number of machines times the number of GPUs of one machine.",
                 severity=None if each or is_each or total % machines else "note",
             )
 
@@ -159,12 +159,12 @@ def _per_machine(total: int, machines: int, each: int | None) -> str:
     # 8 processes on several machines are probably the GPUs of one machine
     stated = f"num_processes is {total} for {machines} machines"
     if total % machines:
-        return f"{stated}, which does not divide; it counts the processes of all machines"
+        return f"{stated}, which is not a multiple; num_processes counts the processes of all machines"
     if total != (each or 8):
         return ""
     if each is not None:
-        return f"{stated} of {each} GPUs: it counts the processes of all machines, {machines * each}"
-    return f"{stated}; it counts the processes of all machines, and one machine usually has 8"
+        return f"{stated} of {each} GPUs: it counts the processes of all machines, here {machines * each}"
+    return f"{stated}; it counts the processes of all machines, and one machine usually has 8 GPUs"
 
 
 def machines(documents: Documents, context: Context) -> Findings:
@@ -185,7 +185,7 @@ def machines(documents: Documents, context: Context) -> Findings:
                 "accelerate-no-master",
                 document,
                 item.place,
-                f"{count} machines and no main_process_ip: each machine waits for itself",
+                f"{count} machines and no main_process_ip: each machine waits at its own address",
                 fix="Set main_process_ip and main_process_port to the first machine, or give them on the "
                 "command line.",
             )
@@ -208,9 +208,9 @@ def machines(documents: Documents, context: Context) -> Findings:
                 "accelerate-machine-rank",
                 document,
                 command.place,
-                "every machine calls itself machine 0"
+                "every machine has the number 0"
                 if rank == "0"
-                else "no --machine-rank: every machine takes the rank in the file",
+                else "no --machine-rank: every machine uses the rank that is in the file",
                 fix="Give --machine_rank $SLURM_NODEID in single quotes, so that each node has its own.",
             )
 
@@ -229,8 +229,8 @@ def _names(document: Document) -> Findings:
             "accelerate-unknown-key",
             document,
             first[name].place,
-            f"Accelerate knows no {name}" + suggestion(near),
-            fix=f"Write {near}." if near else "Remove it, or move it to where it belongs.",
+            f"Accelerate has no key {name}" + suggestion(near),
+            fix=f"Write {near}." if near else "Remove the key, or move it to the block where it belongs.",
         )
 
 
@@ -253,9 +253,9 @@ def deepspeed_blocks(document: Document, context: Context) -> Findings:
                 "accelerate-deepspeed-twice",
                 document,
                 item.place,
-                f"{duplicates} beside deepspeed_config_file: Accelerate refuses keys that belong into "
+                f"{duplicates} beside deepspeed_config_file: Accelerate refuses keys that belong in "
                 "that file",
-                fix="Write them in DeepSpeed's file alone.",
+                fix="Write these keys only in DeepSpeed's file.",
             )
     own = [name for name in names if name in _UNUSED_KEYS]
     if own:
@@ -264,7 +264,7 @@ def deepspeed_blocks(document: Document, context: Context) -> Findings:
             document,
             names[own[0]].place,
             f"Accelerate ignores {', '.join(own)}: it does not pass this block to DeepSpeed",
-            fix="Write them in a DeepSpeed file, and name it as deepspeed_config_file.",
+            fix="Write these keys in a DeepSpeed file, and name the file in deepspeed_config_file.",
         )
 
 
@@ -281,7 +281,7 @@ def fsdp(document: Document, context: Context) -> Findings:
             "accelerate-fsdp-sync",
             document,
             sync.place,
-            "fsdp_cpu_ram_efficient_loading loads the weights on one rank alone, and needs "
+            "fsdp_cpu_ram_efficient_loading loads the weights on one rank only, so it needs "
             "fsdp_sync_module_states",
             fix="Write fsdp_sync_module_states: true.",
         )
@@ -303,13 +303,13 @@ def fsdp(document: Document, context: Context) -> Findings:
                 "accelerate-fsdp-word",
                 document,
                 item.place,
-                f"fsdp_{name} {item.value} is none of {', '.join(words[:5])}",
+                f"fsdp_{name} is {item.value}, which is not one of {', '.join(words[:5])}",
                 fix=f"Write {near if near else words[0]}.",
             )
 
 
 def _is_wrong(word: str, words: tuple[str, ...]) -> bool:
-    """Return whether a word is none of `words`. A template is unknown, not wrong."""
+    """Return whether a word is not one of `words`. A template is unknown, not wrong."""
     return word not in words and "$" not in word and "{" not in word
 
 
@@ -324,7 +324,7 @@ def keys(document: Document, context: Context) -> Findings:
                 "accelerate-type",
                 document,
                 item.place,
-                f"{path} {item.value} is none of {', '.join(words[:9])}",
+                f"{path} is {item.value}, which is not one of {', '.join(words[:9])}",
                 fix=fix,
             )
     kind = entry(document, "distributed_type")
@@ -344,6 +344,6 @@ def keys(document: Document, context: Context) -> Findings:
                 "accelerate-block-unused",
                 document,
                 inside.place,
-                f"{block} is read with distributed_type {wanted} alone, and it is {distributed_type}",
+                f"{block} is read only if distributed_type is {wanted}, but it is {distributed_type}",
                 fix=f"Write distributed_type: {wanted}, or remove the block.",
             )

@@ -31,13 +31,13 @@ class Container(Record, kw_only=True):
     document: Document
     place: Place
     line: str
-    """All options in a line: the words of a command, or `key=value` of a service."""
+    """All options, joined into one line: the words of a command, or `key=value` for each key of a service."""
     inner: tuple[Command, ...]
     """Commands that run in the container."""
     command: Command | None = None
     """The `docker run` command; None for a service."""
     entries: tuple[Entry, ...] = ()
-    """Entries of the service with their whole paths."""
+    """Entries of the service with their full paths."""
 
     def has(self, expression: str) -> bool:
         return re.search(expression, self.line) is not None
@@ -200,7 +200,7 @@ def rdma(document: Document, context: Context) -> Findings:
                 "container-no-rdma",
                 document,
                 box.place,
-                "InfiniBand is configured, and the container has no /dev/infiniband: NCCL uses TCP "
+                "InfiniBand is configured, but the container has no /dev/infiniband: NCCL uses TCP "
                 "without an error",
                 fix="Give --device=/dev/infiniband --cap-add=IPC_LOCK --ulimit memlock=-1; with "
                 "NCCL_NET=IB a missing device is an error.",
@@ -222,14 +222,14 @@ def rdma(document: Document, context: Context) -> Findings:
                 "imex-channel-missing",
                 document,
                 box.place,
-                "multi-node NVLink is requested, and the container has no IMEX channel",
+                "multi-node NVLink is requested, but the container has no IMEX channel",
                 fix="Give --device=/dev/nvidia-caps-imex-channels/channel0.",
             )
 
 
 @per_document("dockerfile")
 def dockerfiles(document: Document, context: Context) -> Findings:
-    """Check for variables that exist only in the layer that sets them, and for slips in ENV."""
+    """Check for variables that exist only in the image layer that sets them, and for mistakes in ENV."""
     for index, line in code_lines(document):
         match = re.match(r"\s*RUN\s+export\s+((?:NCCL|TORCH|GLOO|CUDA_DEVICE|FI|UCX)_\w+)=\S+\s*$", line)
         if match is not None:
@@ -237,7 +237,7 @@ def dockerfiles(document: Document, context: Context) -> Findings:
                 "dockerfile-run-export",
                 document,
                 Place(line=index),
-                f"RUN export {match[1]} ends with its layer: no container gets it",
+                f"RUN export {match[1]} applies only to this RUN: no container gets the variable",
                 fix=f"Write ENV {match[1]}=...",
             )
     for item in document.settings:
@@ -246,7 +246,7 @@ def dockerfiles(document: Document, context: Context) -> Findings:
                 "dockerfile-assignment-blank",
                 document,
                 item.place,
-                f"with blanks around =, the sign is part of the value: {item.name} is '{item.written}'",
+                f"with blanks around =, the = is part of the value: {item.name} is '{item.written}'",
                 fix=f"Write ENV {item.name}={item.written.removeprefix('=').strip()}.",
             )
         if item.is_exported and re.search(rf"\\\$\{{?{re.escape(item.name)}\b", item.written):
@@ -277,7 +277,7 @@ def variables(document: Document, context: Context) -> Findings:
                 document,
                 item.place,
                 f"the quotes are part of the value: {item.name} is {text}",
-                fix=f"Write {item.name}={text[1:-1]}, or put the quotes around the whole.",
+                fix=f"Write {item.name}={text[1:-1]}, or put the quotes around the whole assignment.",
             )
         hides = item.name == "NVIDIA_VISIBLE_DEVICES" and text in ("void", "none")
         if hides and document.kind == "dockerfile" and next(commands(document, *TRAINERS), None) is not None:
@@ -286,7 +286,7 @@ def variables(document: Document, context: Context) -> Findings:
                 document,
                 item.place,
                 f"NVIDIA_VISIBLE_DEVICES={text}: the container sees no GPU unless it starts with --gpus",
-                fix="Write all.",
+                fix="Write NVIDIA_VISIBLE_DEVICES=all.",
             )
 
 
@@ -305,8 +305,8 @@ def images(document: Document, context: Context) -> Findings:
                 "image-latest",
                 document,
                 command.place,
-                f"{image} may be another image on every node that pulls it later",
-                fix="Name a version or a digest.",
+                f"{image} may be a different image on nodes that pull it later",
+                fix="State a version or a digest.",
             )
 
 
@@ -351,7 +351,7 @@ def _gpu_count(box: Container) -> Findings:
                 "container-gpus-fewer",
                 box.document,
                 command.place,
-                f"{plural(wanted, 'rank')}, and the container gets {plural(have, 'GPU')}",
+                f"{plural(wanted, 'rank')}, but the container gets {plural(have, 'GPU')}",
                 fix=f"Start {plural(have, 'rank')}, or give the container {plural(wanted, 'GPU')}.",
             )
         elif (

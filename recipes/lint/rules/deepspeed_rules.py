@@ -80,7 +80,7 @@ _DEVICES = ("cpu", "nvme", "none")
 _NUMBER = re.compile(r"[-+]?\d*\.?\d+(?:[eE][-+]?\d+)?")
 _BLOCK = "zero_optimization."
 _FORWARDED = ("NCCL", "PYTHON", "MV2", "UCX", "MLFLOW")
-"""Beginnings of names that DeepSpeed's runner passes to other machines."""
+"""Beginnings of the names of variables that DeepSpeed's runner passes to other machines."""
 _NEEDED = re.compile(
     r"LD_LIBRARY_PATH|LD_PRELOAD|FI_\w+|HF_\w+|TORCH_\w+|CUDA_(?!VISIBLE_DEVICES|HOME)\w+|GLOO_\w+|"
     r"OMP_NUM_THREADS|WANDB_\w+|TRANSFORMERS_\w+"
@@ -115,7 +115,7 @@ def batches(documents: Documents, context: Context) -> Findings:
                 item.place,
                 f"{stated}: no number of ranks gives this product",
                 fix="Remove train_batch_size, train_micro_batch_size_per_gpu or gradient_accumulation_steps; "
-                "DeepSpeed computes the missing one.",
+                "DeepSpeed computes the missing value.",
             )
         elif steps is not None and world is not None and total != part * world:
             yield make_finding(
@@ -123,7 +123,7 @@ def batches(documents: Documents, context: Context) -> Findings:
                 document,
                 item.place,
                 f"{stated} and {world} ranks give {part * world}",
-                fix="Leave one of the three out, and DeepSpeed computes it.",
+                fix="Remove one of the three values; DeepSpeed then computes it.",
             )
 
 
@@ -153,7 +153,7 @@ def contents(document: Document, context: Context) -> Findings:
             document,
             half.place,
             "fp16 and bf16 are both enabled",
-            fix="Enable one of them.",
+            fix="Enable only one of the two.",
         )
     yield from _zero(document)
     yield from _places(document)
@@ -204,7 +204,7 @@ def _places(document: Document) -> Findings:
             document,
             first[sorted(lost)[0]].place,
             f"DeepSpeed does not read {keys} at the first level",
-            fix="Move it into zero_optimization, under the name that it has there.",
+            fix="Move the setting into zero_optimization, under the name that it has there.",
         )
     for name, item in keys_below(document, _BLOCK).items():
         if name in _ZERO or name.startswith(("_", "/", "#")) or "$" in name or "{" in name:
@@ -215,7 +215,7 @@ def _places(document: Document) -> Findings:
             document,
             item.place,
             f"zero_optimization has no {name}, so DeepSpeed ends with an error" + suggestion(near),
-            fix=f"Write {near}." if near else "Remove it, or move it to the first level if it belongs there.",
+            fix=f"Write {near}." if near else "Remove the key, or move it if it belongs to the first level.",
         )
 
 
@@ -257,7 +257,7 @@ def _values(document: Document) -> Findings:
                 "deepspeed-value",
                 document,
                 item.place,
-                f"{item.path} must be a block, and here it is {written}",
+                f"{item.path} must be a block, but it is {written}",
                 fix=f'Write "{item.path}": {{{inside}}}.',
             )
         elif re.fullmatch(
@@ -278,16 +278,16 @@ def _values(document: Document) -> Findings:
                 "deepspeed-value",
                 document,
                 item.place,
-                f"{item.path} is a string, and the optimizer needs a number",
+                f"{item.path} is a string, but the optimizer needs a number",
                 fix=f"Write {text} without quotes.",
             )
 
 
 def _slow(document: Document) -> Findings:
     for path, why in (
-        ("wall_clock_breakdown", "it waits for the GPU at every part of a step"),
-        ("flops_profiler.enabled", "it profiles during training"),
-        ("comms_logger.enabled", "it waits for every collective to measure its time"),
+        ("wall_clock_breakdown", "DeepSpeed waits for the GPU after every part of a step"),
+        ("flops_profiler.enabled", "DeepSpeed profiles during training"),
+        ("comms_logger.enabled", "DeepSpeed waits for every collective to measure its time"),
     ):
         item = entry(document, path)
         if item is not None and item.value is True:
@@ -296,7 +296,7 @@ def _slow(document: Document) -> Findings:
                 document,
                 item.place,
                 f"{path} is on: {why}",
-                fix="Turn it off in production.",
+                fix="Turn it off in production runs.",
             )
 
 
@@ -337,7 +337,7 @@ def forwarding(documents: Documents, context: Context) -> Findings:
                     lost[0].place,
                     f"deepspeed does not pass {names} to the other machines, only names that begin with "
                     f"{', '.join(_FORWARDED)}",
-                    fix="Write them in .deepspeed_env, one NAME=value per line.",
+                    fix="Write the variables in .deepspeed_env, one NAME=value per line.",
                 )
             visible = given.get("CUDA_VISIBLE_DEVICES")
             if visible is not None:
@@ -345,7 +345,7 @@ def forwarding(documents: Documents, context: Context) -> Findings:
                     "deepspeed-visible-devices",
                     document,
                     visible.place,
-                    "deepspeed ignores CUDA_VISIBLE_DEVICES when it has a hostfile",
+                    "deepspeed ignores CUDA_VISIBLE_DEVICES if it has a hostfile",
                     fix="Choose GPUs with --include host:0,1.",
                 )
             if "srun" in command.inside and (nodes_of(document) or 1) > 1:
@@ -353,7 +353,7 @@ def forwarding(documents: Documents, context: Context) -> Findings:
                     "launcher-in-launcher",
                     document,
                     command.place,
-                    "srun starts deepspeed on every node, and each of them starts all nodes over ssh",
+                    "srun starts deepspeed on every node, and each deepspeed starts all nodes over ssh",
                     fix="Start deepspeed once, or use --no_ssh with --node_rank.",
                 )
 
@@ -364,7 +364,7 @@ _COUNTS = ("num-nodes", "num-gpus")
 
 @per_document()
 def command_lines(document: Document, context: Context) -> Findings:
-    """Check for options that exclude or need each other, and for choices of GPUs without effect."""
+    """Check for options that exclude or need each other, and for choices of GPUs that have no effect."""
     for command in commands(document, "deepspeed"):
         yield from _visible(document, command)
         filters = [name for name in _FILTERS if name in command.options]
@@ -384,8 +384,8 @@ def command_lines(document: Document, context: Context) -> Findings:
                 "deepspeed-options",
                 document,
                 command.place,
-                "--no_ssh needs --node_rank, and DeepSpeed ends without it",
-                fix="Give --node_rank, another on every node, and --master_addr.",
+                "--no_ssh needs --node_rank: without it DeepSpeed ends",
+                fix="Give --node_rank, with a different number on each node, and --master_addr.",
             )
 
 
@@ -404,5 +404,5 @@ def _visible(document: Document, command: Command) -> Findings:
         document,
         item.place,
         f"deepspeed ignores CUDA_VISIBLE_DEVICES={item.value} because of --{option}, and counts GPUs from 0",
-        fix=f"Write --include localhost:{','.join(devices)} alone.",
+        fix=f"Write only --include localhost:{','.join(devices)}.",
     )

@@ -1,4 +1,4 @@
-"""Settings that replace decisions of NCCL, debugging switches, and versions with known faults."""
+"""Settings that overrule decisions of NCCL, debugging switches, and versions with known faults."""
 
 import re
 from collections.abc import Iterator
@@ -49,7 +49,7 @@ _MINOR = ("NCCL_P2P_LEVEL", "NCCL_IGNORE_DISABLED_P2P")
 
 
 def _measures(document: Document) -> bool:
-    """Return whether the file runs nccl-tests: such trials force the choices that they compare."""
+    """Return whether the file runs nccl-tests: such a benchmark sets choices by hand to compare them."""
     return any(name in document.text for name in _BENCHMARKS)
 
 
@@ -81,7 +81,7 @@ def forced(document: Document, context: Context) -> Findings:
                 "protocol-ll128",
                 document,
                 item.place,
-                "NCCL_PROTO=LL128 corrupts data on links that do not keep 128 bytes together",
+                "NCCL_PROTO=LL128 corrupts data on links that may split a write of 128 bytes",
                 fix="Remove it; NCCL uses LL128 on links that are safe.",
                 edits=removal(document, item),
             )
@@ -89,7 +89,7 @@ def forced(document: Document, context: Context) -> Findings:
         if item.name in ("NCCL_ALGO", "NCCL_PROTO") and unknown_words(item.name, text):
             continue  # the rule value-algorithm reports it
         if mentions(document, r"(?i)determinis"):
-            continue  # deterministic results need a fixed order of sums
+            continue  # deterministic results need a fixed order of additions
         if mentions(document, r"(?i)rocm|\bHIP_|\bMI[23]\d\dX?\b|rccl"):
             continue  # AMD publishes values of its own for RCCL
         yield make_finding(
@@ -97,8 +97,8 @@ def forced(document: Document, context: Context) -> Findings:
             document,
             item.place,
             f"{item.name}={item.value} overrides a decision of NCCL: "
-            f"{row.costs or 'it is right for some sizes at most'}",
-            fix="Remove it, unless both choices were measured on this machine.",
+            f"{row.costs or 'the value is right for some message sizes at most'}",
+            fix="Remove the setting, unless you measured that it is faster on this machine.",
         )
 
 
@@ -120,7 +120,7 @@ def leftovers(document: Document, context: Context) -> Findings:
             document,
             item.place,
             f"{item.name}={item.value} is for debugging: {row.costs}",
-            fix="Remove it from production runs.",
+            fix="Remove the setting from production runs.",
             edits=removal(document, item) if row.reader != "nccl" else (),  # an NCCL switch may hide a fault
             severity="note" if is_switched(document, item) or item.name in _MINOR else None,
         )
@@ -175,8 +175,8 @@ def logs(document: Document, context: Context) -> Findings:
                 "subsystem-without-info",
                 document,
                 subsystem.place,
-                f"NCCL_DEBUG_SUBSYS filters INFO lines, and NCCL_DEBUG={level} writes none",
-                fix="Remove it, or set NCCL_DEBUG=INFO for a trial.",
+                f"NCCL_DEBUG_SUBSYS filters INFO lines, but NCCL_DEBUG={level} writes no INFO lines",
+                fix="Remove the line, or set NCCL_DEBUG=INFO for a trial.",
                 edits=removal(document, subsystem),
             )
         file, file_item = text_in(given, "NCCL_DEBUG_FILE"), given.get("NCCL_DEBUG_FILE")
@@ -192,16 +192,16 @@ def logs(document: Document, context: Context) -> Findings:
                 document,
                 file_item.place,
                 f"NCCL_DEBUG_FILE={file}: all processes overwrite each other's lines"
-                + (f", as NCCL replaces %h and %p only, not {other[0]}" if other else ""),
+                + (f", because NCCL replaces only %h and %p, not {other[0]}" if other else ""),
                 fix="Add %h and %p to the name, for host and process.",
             )
 
 
 _FAULTY: tuple[tuple[str, str, str, str], ...] = (
-    ("2.19.4", "2.19.5", "", "NCCL 2.19.4 is slower than its neighbours on AWS"),
+    ("2.19.4", "2.19.5", "", "on AWS, NCCL 2.19.4 is slower than the versions before and after it"),
     ("2.26", "2.27", "TORCH_NCCL_USE_COMM_NONBLOCKING", "NCCL 2.26 hangs with non-blocking communicators"),
     ("2.27", "2.29", "NCCL_NVLS_ENABLE", "NCCL 2.27 and 2.28 can hang if some ranks get no NVLS memory"),
-    ("2.29.2", "2.29.3", "", "NCCL 2.29.2 has a hang that 2.29.3 removes"),
+    ("2.29.2", "2.29.3", "", "NCCL 2.29.2 can hang; 2.29.3 corrects the fault"),
 )
 
 
@@ -235,7 +235,7 @@ def plugins(document: Document, context: Context) -> Findings:
                 "plugin-missing",
                 document,
                 config.place,
-                "only a tuner plugin reads NCCL_TUNER_CONFIG_FILE, and NCCL_TUNER_PLUGIN names none",
+                "only a tuner plugin reads NCCL_TUNER_CONFIG_FILE, but NCCL_TUNER_PLUGIN names no plugin",
                 fix="Name the plugin, or remove the line.",
             )
         choice = next(
@@ -252,7 +252,7 @@ def plugins(document: Document, context: Context) -> Findings:
                 document,
                 choice.place,
                 f"{choice.name} overrules the tuner {tuner.value}",
-                fix="Remove one of the two.",
+                fix="Remove one of the two settings.",
             )
         item = given.get("NCCL_MIN_NCHANNELS")
         if item is not None and number(text_in(given, item.name)) is not None and "NCCL_MIN_CTAS" in given:
@@ -268,7 +268,7 @@ def plugins(document: Document, context: Context) -> Findings:
 
 @per_document()
 def preloads(document: Document, context: Context) -> Findings:
-    """Check for another NCCL than the NCCL with which torch was built."""
+    """Check for an NCCL that is not the NCCL with which torch was built."""
     for item in document.given:
         if item.name == "LD_PRELOAD" and re.search(r"libnccl\.so", item.value or item.written):
             yield make_finding(

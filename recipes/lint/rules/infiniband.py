@@ -38,7 +38,7 @@ def hcas(documents: Documents, context: Context) -> Findings:
                 item.place,
                 f"NCCL_IB_HCA={text} names network interfaces, not RDMA devices: NCCL finds no port and "
                 "uses TCP",
-                fix="Write names from /sys/class/infiniband, such as =mlx5_0; interfaces belong into "
+                fix="Write names from /sys/class/infiniband, such as =mlx5_0; network interfaces belong in "
                 "NCCL_SOCKET_IFNAME.",
             )
             continue
@@ -49,7 +49,7 @@ def hcas(documents: Documents, context: Context) -> Findings:
                 document,
                 item.place,
                 f"NCCL_IB_HCA={text} names {', '.join(doubled)} twice, and may miss another port",
-                fix="Name each port once.",
+                fix="State each port once.",
             )
         if not wanted.exact and not wanted.excludes:
             yield from _beginnings(document, item, text, names, ports)
@@ -123,8 +123,8 @@ def _on_machine(
             "hca-missing",
             document,
             item.place,
-            f"NCCL_IB_HCA={text} matches none of {have}",
-            fix="Name RDMA devices of this machine.",
+            f"NCCL_IB_HCA={text} matches none of the devices of this machine: {have}",
+            fix="Write names of RDMA devices of this machine.",
         )
         return
     yield from _links(document, item, [port for port in taken if is_up(port)])
@@ -135,7 +135,7 @@ def _on_machine(
             document,
             item.place,
             f"NCCL_IB_HCA={text} names {', '.join(idle)}, whose link is not up",
-            fix="Bring the link up, or leave the device out.",
+            fix="Repair the link, or remove the device from the list.",
         )
 
 
@@ -148,7 +148,7 @@ def _links(document: Document, item: Setting, active: list[Nic]) -> Findings:
             item.place,
             f"{item.name} selects ports of {' and '.join(sorted(layers))}: "
             f"{', '.join(port.name for port in active)}",
-            fix="Name the ports of the compute network alone, with = in front.",
+            fix="List only the ports of the compute network, with = in front.",
             severity="error",
         )
 
@@ -169,7 +169,7 @@ def _unset(documents: Documents, ports: tuple[Nic, ...], training: tuple[Nic, ..
                 document.settings[0].place,
                 f"the machine has active ports of {' and '.join(sorted(layers))}, and NCCL_IB_HCA selects "
                 "none",
-                fix=f"Name the ports of the compute network in NCCL_IB_HCA, with = in front{names}.",
+                fix=f"List the ports of the compute network in NCCL_IB_HCA, with = in front{names}.",
             )
 
 
@@ -208,7 +208,7 @@ def classes(document: Document, context: Context) -> Findings:
                 "traffic-class",
                 document,
                 item.place,
-                f"NCCL_IB_TC={text} is for RoCE; the training ports are InfiniBand",
+                f"NCCL_IB_TC={text} is meant for RoCE, but the training ports are InfiniBand",
                 fix="Remove the line.",
                 edits=removal(document, item),
                 severity="warning",
@@ -248,7 +248,7 @@ def queues(document: Document, context: Context) -> Findings:
                 item.place,
                 f"NCCL_IB_QPS_PER_CONNECTION={text}: beyond 8 queue pairs memory and latency grow, but not "
                 "the rate",
-                fix="Measure 2, 4 and 8, and keep the smallest that helps.",
+                fix="Measure 2, 4 and 8, and keep the smallest number that makes the job faster.",
             )
 
 
@@ -278,7 +278,7 @@ def rails(document: Document, context: Context) -> Findings:
                 item.place,
                 "NCCL_CROSS_NIC=1 suits NICs that share one switch; on a network with rails it adds hops, or "
                 "fails",
-                fix="Leave it to NCCL (2), or set 0 on a rail network.",
+                fix="Leave the choice to NCCL (the default, 2), or set 0 on a rail network.",
             )
 
 
@@ -298,7 +298,7 @@ def sharp(document: Document, context: Context) -> Findings:
                 "sharp-shared",
                 document,
                 item.place,
-                "NCCL_COLLNET_ENABLE=1 in jobs that run side by side: switches hold few reduction trees, and "
-                "the second fails",
-                fix="Give SHARP to one job at a time; leave the variable out of the others.",
+                "NCCL_COLLNET_ENABLE=1 in jobs that run at the same time: switches have few reduction trees, "
+                "and the second job fails to get a tree",
+                fix="Use SHARP in one job at a time; remove the variable from the other jobs.",
             )

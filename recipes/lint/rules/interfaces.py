@@ -38,7 +38,7 @@ def gloo(document: Document, context: Context) -> Findings:
                 "gloo-interface-syntax",
                 document,
                 item.place,
-                f"{item.name}={text}: Gloo does not support ^ and =, and looks for an interface of that "
+                f"{item.name}={text}: Gloo does not support ^ and =, so it looks for an interface of that "
                 "literal name",
                 fix="Write the name of an interface, as `ip route get ADDRESS` shows it.",
                 edits=rewrite(document, item, text[1:]) if text.startswith("=") and "," not in text else (),
@@ -66,7 +66,7 @@ def sockets(document: Document, context: Context) -> Findings:
                 document,
                 item.place,
                 f"{item.name}={text} names an RDMA device, not a network interface",
-                fix="RDMA devices belong into NCCL_IB_HCA; name an interface of `ip address` here.",
+                fix="RDMA devices belong in NCCL_IB_HCA; write an interface that `ip address` lists.",
             )
         elif "lo" in wanted.names and not is_one_machine(document) and nodes_that_get(document, item) != 1:
             yield make_finding(
@@ -83,7 +83,7 @@ def sockets(document: Document, context: Context) -> Findings:
                 document,
                 item.place,
                 f"{item.name}={text} names a bridge or tunnel that other machines cannot reach",
-                fix="Name the interface that holds the route to the other machines.",
+                fix="Name the interface that has the route to the other machines.",
             )
         elif len(wanted.names) > 1 and sum(name in _BARE_KINDS for name in wanted.names) > 1:
             yield make_finding(
@@ -115,7 +115,7 @@ def _exclusion(
             document,
             item.place,
             f"{item.name}={text} replaces NCCL's own filter, so {' and '.join(lets_in)} can be chosen",
-            fix="Exclude all of them with ^lo,docker,veth,virbr; better, name the interface.",
+            fix="Exclude all such interfaces with ^lo,docker,veth,virbr; better, name the right interface.",
             edits=rewrite(document, item, ",".join((text, *(name.rstrip("0") for name in lets_in))))
             if "=" not in text
             else (),
@@ -142,8 +142,8 @@ def _on_machine(document: Document, item: Setting, text: str, context: Context) 
             item.place,
             f"NCCL_SOCKET_IFNAME={text} matches none of the machine's "
             f"{', '.join(face.name for face in interfaces)[:200]}",
-            fix="Name an interface that every machine has; if names differ, list them all or use "
-            "/etc/nccl.conf on each.",
+            fix="Name an interface that every machine has; if the names differ, list all of them or write "
+            "/etc/nccl.conf on each machine.",
         )
     elif not wanted.excludes and not wanted.exact:
         more = [name for name in names if name not in wanted.names]
@@ -175,7 +175,7 @@ def _other_route(
             "interface-other-route",
             document,
             item.place,
-            f"MASTER_ADDR {master} is in the network of {', '.join(holders)}, and NCCL uses "
+            f"MASTER_ADDR {master} is in the network of {', '.join(holders)}, but NCCL uses "
             f"{', '.join(names)}",
             fix="Use the address of the master on that interface, or name the interface of that address.",
         )
@@ -206,8 +206,8 @@ def pairs(document: Document, context: Context) -> Findings:
                 "interface-two-routes",
                 document,
                 item.place,
-                f"GLOO_SOCKET_IFNAME={gloo_name} is no interface of NCCL_SOCKET_IFNAME={nccl_name}",
-                fix="Name the same interface in both, unless you want two networks.",
+                f"GLOO_SOCKET_IFNAME={gloo_name} is not an interface of NCCL_SOCKET_IFNAME={nccl_name}",
+                fix="Name the same interface in both variables, unless you want two networks.",
             )
 
 
@@ -226,7 +226,7 @@ def masters(document: Document, context: Context) -> Findings:
                     "master-loopback",
                     document,
                     item.place,
-                    f"{item.name}={text} is every machine's own address, and the job has {machines} nodes",
+                    f"{item.name}={text} is every machine's own address, but the job has {machines} nodes",
                     fix="Use the address of the first node.",
                 )
         elif "SLURM_LAUNCH_NODE_IPADDR" in item.written or "SLURM_SUBMIT_HOST" in item.written:
@@ -248,14 +248,14 @@ def _hostname(document: Document, line: int, name: str, text: str) -> LintFindin
         "master-hostname",
         document,
         Place(line=line),
-        f"{name or 'the master'} is the output of `hostname`: several addresses, or 127.0.1.1",
+        f"{name or 'the master'} is the output of `hostname`, which may be several addresses or 127.0.1.1",
         fix="Resolve the name of the first node, or find the address with `ip -4 route get`.",
         severity=None if re.search(r"hostname (?:-I|--all-ip-addresses)\b", text) else "note",
     )
 
 
 def _hostnames(document: Document, nodes: int | None) -> Findings:
-    """Check variables of the shell alone that contain the address of the master.
+    """Check shell variables that are not exported and contain the address of the master.
 
     An example is `head_node_ip=$(srun ... hostname --ip-address)`.
     """
@@ -322,7 +322,7 @@ def proxies(document: Document, context: Context) -> Findings:
                 "proxy-without-exceptions",
                 document,
                 item.place,
-                f"{item.name} is set and no_proxy is not: gRPC and HTTP between the machines go to the proxy",
+                f"{item.name} is set without no_proxy: gRPC and HTTP between the machines go to the proxy",
                 fix="Set no_proxy to the machines' names and networks, or unset the proxy before training.",
             )
 
@@ -372,6 +372,6 @@ def _policy(document: Document) -> Findings:
             "firewall-one-port",
             document,
             ports[0].place,
-            f"the policy allows only port {ports[0].value}; NCCL uses random ports",
+            f"the policy allows only port {ports[0].value}, but NCCL uses random ports",
             fix="Allow all ports between the pods of the job.",
         )

@@ -14,9 +14,9 @@ _SMALLEST_SHM_MIB = 1024
 _SHM = "/dev/shm"  # noqa: S108 - NCCL uses this path
 _RDMA = r"rdma/|/rdma|/ib$|sriov|mlnx|mellanox|/roce|hca_shared|vpc\.amazonaws\.com/efa|infiniband"
 _OTHER_DEVICES = re.compile(r"gpu|mig-|shared|fuse|kvm|tun|shm")
-"""Kinds of devices that plugins offer and that are no NICs."""
+"""Kinds of devices that device plugins offer and that are not NICs."""
 _VERBS = r"^rdma/|^nvidia\.com/(?:rdma|hostdev|mlnx|roce|ib)|mellanox|hca_shared"
-"""Resources with a verbs device, for which applications lock memory."""
+"""Resources with an RDMA (verbs) device; applications lock memory to use the device."""
 _RAY = ("RayCluster", "RayJob", "RayService")
 
 
@@ -153,7 +153,7 @@ def rdma(document: Document, context: Context) -> Findings:
             "kubernetes-no-rdma",
             document,
             variable.place,
-            f"{variable.name} is set, and no RDMA resource is requested: NCCL uses TCP without an error",
+            f"{variable.name} is set, but no RDMA resource is requested: NCCL uses TCP without an error",
             fix="Request the cluster's RDMA resource; with NCCL_NET=IB a missing resource is an error.",
         )
     if value(document, "NCCL_MNNVL_ENABLE") == "1" and not mentions(
@@ -163,14 +163,14 @@ def rdma(document: Document, context: Context) -> Findings:
             "imex-channel-missing",
             document,
             next(item.place for item in document.settings if item.name == "NCCL_MNNVL_ENABLE"),
-            "multi-node NVLink is requested, and the pod claims no IMEX channel",
+            "multi-node NVLink is requested, but the pod claims no IMEX channel",
             fix="Claim the channel of a ComputeDomain.",
         )
     yield from _attachments(document)
 
 
 def _is_device(path: str) -> bool:
-    """Return whether a pod requests a device that is no GPU and may be a NIC."""
+    """Return whether the resource is a device that is not a GPU and may be a NIC."""
     _, is_resource, name = path.rpartition("resources.limits.")
     domain, is_extended, kind = name.partition("/")
     return bool(is_resource and is_extended) and "." in domain and _OTHER_DEVICES.match(kind) is None
@@ -191,7 +191,7 @@ def _attachments(document: Document) -> Findings:
                 document,
                 item.place,
                 f"the {kind} network assigns no addresses: a RoCE device without an address has no GID",
-                fix="Add ipam, such as whereabouts.",
+                fix="Add address management (ipam), such as whereabouts.",
             )
 
 
@@ -254,8 +254,8 @@ def shapes(document: Document, context: Context) -> Findings:
                     "kubernetes-container-name",
                     document,
                     item.place,
-                    f"the operator needs a container called pytorch, and this one is {item.value}",
-                    fix="Call it pytorch.",
+                    f"the operator needs a container called pytorch, but this one is called {item.value}",
+                    fix="Call the container pytorch.",
                 )
     yield from _images(document)
     yield from _slices(document)
@@ -282,7 +282,7 @@ def _images(document: Document) -> Findings:
             document,
             both[1].place,
             f"the master runs {both[0].value}, the workers {both[1].value}: their NCCL or plugins may differ",
-            fix="Use one image.",
+            fix="Use the same image for both.",
         )
     for item in entries(document, r".*containers\[\d+\]\.imagePullPolicy"):
         image = next(
@@ -304,7 +304,7 @@ def _images(document: Document) -> Findings:
                 document,
                 image.place,
                 f"{image.value} is not pulled on nodes that have an older copy, so images may differ",
-                fix="Name a version or a digest.",
+                fix="State a version or a digest.",
             )
 
 
@@ -316,6 +316,6 @@ def _slices(document: Document) -> Findings:
                 "mig-several",
                 document,
                 item.place,
-                f"{count} slices for one container, and a process sees one MIG device",
+                f"{count} slices for one container, but a process sees only one MIG device",
                 fix="Give each rank whole GPUs, or one slice each with NCCL 2.31 or newer.",
             )

@@ -146,7 +146,7 @@ def _goes_on(document: Document, command: Command) -> bool:
 
 @per_document()
 def node_ranks(document: Document, context: Context) -> Findings:
-    """Check that the node's number is in the variable that the program reads."""
+    """Check that the number of the node is in the variable that the program reads."""
     for command in commands(document, "llamafactory-cli", "swift", "megatron"):
         given = given_to(document, command)
         nodes = given.get("NNODES")

@@ -1,4 +1,4 @@
-"""Resources that a machine gives to ranks: GPUs, limits, services, and the kernel's command line."""
+"""Resources that ranks need from a machine: GPUs, limits, services, and the kernel's command line."""
 
 import re
 
@@ -54,7 +54,7 @@ def shells(document: Document, context: Context) -> Findings:
                 document,
                 place,
                 f"only {amount} KiB can be locked, so that registering memory for RDMA fails",
-                fix="Write ulimit -l unlimited, and allow it in limits.conf.",
+                fix="Write ulimit -l unlimited, and allow this value in limits.conf.",
             )
 
 
@@ -82,7 +82,7 @@ def machine(document: Document, context: Context) -> Findings:
             document,
             starts.place,
             f"shared memory of this machine is {shm // 2**20} MiB, too little for NCCL and data loaders",
-            fix="Enlarge it: --shm-size, --ipc=host, or an emptyDir with medium: Memory.",
+            fix="Enlarge the shared memory: --shm-size, --ipc=host, or an emptyDir with medium: Memory.",
         )
 
 
@@ -120,8 +120,8 @@ def services(document: Document, context: Context) -> Findings:
             "iommu-translates",
             document,
             iommu[0],
-            "with the IOMMU translating, traffic between GPUs and NICs goes through the root complex: "
-            "slow, or corrupt",
+            "if the IOMMU translates addresses, traffic between GPUs and NICs goes through the root complex: "
+            "it is slow, and data may be corrupted",
             fix="Add iommu=pt.",
         )
 
@@ -137,8 +137,8 @@ def _branches(document: Document) -> Findings:
             "fabric-manager-version",
             document,
             manager[0],
-            f"the fabric manager is of branch {manager[1][1]}, the driver of branch {driver[1]}",
-            fix=f"Install nvidia-fabricmanager-{driver[1]} in exactly the driver's version.",
+            f"the fabric manager has version {manager[1][1]}, but the driver has version {driver[1]}",
+            fix=f"Install nvidia-fabricmanager-{driver[1]} in exactly the version of the driver.",
         )
 
 
@@ -170,7 +170,7 @@ def slices(document: Document, context: Context) -> Findings:
             "mig-slices",
             document,
             at[0],
-            "several MIG slices for one container of ranks",
+            "several MIG slices are requested for one container of ranks",
             fix="Use whole GPUs.",
         )
 
@@ -213,8 +213,8 @@ def _missing_local_rank(document: Document) -> Findings:
             "local-rank-missing",
             document,
             by_task[0].place,
-            "RANK is set for each task and LOCAL_RANK is not: every rank of a node takes GPU 0",
-            fix="Set LOCAL_RANK=$SLURM_LOCALID too, and pass it to torch.cuda.set_device.",
+            "RANK is set for each task, but LOCAL_RANK is not: every rank of a node uses GPU 0",
+            fix="Set LOCAL_RANK=$SLURM_LOCALID too, and pass its value to torch.cuda.set_device.",
         )
 
 
@@ -233,7 +233,7 @@ def visible(document: Document, context: Context) -> Findings:
                 "mig-several",
                 document,
                 item.place,
-                f"{len(devices)} MIG devices are named, and a process sees only the first",
+                f"{len(devices)} MIG devices are named, but a process sees only the first",
                 fix="Give each rank one MIG UUID, with NCCL 2.31 or newer; or use whole GPUs.",
             )
         if text_in(given, "CUDA_DEVICE_ORDER") != "PCI_BUS_ID":
@@ -255,7 +255,8 @@ def _shown(document: Document, command: Command) -> Findings:
             "visible-devices-fewer",
             document,
             command.place,
-            f"{plural(wanted, 'rank')}, and CUDA_VISIBLE_DEVICES={item.value} shows {len(devices)}",
+            f"{plural(wanted, 'rank')}, but CUDA_VISIBLE_DEVICES={item.value} "
+            f"shows {plural(len(devices), 'GPU')}",
             fix=f"Start {plural(len(devices), 'rank')}, or show {plural(wanted, 'GPU')}.",
         )
 

@@ -28,7 +28,7 @@ _UNEVEN = (
     "pp-partition-method",
     "deepspeed",
 )
-"""Options with which pipeline stages may have different numbers of layers, or do not exist."""
+"""Options that allow pipeline stages with different numbers of layers, or that turn stages off."""
 _HYDRA = re.compile(r"\+{0,2}(?:model|trainer)\.(\w+)=(\d+)")
 
 
@@ -66,7 +66,7 @@ def _judged(document: Document, command: Command, job: _Job) -> Findings:
             "megatron-world",
             document,
             command.place,
-            f"{split} needs {size} ranks for one copy of the model, and {job.world} ranks are started",
+            f"{split} needs {size} ranks for one copy of the model, but {job.world} ranks are started",
             fix=f"Start a multiple of {size} ranks, or lower one of the degrees.",
         )
         return
@@ -98,7 +98,7 @@ def _shapes(document: Document, command: Command, job: _Job) -> Findings:
             "megatron-shape",
             document,
             command.place,
-            f"{heads} attention heads do not divide by tensor parallelism of {job.tensor}",
+            f"{heads} attention heads are not divisible by the tensor parallelism, {job.tensor}",
             fix="Lower the tensor parallelism.",
         )
     if any(name in command.options for name in _UNEVEN):
@@ -109,8 +109,8 @@ def _shapes(document: Document, command: Command, job: _Job) -> Findings:
             "megatron-shape",
             document,
             command.place,
-            f"{layers} layers do not divide by {job.pipeline} pipeline stages",
-            fix="Lower the number of stages, or state how many layers the first and last stage hold.",
+            f"{layers} layers are not divisible by {job.pipeline} pipeline stages",
+            fix="Lower the number of stages, or state how many layers the first and last stage have.",
         )
 
 
@@ -127,7 +127,7 @@ def _virtual(document: Document, command: Command, job: _Job, layers: int | None
             "megatron-shape",
             document,
             command.place,
-            f"a pipeline stage of {layers_per_stage} layers does not divide into {pieces}",
+            f"a pipeline stage of {layers_per_stage} layers cannot be divided into {pieces}",
             fix="Write a number that divides the layers of a stage.",
         )
     elif job.pipeline == 1:
@@ -148,9 +148,9 @@ def _wide(document: Document, command: Command, job: _Job) -> Findings:
             "megatron-tensor-wide",
             document,
             command.place,
-            f"tensor parallelism of {job.tensor} spans machines of {each} GPUs",
-            fix=f"Write at most {each}, and split the rest by pipeline or data; machines that NVLink "
-            "connects may use more.",
+            f"tensor parallelism of {job.tensor} needs several machines of {each} GPUs",
+            fix=f"Write at most {each}, and split the rest by pipeline or data parallelism; machines that "
+            "NVLink connects may use more.",
         )
 
 

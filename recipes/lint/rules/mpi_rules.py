@@ -2,6 +2,7 @@
 
 import re
 
+from probes.base.units import plural
 from recipes.lint.context import Context
 from recipes.lint.document import Command, Document, Entry, Setting, lines_of
 from recipes.lint.reach import given_to, setting_for
@@ -68,7 +69,7 @@ def forwarding(document: Document, context: Context) -> Findings:
 
 
 _INHERITED = re.compile(r"\w*PATH|HOME|USER|SHELL|TMPDIR|LD_PRELOAD|\w+_(?:HOME|ROOT|DIR)")
-"""Names that most logins or modules export; a new value remains exported."""
+"""Names that logins or environment modules usually export already; a new value is then exported too."""
 
 
 def _is_inherited(item: Setting) -> bool:
@@ -80,7 +81,7 @@ def _is_inherited(item: Setting) -> bool:
 
 @per_document("shell", "sbatch")
 def handed(document: Document, context: Context) -> Findings:
-    """Check for names after `-x` that are variables of the shell alone."""
+    """Check for names after `-x` of shell variables that are not exported."""
     if mentions(document, r"\bset -\w*a|allexport"):
         return
     own = {item.name for item in document.settings if not item.is_exported and not _is_inherited(item)}
@@ -97,7 +98,7 @@ def handed(document: Document, context: Context) -> Findings:
                 "mpi-not-exported",
                 document,
                 command.place,
-                f"-x {names}: the script does not export it, and mpirun passes only exported variables",
+                f"-x {names}: mpirun passes only exported variables, and the script does not export it",
                 fix=f'Write export {" ".join(lost)} before, or -x {lost[0]}="${lost[0]}".',
             )
 
@@ -118,7 +119,7 @@ def parameters(document: Document, context: Context) -> Findings:
                 "mpi-parameter-exported",
                 document,
                 command.place,
-                f"-x sets variables, and {', '.join(lost)} {'is' if len(lost) == 1 else 'are'} of --mca",
+                f"-x sets variables, but {', '.join(lost)} belong{'s' * (len(lost) == 1)} to --mca",
                 fix=f"Write --mca {lost[0]} VALUE.",
             )
 
@@ -197,7 +198,7 @@ def _components(document: Document, command: Command) -> Findings:
                 document,
                 command.place,
                 f"{part}_include and {part}_exclude exclude each other",
-                fix="Keep one of them.",
+                fix="Keep one of the two.",
             )
 
 
@@ -217,13 +218,13 @@ def ranks(document: Document, context: Context) -> Findings:
                 "mpi-rank-too-early",
                 document,
                 item.place,
-                f"{item.name} is set before mpirun starts the ranks, so it is empty or equal for all",
-                fix="Set it inside of the command: mpirun ... bash -c '...' with single quotes.",
+                f"{item.name} is set before mpirun starts the ranks, so it is empty or equal for all ranks",
+                fix="Set it inside the command: mpirun ... bash -c '...' with single quotes.",
             )
 
 
 def _named(document: Document, text: str | None) -> bool:
-    """Return whether an option names this list."""
+    """Return whether an option names this list of hosts."""
     return text is not None and text.strip("\"'").rpartition("/")[2] == document.name.rpartition("/")[2]
 
 
@@ -280,7 +281,7 @@ def _list_for_deepspeed(document: Document, other: Document, command: Command) -
             "hostfile-few",
             other,
             command.place,
-            f"{wanted} nodes are requested, and {document.name} names {len(hosts)}",
+            f"{wanted} nodes are requested, but {document.name} lists {plural(len(hosts), 'host')}",
             fix="Name more hosts, or request fewer.",
         )
 
@@ -297,6 +298,6 @@ def _list_for_mpi(document: Document, other: Document, command: Command) -> Find
             "hostfile-few",
             other,
             command.place,
-            f"{ranks} ranks, and {document.name} has {slots} slots",
+            f"{ranks} ranks, but {document.name} has {plural(slots, 'slot')}",
             fix="Raise the slots, or start fewer ranks.",
         )

@@ -54,8 +54,8 @@ def connections(documents: Documents, context: Context) -> Findings:
                 document,
                 item.place,
                 "CUDA_DEVICE_MAX_CONNECTIONS=1 serializes communication and computation, "
-                + ("and FSDP loses its overlap" if sharded else "which Blackwell does not need"),
-                fix="Remove it, or write 32; 1 is for Megatron's tensor parallelism before Blackwell.",
+                + ("so FSDP cannot overlap them" if sharded else "which Blackwell does not need"),
+                fix="Remove the line, or write 32; 1 is for Megatron's tensor parallelism before Blackwell.",
             )
         elif item is None and megatron and not blackwell and not fsdp:
             yield from _wants_one(document)
@@ -99,8 +99,8 @@ def allocator(document: Document, context: Context) -> Findings:
             "allocator-two-names",
             document,
             new.place,
-            "PYTORCH_ALLOC_CONF and PYTORCH_CUDA_ALLOC_CONF differ, and one of them is ignored",
-            fix="Keep one; the first name since torch 2.9.",
+            "PYTORCH_ALLOC_CONF and PYTORCH_CUDA_ALLOC_CONF differ, and PyTorch ignores one of them",
+            fix="Keep only one: PYTORCH_ALLOC_CONF if torch is 2.9 or newer.",
         )
     if (
         new is not None
@@ -154,7 +154,7 @@ def _expandable(document: Document, place: Place) -> Findings:
             document,
             place,
             f"expandable_segments:True is incompatible with {why}",
-            fix="Remove one of them; with CUDA graphs, NCCL_GRAPH_REGISTER=0 helps.",
+            fix="Remove one of the two; with CUDA graphs, NCCL_GRAPH_REGISTER=0 is enough.",
         )
 
 
@@ -242,7 +242,7 @@ def timeouts(document: Document, context: Context) -> Findings:
                     "timeout-of-hours",
                     document,
                     command.place,
-                    f"--{name} {duration}: every hang holds the job that long",
+                    f"--{name} {duration}: after a hang, the job keeps its nodes for that long",
                     fix="Prepare data before training, and raise the timeout for that phase alone.",
                 )
     for item in document.given:
@@ -252,16 +252,17 @@ def timeouts(document: Document, context: Context) -> Findings:
                 "timeout-of-hours",
                 document,
                 item.place,
-                f"DEEPSPEED_TIMEOUT={seconds} is in minutes: every hang holds the job for "
+                f"DEEPSPEED_TIMEOUT={seconds} is in minutes: after a hang, the job keeps its nodes for "
                 f"{seconds / 60:.0f} hours",
-                fix="Write minutes; 30 is the default.",
+                fix="Write the number of minutes; 30 is the default.",
             )
         if item.name == "TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC" and seconds is not None and seconds > 7200:
             yield make_finding(
                 "timeout-of-hours",
                 document,
                 item.place,
-                f"{item.name}={seconds}: a rank that is stuck holds the job for {seconds / 3600:.0f} hours",
+                f"{item.name}={seconds}: after a hang, the job keeps its nodes for "
+                f"{seconds / 3600:.0f} hours",
                 fix="900 to 1800 is enough for long compiles and checkpoints.",
             )
 
@@ -280,7 +281,7 @@ def cloud(document: Document, context: Context) -> Findings:
             "efa-without-plugin",
             document,
             plugin.place,
-            "NCCL_NET_PLUGIN=none: NCCL alone cannot use EFA, and uses TCP without an error",
+            "NCCL_NET_PLUGIN=none: NCCL needs a plugin for EFA, and without it uses TCP without an error",
             fix="Remove it, or name /opt/amazon/ofi-nccl/lib/libnccl-net.so.",
         )
     if is_set(document, "NCCL_IB_HCA", "NCCL_IB_GID_INDEX") and last(document, "NCCL_IB_DISABLE") is None:
@@ -305,5 +306,5 @@ def tcp_providers(document: Document, context: Context) -> Findings:
             document,
             item.place,
             f"FI_PROVIDER={item.value} sends over TCP, even on machines with EFA",
-            fix="Remove it; the plugin chooses.",
+            fix="Remove the line; the plugin then chooses the provider.",
         )

@@ -21,7 +21,7 @@ from recipes.lint.views import (
 )
 
 _EXTENDED = re.compile(r"(?:nvidia|amd)\.com/.+|rdma/.+|vpc\.amazonaws\.com/efa")
-"""Resources without overcommitment. Source: Kubernetes documentation, extended resources."""
+"""Resources that cannot be overcommitted. Source: Kubernetes documentation, extended resources."""
 _VARIABLE = re.compile(r"\$\{?([A-Za-z_]\w*)\}?")
 _OPERATOR_VARIABLES = frozenset({"MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE"})
 _RANKS = ("node-rank", "machine-rank")
@@ -32,7 +32,7 @@ _OF_PODS = frozenset({
     "HOSTNAME", "HOME", "PATH", "LD_LIBRARY_PATH", "RANK", "WORLD_SIZE", "LOCAL_RANK", "NODE_RANK", "POD_IP",
     "POD_NAME", "NODE_NAME", "HOST_IP", "JOB_COMPLETION_INDEX", "MASTER_ADDR",
 })  # fmt: skip
-"""Variables that pods have without an entry in the file."""
+"""Variables that pods have even if the file does not set them."""
 
 
 @per_document("kubernetes")
@@ -75,8 +75,8 @@ def requests(document: Document, context: Context) -> Findings:
                 "kubernetes-gpu-limit",
                 document,
                 item.place,
-                f"{name} has no limit, and the API refuses the pod",
-                fix="Write it below limits; requests follow.",
+                f"{name} is requested without a limit, so the API refuses the pod",
+                fix="Write the number below limits; the request is then equal to the limit.",
             )
         elif (
             limit is not None
@@ -87,9 +87,9 @@ def requests(document: Document, context: Context) -> Findings:
                 "kubernetes-gpu-limit",
                 document,
                 item.place,
-                f"{item.value} {name} are requested and the limit is {limit}: the API refuses unequal "
+                f"{item.value} {name} are requested, but the limit is {limit}: the API refuses unequal "
                 "numbers",
-                fix="Write the number below limits alone.",
+                fix="Write the number only below limits.",
             )
 
 
@@ -133,7 +133,7 @@ def operators(document: Document, context: Context) -> Findings:
             document,
             items[0].place,
             f"the operator sets {names} for each pod too; its versions differ in which value they use",
-            fix="Leave it to the operator.",
+            fix="Remove the entry.",
         )
 
 
@@ -146,7 +146,7 @@ def _place_of(command: Command, text: str) -> Place:
 
 
 def _replicas(document: Document, container: str) -> int:
-    """Return the number of pods that a controller makes of the template.
+    """Return the number of pods that a controller makes from the template.
 
     Groups of a LeaderWorkerSet are jobs of their own.
     """
@@ -181,7 +181,7 @@ def lists(document: Document, context: Context) -> Findings:
             "kubernetes-list-variable",
             document,
             item.place,
-            f"{match[0]} reaches the program literally, as no shell reads a list of words",
+            f"{match[0]} reaches the program literally, because no shell reads a list of words",
             fix=f"Write $({match[1]}), which Kubernetes expands, or start the program in a shell.",
         )
 
@@ -219,7 +219,7 @@ def counts(document: Document, context: Context) -> Findings:
                 "kubernetes-gpus-fewer",
                 document,
                 command.place,
-                f"{plural(wanted, 'rank')}, and the container gets {plural(gpus, 'GPU')}",
+                f"{plural(wanted, 'rank')}, but the container gets {plural(gpus, 'GPU')}",
                 fix=f"Start {plural(gpus, 'rank')}, or request {plural(wanted, 'GPU')}.",
             )
         yield from _pods(document, command, container)
@@ -232,7 +232,7 @@ def _pods(document: Document, command: Command, container: str) -> Findings:
             "kubernetes-nodes-differ",
             document,
             command.place,
-            f"the launcher expects {wanted} machines, and the job makes {plural(pods, 'pod')}",
+            f"the launcher expects {wanted} machines, but the job has {plural(pods, 'pod')}",
             fix=f"Write {pods}, or request {wanted} pods.",
         )
 
@@ -288,7 +288,7 @@ def skypilot_tasks(document: Document, context: Context) -> Findings:
                 "skypilot-gpus-fewer",
                 document,
                 command.place,
-                f"{wanted} ranks on each node, and a node has {plural(gpus, 'GPU')}",
+                f"{wanted} ranks on each node, but a node has {plural(gpus, 'GPU')}",
                 fix="Write --nproc-per-node=$SKYPILOT_NUM_GPUS_PER_NODE.",
             )
         machines = option_number(document, command, "nnodes", "num-machines")
@@ -297,13 +297,13 @@ def skypilot_tasks(document: Document, context: Context) -> Findings:
                 "skypilot-nodes-differ",
                 document,
                 command.place,
-                f"the launcher expects {machines} machines, and num_nodes is {nodes}",
+                f"the launcher expects {machines} machines, but num_nodes is {nodes}",
                 fix="Write --nnodes=$SKYPILOT_NUM_NODES.",
             )
 
 
 def _skypilot_gpus(document: Document) -> int | None:
-    """Return the GPUs of each node of a SkyPilot task; None if the file is no task or states no number."""
+    """Return the GPUs per node of a SkyPilot task; None if the file is not a task or states no number."""
     if document.kind != "kubernetes" or any(item.path == "kind" for item in document.entries):
         return None
     match = _ACCELERATORS.fullmatch(str(entry_value(document, "resources.accelerators") or ""))

@@ -1,4 +1,4 @@
-"""Slips in the text of a file: syntax, blanks, typographic characters, and waivers of unknown rules."""
+"""Typing mistakes in a file: syntax, blanks, typographic characters, and waivers of unknown rules."""
 
 import re
 
@@ -54,7 +54,7 @@ _ONE_ELEMENT = re.compile(r"""([A-Za-z_]\w*)=\([ \t]*"(\$\{?([A-Za-z_]\w*)\}?|[$
 
 @per_document("shell", "sbatch")
 def arrays(document: Document, context: Context) -> Findings:
-    """Check for an array of hosts that quotes make one element."""
+    """Check for an array of hosts that has only one element because of quotes."""
     lists = {item.name for item in document.settings if _HOSTS.search(item.written)}
     for number, line in code_lines(document):
         match = _ONE_ELEMENT.search(line)
@@ -65,8 +65,8 @@ def arrays(document: Document, context: Context) -> Findings:
                 "shell-array-one",
                 document,
                 Place(line=number, column=match.start() + 1, end_line=number, end_column=match.end() + 1),
-                f"the quotes make one element of all hosts, so that ${{{match[1]}[0]}} is the whole list",
-                fix=f"Write mapfile -t {match[1]} < <(scontrol show hostnames ...), or leave the quotes out.",
+                f"because of the quotes all hosts are one element, so ${{{match[1]}[0]}} is the whole list",
+                fix=f"Write mapfile -t {match[1]} < <(scontrol show hostnames ...), or remove the quotes.",
             )
 
 
@@ -81,7 +81,7 @@ def _assigned(document: Document, number: int, line: str) -> Findings:
             "shell-value-cut",
             document,
             _place(number, line),
-            f"the blank ends the value: {cut[1] or cut[2]} is {cut[3]}",
+            f"the blank ends the value: {cut[1] or cut[2]} is only {cut[3]}",
             fix=f"Write {cut[1] or cut[2]}={cut[3]}{cut[4]}.",
         )
 
@@ -146,11 +146,11 @@ def characters(document: Document, context: Context) -> Findings:
 def _typed(document: Document, index: int, code: str) -> Findings:
     dash, quote, blank = _DASH.search(code), _QUOTE.search(code), _BLANK.search(code)
     if dash is not None:
-        message = f"{dash[1]} begins with a typographic dash, so it is no option"
+        message = f"{dash[1]} begins with a typographic dash, so it is not read as an option"
     elif quote is not None:
         message = "a typographic quote is part of the value"
     elif blank is not None:
-        message = "a special blank does not separate words in a shell"
+        message = "this is not a plain blank (perhaps a no-break space), so it does not separate words"
     else:
         return
     yield make_finding(

@@ -35,7 +35,7 @@ _SEVERAL = 2
 
 @per_document("shell", "sbatch")
 def nodes(document: Document, context: Context) -> Findings:
-    """Check for launchers that run on the first node alone, or for another number of nodes."""
+    """Check for launchers that run only on the first node, or that expect another number of nodes."""
     for command in commands(document, "torchrun", "accelerate", "axolotl"):
         if starts(command) == "axolotl" and not words(command).startswith("train"):
             continue
@@ -49,7 +49,7 @@ def nodes(document: Document, context: Context) -> Findings:
                 "slurm-nodes-differ",
                 document,
                 command.place,
-                f"the job requests {asked} nodes, and {starts(command)} waits for {stated}",
+                f"the job requests {asked} nodes, but {starts(command)} waits for {stated}",
                 fix="Write $SLURM_NNODES instead of the number.",
             )
         elif asked > 1 and step is not None and _is_alone(document, command):
@@ -57,7 +57,7 @@ def nodes(document: Document, context: Context) -> Findings:
                 "slurm-nodes-differ",
                 document,
                 command.place,
-                f"the job requests {asked} nodes, and without --nnodes torchrun assumes one node",
+                f"the job requests {asked} nodes, but without --nnodes torchrun assumes one node",
                 fix="Give --nnodes $SLURM_NNODES.",
             )
         elif (
@@ -90,9 +90,9 @@ def steps(document: Document, context: Context) -> Findings:
         wanted = option_number(document, step, "nodes")
         each = number((resolved(document, option(step, "gpus-per-node")) or "").rpartition(":")[2])
         if nodes is not None and wanted is not None and wanted > nodes:
-            requested = f"{plural(wanted, 'node')}, and the job has {nodes}"
+            requested = f"{plural(wanted, 'node')}, but the job has {nodes}"
         elif gpus and each is not None and each > gpus:
-            requested = f"{plural(each, 'GPU')} on each node, and the job has {gpus}"
+            requested = f"{plural(each, 'GPU')} on each node, but the job has {gpus}"
         else:
             continue
         yield make_finding(
@@ -137,7 +137,7 @@ def scripts(document: Document, context: Context) -> Findings:
     nodes_asked = number((directive(document, "nodes") or "").partition("-")[0])
     if (nodes_asked or 1) < _SEVERAL or not _starts_by_itself(document):
         return
-    # a script that another program starts may find the other nodes itself
+    # a script that is started by another program may find the other nodes itself
     trains = [
         command
         for command in document.commands
@@ -159,7 +159,7 @@ _BY_SLURM = r"--launcher[= ][\"']?slurm\b"
 
 @per_document("sbatch")
 def tasks(document: Document, context: Context) -> Findings:
-    """Check for Python that the batch shell starts once, although its ranks are Slurm's tasks."""
+    """Check for Python that the batch shell starts only once, although the tasks of Slurm are its ranks."""
     if not _starts_by_itself(document):
         return
     wanted = nodes_of(document) or 1
@@ -171,7 +171,7 @@ def tasks(document: Document, context: Context) -> Findings:
                 "slurm-task-alone",
                 document,
                 command.place,
-                f"without srun, one of {count} tasks is started, and it waits for the others",
+                f"without srun, only one of {count} tasks is started, and it waits for the others",
                 fix="Start it with srun.",
             )
             break
@@ -181,12 +181,12 @@ _RANK_VARIABLES = ("WORLD_SIZE", "RANK", "MASTER_ADDR")
 _RESHAPING = frozenset(
     {"nodes", "ntasks-per-node", "gpus", "gpus-per-node", "gpus-per-task", "gres", "overlap", "het-group"}
 )
-"""Options that give a step other resources or tasks than the job has."""
+"""Options with which a step has resources or a number of tasks that differ from those of the job."""
 
 
 @per_document("sbatch")
 def task_ranks(document: Document, context: Context) -> Findings:
-    """Check tasks of `srun python train.py` that are ranks, because a variable of ranks is set."""
+    """Check tasks of `srun python train.py` if a variable such as WORLD_SIZE shows that they are ranks."""
     if next(commands(document, *TRAINERS), None) is not None:
         return
     for command in commands(document, "python"):
@@ -207,7 +207,7 @@ def _task_ranks(document: Document, command: Command, step: Command) -> Findings
             "slurm-world-size",
             document,
             given["WORLD_SIZE"].place,
-            f"WORLD_SIZE is {world}, and srun starts {plural(tasks, 'task')}",
+            f"WORLD_SIZE is {world}, but srun starts {plural(tasks, 'task')}",
             fix="Write WORLD_SIZE=$SLURM_NTASKS.",
         )
     each, gpus = (tasks // nodes if tasks is not None and nodes else None), gpus_per_node(document)
@@ -221,7 +221,7 @@ def _task_ranks(document: Document, command: Command, step: Command) -> Findings
             "slurm-more-ranks-than-gpus",
             document,
             step.place,
-            f"{each} tasks on each node, and the job requests {plural(gpus, 'GPU')} there",
+            f"{each} tasks on each node, but the job requests {plural(gpus, 'GPU')} per node",
             fix=f"Start {plural(gpus, 'task')} on each node, or request {each} GPUs.",
         )
 

@@ -1,4 +1,4 @@
-"""Requests and variables in batch scripts that Slurm refuses, or does not read as written."""
+"""Requests and variables in batch scripts that Slurm refuses, or understands in another way than intended."""
 
 import difflib
 import posixpath
@@ -59,7 +59,7 @@ def directives(document: Document, context: Context) -> Findings:
             "slurm-directive-blanks",
             document,
             at,
-            "blanks around = in a request",
+            "there are blanks around = in a request",
             fix="Write --name=value.",
         )
 
@@ -91,7 +91,7 @@ _NEAR_LINES = 2
 
 
 def _misspelt(document: Document) -> Findings:
-    """Check for `#SBTACH`, `#sbatch` and `# SBATCH`, which Slurm takes for comments."""
+    """Check for `#SBTACH`, `#sbatch` and `# SBATCH`, which Slurm treats as comments."""
     if not any(slurm_requests(document)):
         return
     lines = {item.place.line for item in slurm_requests(document) if item.is_read}
@@ -144,8 +144,8 @@ def folders(document: Document, context: Context) -> Findings:
                 "slurm-output-folder",
                 document,
                 item.place,
-                f"Slurm opens {item.value} before the script creates {folder}: without the folder the job "
-                "ends at once and leaves no output",
+                f"Slurm opens {item.value} before the script creates {folder}: if the folder does not exist, "
+                "the job ends at once and leaves no output",
                 fix=f"Create {folder} before sbatch.",
             )
             return
@@ -209,7 +209,7 @@ def _gpus(document: Document) -> Findings:
         "slurm-gpus-differ",
         document,
         directive_place(document, "gpus"),
-        f"--gpus={total} counts the GPUs of the whole job, and the script requests {requested}",
+        f"--gpus={total} counts the GPUs of the whole job, but the script requests {requested}",
         fix="Remove --gpus.",
     )
 
@@ -331,7 +331,7 @@ Source: the manual pages of sbatch and srun, 23.11.
 
 @per_document("shell", "sbatch")
 def variables(document: Document, context: Context) -> Findings:
-    """Check for variables that differ slightly from one that Slurm sets."""
+    """Check for names that differ slightly from the name of a variable that Slurm sets."""
     own = {item.name for item in document.settings}
     for index, line in code_lines(document):
         for name in re.findall(r"(?<![\\\w])\$\{?(SLURM_[A-Z_]+)\b(?!:)", line):

@@ -1,4 +1,4 @@
-"""Requests of a batch script, compared with the commands that it starts in the job."""
+"""Requests of a batch script, compared with the commands that the script starts."""
 
 import re
 from collections.abc import Iterator
@@ -57,7 +57,7 @@ def _step_tasks(document: Document, step: Command) -> int | None:
 
 @per_document()
 def tasks(document: Document, context: Context) -> Findings:
-    """Check for several tasks of a node that each start a launcher of local ranks."""
+    """Check for several tasks on one node that each start a launcher of all local ranks."""
     for command in commands(document, *TRAINERS):
         step = enclosing(document, command, "srun")
         if step is None or resolved(document, option(command, "nproc-per-node")) == "1":
@@ -95,7 +95,7 @@ def early(document: Document, context: Context) -> Findings:
                     "slurm-rank-too-early",
                     document,
                     command.place,
-                    f"the batch shell expands ${match[0].strip('${}')}, so every node gets 0",
+                    f"the batch shell expands ${match[0].strip('${}')} once, so every node gets the value 0",
                     fix="Start it with srun bash -c '...' in single quotes, so that each node expands its "
                     "own.",
                 )
@@ -126,7 +126,7 @@ def _with_values(argument: Argument, written: dict[str, str]) -> str:
 def unexpanded(document: Document, context: Context) -> Findings:
     """Check for ranks that no shell expands because of quotes or backslashes."""
     for command in document.commands:
-        # other programs around the launcher (eval, ssh, a wrapper) may expand their arguments
+        # programs that start the launcher (eval, ssh, a wrapper) may expand their arguments
         if (
             starts(command) not in ("torchrun", "accelerate")
             or command.inside != ("srun",)
@@ -193,14 +193,14 @@ def _early_settings(document: Document) -> Findings:
         dynamic = mentions(document, r"rdzv[-_]backend[= ]+[\"']?c10d") and item.name != "LOCAL_RANK"
         inner = _is_inside_step(document, item)
         if item.name == "LOCAL_RANK" and tasks_per_node(document) == 1:
-            continue  # 0 is right for the only task of a node
+            continue  # if a node has one task, 0 is its right value
         if not dynamic and not inner:
             yield make_finding(
                 "slurm-rank-too-early",
                 document,
                 item.place,
                 f"{item.name} gets the {match[0].strip('${}')} of the batch script, which is 0 for all tasks",
-                fix="Set it inside of the step: srun bash -c '...' in single quotes, or a script of its own.",
+                fix="Set it inside the step: srun bash -c '...' in single quotes, or a separate script.",
             )
 
 
@@ -252,8 +252,8 @@ def cpus(document: Document, context: Context) -> Findings:
             "slurm-cpus-missing",
             document,
             launchers[0].place,
-            "no cores are requested: by Slurm's default the one task of each node gets one core for all "
-            "ranks and data loaders",
+            "no cores are requested: by default, Slurm gives the only task of each node one core, which all "
+            "ranks and data loaders share",
             fix="Add #SBATCH --cpus-per-task with the cores of the node, and pass it to srun.",
         )
 
@@ -318,7 +318,7 @@ def gpus(document: Document, context: Context) -> Findings:
                 "slurm-more-ranks-than-gpus",
                 document,
                 command.place,
-                f"{plural(wanted, 'rank')} on each node, and the job requests {plural(have, 'GPU')}",
+                f"{plural(wanted, 'rank')} on each node, but the job requests {plural(have, 'GPU')}",
                 fix=f"Start {plural(have, 'rank')}, or request {plural(wanted, 'GPU')}.",
             )
 
@@ -334,7 +334,7 @@ def _task_count(document: Document) -> int | None:
 
 
 def _gpu_requests(document: Document) -> Iterator[tuple[Place, str, str, str | None, int | None]]:
-    """Yield the place, option and value of each request, the binding of GPUs, and the tasks of each node.
+    """Yield each request for GPUs: its place, option and value, the binding of GPUs, the tasks of each node.
 
     A step inherits the requests of the job.
     """
@@ -425,7 +425,7 @@ def _binding(document: Document) -> Findings:
                     "slurm-cpu-binding",
                     document,
                     step.place,
-                    f"--cpu-bind={bind} puts several of {count or len(places)} tasks on the same cores",
+                    f"--cpu-bind={bind} binds several of {count or len(places)} tasks to the same cores",
                     fix="Give each task its own cores near its GPU, or use --cpu-bind=cores.",
                 )
     each = count is not None and count > 1 and count == gpus_per_node(document)
@@ -442,6 +442,6 @@ def _binding(document: Document) -> Findings:
             "slurm-cpu-binding",
             document,
             direct[0].place,
-            f"{count} tasks with a GPU each and no --cpus-per-task: by Slurm's default each gets one core",
-            fix="Request --cpus-per-task as the cores of a node divided by the tasks, and pass it to srun.",
+            f"{count} tasks with a GPU each and no --cpus-per-task: by default, each task gets only one core",
+            fix="Set --cpus-per-task to the cores of a node divided by its tasks, and pass it to srun too.",
         )

@@ -71,18 +71,19 @@ def _tasks(document: Document, place: Place, cluster: dict[str, Any], task: dict
             document,
             place,
             f"the cluster has no {kind}",
-            fix="Name a type of the cluster.",
+            fix="Write a task type that the cluster has.",
         )
     if "evaluator" in cluster:
         yield make_finding(
             "tf-config-evaluator",
             document,
             place,
-            "the evaluator is no member of the cluster",
-            fix="Remove it from cluster; it belongs in task only.",
+            "the evaluator must not be listed in the cluster",
+            fix="Remove it from cluster; the evaluator is named only in task.",
         )
     if isinstance(cluster.get("chief"), list) and len(cluster["chief"]) > 1:
-        yield make_finding("tf-config-index", document, place, "a cluster has one chief", fix="Leave one.")
+        message = "a cluster has only one chief"
+        yield make_finding("tf-config-index", document, place, message, fix="Keep one.")
 
 
 def _addresses(document: Document, place: Place, cluster: dict[str, Any]) -> Findings:
@@ -126,6 +127,6 @@ def _addresses(document: Document, place: Place, cluster: dict[str, Any]) -> Fin
             "tf-config-mixed",
             document,
             place,
-            "addresses and names are mixed",
-            fix="Write all of them the same way, so that every machine resolves them.",
+            "IP addresses and host names are mixed",
+            fix="Write only addresses or only names, so that every machine resolves them in the same way.",
         )

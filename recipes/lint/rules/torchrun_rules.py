@@ -28,7 +28,7 @@ from recipes.lint.views import (
 _OPERATED = re.compile(
     r"^\s*apiVersion:\s*[\"']?(?!(?:apps|batch|[\w.-]+[.-]k8s\.io)/)[\w.-]+/", re.MULTILINE
 )
-"""API groups outside of Kubernetes: their controllers set variables that the file does not show."""
+"""API groups that are not part of Kubernetes: their controllers set variables that the file does not show."""
 _LOOPBACK = re.compile(r"(?:localhost|127\.\d+\.\d+\.\d+|0\.0\.0\.0)(?::\d+)?")
 
 
@@ -96,7 +96,7 @@ def _meeting(document: Document, command: Command, nodes: int) -> Findings:
             "torchrun-nowhere",
             document,
             command.place,
-            f"{nodes} nodes and no --rdzv-endpoint: torchrun uses localhost:29400 on each{master}",
+            f"{nodes} nodes and no --rdzv-endpoint: torchrun uses localhost:29400 on each node{master}",
             fix="Give --rdzv-endpoint FIRST_NODE:PORT.",
         )
     elif "rdzv-endpoint" not in options and "master-addr" not in options:
@@ -104,7 +104,7 @@ def _meeting(document: Document, command: Command, nodes: int) -> Findings:
             "torchrun-nowhere",
             document,
             command.place,
-            f"{nodes} nodes and no rendezvous address: torchrun uses 127.0.0.1 on each"
+            f"{nodes} nodes and no rendezvous address: torchrun uses 127.0.0.1 on each node"
             + ("" if in_job else ", unless an operator sets PET_RDZV_ENDPOINT or PET_MASTER_ADDR"),
             fix="Give --rdzv-backend c10d --rdzv-endpoint FIRST_NODE:PORT, or --master-addr, --master-port "
             "and --node-rank.",
@@ -113,7 +113,7 @@ def _meeting(document: Document, command: Command, nodes: int) -> Findings:
     elif backend == "static" and "node-rank" not in options:
         extra = ""
         if re.search(r"\bNODE_RANK=", document.text):
-            extra = "; NODE_RANK is set, and torchrun does not read it"
+            extra = "; NODE_RANK is set, but torchrun does not read it"
         yield make_finding(
             "torchrun-no-node-rank",
             document,
@@ -130,7 +130,7 @@ def _meeting(document: Document, command: Command, nodes: int) -> Findings:
             "torchrun-no-node-rank",
             document,
             command.place,
-            "--node-rank 0 on every node",
+            "--node-rank is 0 on every node",
             fix="Give each node its own number, such as $SLURM_NODEID in single quotes.",
         )
 
@@ -196,13 +196,13 @@ def ports(document: Document, context: Context) -> Findings:
         if item.name in ("MASTER_PORT", "PET_MASTER_PORT", "MAIN_PROCESS_PORT"):
             port = number(item.value) if item.is_literal else None
             if port is not None and (port > 65535 or 0 < port < 1024):
-                why = "the highest port is 65535" if port > 65535 else "ports below 1024 are for root"
+                why = "the highest port is 65535" if port > 65535 else "only root may use ports below 1024"
                 yield make_finding(
                     "port-out-of-range",
                     document,
                     item.place,
                     f"{item.name}={port}: {why}",
-                    fix="Choose 20000 to 29999.",
+                    fix="Choose a port from 20000 to 29999.",
                 )
     if document.kind in ("shell", "sbatch"):
         yield from _growing(document)
@@ -219,7 +219,7 @@ def _drawn(document: Document) -> Findings:
             "port-random",
             document,
             drawn[0],
-            "$RANDOM is 0 to 32767, and one in thirty of these ports is below 1024, for root only",
+            "$RANDOM is 0 to 32767: one in thirty of these ports is below 1024, which only root may use",
             fix="Write $((20000 + RANDOM % 10000)).",
         )
 
@@ -261,7 +261,7 @@ def options(document: Document, context: Context) -> Findings:
                 "launcher-in-launcher",
                 document,
                 nested[0].place,
-                f"torchrun starts {nested[0].program}, which starts ranks of its own in each rank",
+                f"torchrun starts {nested[0].program} in each rank, and each of these starts further ranks",
                 fix="Use one of the two launchers.",
             )
     for command in commands(document, *TRAINERS):
@@ -297,8 +297,8 @@ def _repeated(document: Document, command: Command) -> Findings:
                 "launcher-option-twice",
                 document,
                 command.place,
-                f"{name} is {values[name]} and then {value}, and {starts(command)} uses the last",
-                fix="Keep one of them; the other may belong to another option.",
+                f"{name} is {values[name]} and then {value}: {starts(command)} uses the last value",
+                fix="Keep one of the two values; the other value may belong to another option.",
             )
             return
 
@@ -319,6 +319,6 @@ def _script(document: Document, launcher: Command) -> Findings:
             "launcher-runs-program",
             document,
             after.place,
-            f"{starts(launcher)} runs its script with Python, and {after.program} is not a Python script",
+            f"{starts(launcher)} runs its script with Python, but {after.program} is not a Python script",
             fix="Remove python, or add --no-python.",
         )

@@ -47,7 +47,7 @@ def disabled(document: Document, context: Context) -> Findings:
             document,
             item.place,
             f"{item.name}=1: {_cost(item.name, context)}",
-            fix="Try without it. If ranks then hang or fail, look for the fault that it hides.",
+            fix="Remove the setting for a trial. If ranks then hang or fail, find the fault that it hides.",
             severity="note" if is_meant or is_switched(document, item) else None,
         )
 
@@ -64,7 +64,7 @@ def _cost(name: str, context: Context) -> str:
         return "all traffic between machines uses TCP, at a tenth of the rate of InfiniBand or RoCE"
     if name == "NCCL_SHM_DISABLE":
         return "GPUs without peer access exchange data over the network"
-    way = "not directly" if context.has_nvlink is False else "and NVLink, if present, is idle"
+    way = "not directly" if context.has_nvlink is False else "and NVLink, if present, is not used"
     return f"GPUs of one machine exchange data through host memory, {way}"
 
 
@@ -108,7 +108,7 @@ def consumer_boards(document: Document, context: Context) -> Findings:
             "p2p-broken-driver",
             document,
             bare[0].place,
-            f"driver {version} offers peer-to-peer between RTX 40 boards, and it hangs or corrupts data",
+            f"driver {version} offers peer-to-peer between RTX 40 boards, which hangs or corrupts data",
             fix="Update the driver to 550.40.07 or newer; until then set NCCL_P2P_DISABLE=1.",
         )
 
@@ -123,7 +123,7 @@ def direct(document: Document, context: Context) -> Findings:
                 document,
                 item.place,
                 f"NCCL_NET_GDR_LEVEL={text} turns GPUDirect RDMA off, so data goes through host memory",
-                fix="Try without it; it is for debugging.",
+                fix="Remove the setting for a trial; it is meant for debugging.",
             )
         elif text == "SYS" and not is_on_cloud(document):
             yield make_finding(
@@ -142,9 +142,9 @@ def direct(document: Document, context: Context) -> Findings:
                 "dmabuf-off",
                 document,
                 item.place,
-                "NCCL_DMABUF_ENABLE=0 leaves GPUDirect RDMA to the module nvidia_peermem"
+                "with NCCL_DMABUF_ENABLE=0, GPUDirect RDMA needs the module nvidia_peermem"
                 + (", which is not loaded" if peermem is False else ""),
-                fix="Remove it, or load nvidia_peermem on every machine.",
+                fix="Remove the setting, or load nvidia_peermem on every machine.",
                 severity="error" if peermem is False else None,
             )
     at = first_line(document, r"(?:rmmod|modprobe -r|blacklist) +(nvidia[_-]peermem|nv_peer_mem)\b")
@@ -168,7 +168,7 @@ def pinned(document: Document, context: Context) -> Findings:
                 "net-name",
                 document,
                 item.place,
-                f"no transport is called {text!r}; it is {right!r}",
+                f"no transport is called {text!r}; the name is {right!r}",
                 fix=f"Write {right}.",
             )
         elif text.lower() in (
@@ -199,5 +199,5 @@ def pinned(document: Document, context: Context) -> Findings:
                 document,
                 item.place,
                 "NCCL_NET=Socket sends everything over TCP, even on machines with RDMA",
-                fix="Remove it if the machines have InfiniBand, RoCE or EFA.",
+                fix="Remove the setting if the machines have InfiniBand, RoCE or EFA.",
             )

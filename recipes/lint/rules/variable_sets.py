@@ -24,11 +24,11 @@ _CONFLICTS = (
         ("1",),
         "NCCL_NVLS_ENABLE",
         ("1",),
-        "several ranks on a GPU together with NVLS end the job",
+        "several ranks on one GPU and NVLS exclude each other, so the job ends",
     ),
     ("NCCL_P2P_DISABLE", ("1",), "NCCL_P2P_LEVEL", None, "peer-to-peer is off, so its level has no effect"),
     ("NCCL_P2P_DISABLE", ("1",), "NCCL_NVLS_ENABLE", ("1",), "NVLS needs peer-to-peer, which is off"),
-    ("NCCL_IB_DISABLE", ("1",), "NCCL_NET", ("IB",), "InfiniBand is requested and turned off"),
+    ("NCCL_IB_DISABLE", ("1",), "NCCL_NET", ("IB",), "InfiniBand is requested and also turned off"),
     ("NCCL_IB_DISABLE", ("1",), "NCCL_IB_HCA", None, "InfiniBand is off, so no RDMA port is used"),
     ("NCCL_NET", ("Socket", "socket"), "NCCL_IB_HCA", None, "the transport is TCP, so no RDMA port is used"),
     ("RDMAV_FORK_SAFE", None, "FI_EFA_FORK_SAFE", None, "both request fork support, and together they fail"),
@@ -40,7 +40,7 @@ _CONFLICTS = (
         "GPUs of one machine can only exchange data over the network",
     ),
 )
-"""Pairs that contradict each other: name, values (None for any), name, values, reason."""
+"""Pairs of variables that contradict each other: name, values (None for any), name, values, reason."""
 
 
 @per_document()
@@ -76,7 +76,7 @@ def _bounds(document: Document, given: Given) -> Findings:
                 document,
                 given[low].place,
                 f"{low}={least} is more than {high}={most}",
-                fix="Set one of them.",
+                fix="Set only one of the two.",
             )
 
 
@@ -89,8 +89,8 @@ def _sockets(document: Document, given: Given) -> Findings:
             "sockets-too-many",
             document,
             given["NCCL_NSOCKS_PERTHREAD"].place,
-            f"{threads} threads of {sockets} sockets are {threads * sockets}; NCCL allows at most 64",
-            fix="Lower one, so that the product is at most 64.",
+            f"{threads} threads with {sockets} sockets each are {threads * sockets}; NCCL allows at most 64",
+            fix="Lower one of the numbers, so that the product is at most 64.",
         )
 
 
@@ -176,7 +176,7 @@ def conf_lines(document: Document, context: Context) -> Findings:
                 "conf-export",
                 document,
                 place,
-                f"NCCL reads a variable called {line.partition('=')[0].strip()!r}",
+                f"NCCL takes {line.partition('=')[0].strip()!r} as the whole name of a variable",
                 fix=f"Write {clean}.",
                 edits=edits,
             )
@@ -236,7 +236,7 @@ def conf_paths(document: Document, context: Context) -> Findings:
 
 
 def conf_precedence(documents: Documents, context: Context) -> Findings:
-    """Check that nccl.conf and the other files set the same values."""
+    """Check that nccl.conf and the other files do not set different values."""
     for conf in [document for document in documents if document.kind == "nccl-conf"]:
         for item in conf.settings:
             for other in documents:

@@ -83,7 +83,7 @@ _RIGHT_NAMES = {
     "NCCL_IB_HCAS": "NCCL_IB_HCA",
     "NCCL_NVLS_DISABLE": "NCCL_NVLS_ENABLE",
 }
-"""Slips for which the most similar name is wrong or too different."""
+"""Frequent misspellings and their right names, where the most similar name is wrong or too different."""
 _TRUE = ("true", "yes", "on", "y", "t", "enable", "enabled")
 _FALSE = ("false", "no", "off", "n", "f", "none", "disable", "disabled")
 _UNITS = {"K": 1024, "M": 1024**2, "G": 1024**3}
@@ -155,7 +155,7 @@ def names(document: Document, context: Context) -> Findings:
                     document,
                     item.place,
                     f"no known version of NCCL or PyTorch reads {item.name}",
-                    fix="Correct the name, or remove the line.",
+                    fix="Correct the name, or remove the variable.",
                 )
     yield from _handed(document)
 
@@ -210,7 +210,7 @@ def versions(document: Document, context: Context) -> Findings:
                 "variable-too-new",
                 document,
                 item.place,
-                f"NCCL {version} does not read {item.name}; {row.since} is the first that does",
+                f"NCCL {version} does not read {item.name}; {row.since} is the first version that reads it",
                 fix=f"Update NCCL to {row.since} or newer, or remove the line.",
             )
 
@@ -285,7 +285,7 @@ def _wrong_number(document: Document, item: Setting, row: Variable, text: str, m
         )
     elif integer.rest.strip():
         if text.lower() in _FALSE and row.kind == "switch":
-            return  # the reader takes this for 0, as intended
+            return  # the program reads this value as 0, as intended
         yield make_finding(
             "value-not-a-number",
             document,
@@ -325,6 +325,6 @@ def lists(document: Document, context: Context) -> Findings:
                 "value-algorithm",
                 document,
                 item.place,
-                f"{item.name}={item.value}: NCCL has no {wrong[0]!r}",
-                fix=f"Choose among {', '.join(known)}; better, remove the line.",
+                f"{item.name}={item.value}: NCCL has no algorithm or protocol {wrong[0]!r}",
+                fix=f"Choose from {', '.join(known)}; better, remove the line.",
             )

@@ -22,11 +22,11 @@ os.dup2(2, 1)  # Here, since some peers print while they are imported.
 
 
 class CannotSayError(Exception):
-    """The peer has no way to express this case."""
+    """The peer cannot express this case."""
 
 
 def serve(answer: Callable[[dict[str, Any]], dict[str, Any]], version: str) -> None:
-    """Answers every line of stdin."""
+    """Answer every line of stdin."""
     _ANSWERS.write(json.dumps({"version": version}) + "\n")
     for line in sys.stdin:
         question = json.loads(line)

@@ -20,7 +20,7 @@ GIB = 2**30
 
 
 def answer(question: dict[str, Any]) -> dict[str, Any]:
-    """One rank without sharding is ZeRO-2 over one GPU: the same states."""
+    """Return the states of one rank without sharding, which equal those of ZeRO-2 on one GPU."""
     sharding, ranks = question["sharding"], question["dp"] * question["fsdp"]
     need(holds=question["tuning"] == "full", otherwise="adapters")
     need(holds=question["adam"], otherwise="another optimizer than Adam")

@@ -81,9 +81,12 @@ def test_each_machine_has_its_own_files(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b"", "holds no runs"),
-        (b"\xff\xfe not json", "holds no runs"),
-        (b'{"schema_version": 1, "machine": "node17", "runs": [{"measurements": 3}]}', "holds no runs"),
+        (b"", "contains no benchmark runs"),
+        (b"\xff\xfe not json", "contains no benchmark runs"),
+        (
+            b'{"schema_version": 1, "machine": "node17", "runs": [{"measurements": 3}]}',
+            "contains no benchmark runs",
+        ),
         (b'{"schema_version": 99, "machine": "node17", "runs": []}', "another version of rigtune"),
         (b'{"schema_version": 1, "machine": "node18", "runs": []}', "node18"),
     ],

@@ -78,7 +78,7 @@ def test_healthy_hosts_are_alike(simulated, tmp_path):
     result, _ = search(tmp_path)
     assert (result.bad_hosts, result.bad_links, result.unresolved, result.complete) == ((), (), (), True)
     assert result.runs < result.all_pairs == 36
-    assert "all 9 hosts and the links between them are alike" in text_of(hosts_page(result))
+    assert "all 9 hosts and the links between them are equally fast" in text_of(hosts_page(result))
 
 
 def test_a_host_that_sends_slowly_is_named_with_its_links(simulated, tmp_path):

@@ -93,7 +93,7 @@ def test_what_is_too_old_or_broken_is_reported(tmp_path, changes, words):
     "body", ["exit 3", "echo '{'", "echo '[1, 2]'", "printf '\\377\\376\\n'", "kill -SEGV $$"]
 )
 def test_what_gives_no_answer_is_no_interpreter(tmp_path, body):
-    with pytest.raises(InterpreterError, match="no usable Python interpreter") as caught:
+    with pytest.raises(InterpreterError, match="not a usable Python interpreter") as caught:
         vet(interpreter(tmp_path, body))
     assert "--python" in caught.value.hint
 

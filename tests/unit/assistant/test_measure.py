@@ -220,7 +220,7 @@ def test_busy_gpus_are_refused_unless_forced(stand_in, tmp_path):
     python = stand_in(devices=("NVIDIA H100",))
     refused = result_of(list(measure_machine(facts, MeasureOptions(python=python))))
     assert set(kinds_of(refused).values()) == {"busy"}
-    assert "GPU0 is held by python 7" in refused.failures[0].message
+    assert "GPU0 is used by python 7" in refused.failures[0].message
     forced = result_of(measure(python, tmp_path, facts, only=("alpha",)))
     assert {m.subject for m in forced.measurements} == {"GPU0"}
 
@@ -252,7 +252,7 @@ def test_a_folder_that_is_removed_meanwhile_is_the_cause(stand_in, tmp_path, row
         rows,
     )
     (failure,) = ended.failures
-    assert f"somebody removed {tmp_path / 'work'} meanwhile" in failure.message
+    assert f"{tmp_path / 'work'} was removed during the run" in failure.message
 
 
 def test_samples_are_reported_while_the_worker_runs_and_it_can_be_stopped(stand_in, tmp_path, rows):

@@ -165,6 +165,6 @@ def test_a_gpu_with_processes_is_busy_and_one_that_could_not_be_read_is_not():
     held = Gpu(index=2, processes=(GpuProcess(pid=41, name="python"), GpuProcess(pid=42)))
     assert (
         busy_gpus(MachineFacts(gpus=(Gpu(index=0, processes=()), Gpu(index=1), held)))
-        == "GPU2 is held by process 42, python 41"
+        == "GPU2 is used by process 42, python 41"
     )
     assert busy_gpus(MachineFacts(gpus=(Gpu(index=0, processes=()), Gpu(index=1)))) == ""

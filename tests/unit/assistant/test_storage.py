@@ -105,8 +105,8 @@ def test_leftovers_of_a_killed_run_are_cleared(tmp_path: Path) -> None:
         ('{"schema_version": 1, "measurements": [{"bench_id": 3}]}', "bench_id"),
         ('{"schema_version": 99, "measurements": []}', "another version.*99"),
         ('{"schema_version": 1, "findings": []}', "measurements"),
-        ("bench_id,subject\n", "no JSON report"),
-        ("[" * 100_000, "no JSON report"),
+        ("bench_id,subject\n", "not a JSON report"),
+        ("[" * 100_000, "not a JSON report"),
     ],
 )
 def test_what_is_no_report_of_measurements(text: str, words: str, tmp_path: Path) -> None:

@@ -194,7 +194,7 @@ def test_an_old_report_is_not_taken_for_a_new_one(make_recipe, tmp_path, interpr
 
 
 def test_nodes_that_cannot_be_reached_from_here_are_reported(make_recipe, tmp_path):
-    with pytest.raises(UsageError, match="needs 2 nodes and names no hosts"):
+    with pytest.raises(UsageError, match="needs 2 nodes, but names no hosts"):
         verify(make_recipe(nodes=2), tmp_path, None)
 
 

@@ -31,8 +31,8 @@ THEIRS = {
 
 
 def test_only_cases_that_both_answer_are_compared() -> None:
-    found = {row.measure: row for row in compare(MEASURED, OURS, THEIRS)}
-    assert {name: row.cases for name, row in found.items()} == {
+    by_measure = {row.measure: row for row in compare(MEASURED, OURS, THEIRS)}
+    assert {name: row.cases for name, row in by_measure.items()} == {
         "memory, median": 2,
         "memory, p90": 2,
         "speed, median": 1,
@@ -40,15 +40,15 @@ def test_only_cases_that_both_answer_are_compared() -> None:
         "ran, said not to fit": 2,
         "out of memory, said to fit": 1,
     }
-    memory = found["memory, median"]
+    memory = by_measure["memory, median"]
     assert (memory.ours, memory.theirs) == (pytest.approx(0.1), pytest.approx(0.25))
     assert memory.ratio == pytest.approx(2.5)
     assert not memory.behind
 
 
 def test_a_measure_on_which_the_peer_is_ahead_is_marked(capsys: pytest.CaptureFixture[str]) -> None:
-    found = {row.measure: row for row in compare(MEASURED, OURS, THEIRS)}
-    ran, oom = found["ran, said not to fit"], found["out of memory, said to fit"]
+    by_measure = {row.measure: row for row in compare(MEASURED, OURS, THEIRS)}
+    ran, oom = by_measure["ran, said not to fit"], by_measure["out of memory, said to fit"]
     assert (ran.ours, ran.theirs, ran.ratio, ran.behind) == (0.5, 0.0, 0.0, True)
     assert (oom.ours, oom.theirs, oom.ratio, oom.behind) == (0.0, 1.0, math.inf, False)
     peers.show("peer", [ran, oom])

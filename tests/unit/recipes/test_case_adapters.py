@@ -90,5 +90,5 @@ def test_the_habit_of_the_framework_is_reported(stack: str, rank: int, targets: 
 
 
 def test_adapters_of_a_task_that_has_none_are_reported_to_be_left_out() -> None:
-    assert any("left out: no adapters" in note for note in resolved(task="sft", lora_rank="8").assumed)
+    assert any("ignored: no adapters" in note for note in resolved(task="sft", lora_rank="8").assumed)
     assert not any("lora" in note for note in resolved(task="sft").assumed)

@@ -185,16 +185,16 @@ TRAINER = {"stack": "hf-trainer", "activation_checkpointing": "none", "flash_att
 
 
 @pytest.mark.parametrize(
-    ("precision", "fits", "words"), [("bf16", True, "16 bits alone"), ("bf16-mixed", False, "")]
+    ("precision", "fits", "words"), [("bf16", True, "pure 16 bits"), ("bf16-mixed", False, "")]
 )
 def test_bf16_that_would_not_fit_beside_fp32_weights_is_taken_for_16_bits_alone(
     precision: str, fits: bool, words: str
 ) -> None:
     answer = predict_row({**SMALL, **TRAINER, "precision": precision})
     assert answer.fits is fits
-    assert any("16 bits alone" in note for note in answer.assumed) == bool(words)
+    assert any("pure 16 bits" in note for note in answer.assumed) == bool(words)
     roomy = predict_row({**SMALL, **TRAINER, "precision": precision, "gpu": "H100-SXM-80GB"})
-    assert not any("16 bits alone" in note for note in roomy.assumed)
+    assert not any("pure 16 bits" in note for note in roomy.assumed)
 
 
 def test_recomputing_is_tried_where_it_pays_by_larger_micro_batches() -> None:

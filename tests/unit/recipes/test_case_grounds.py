@@ -1,4 +1,4 @@
-"""Rates that a prediction rests on, and the GPU whose memory it reports."""
+"""Test the rates from which a prediction is computed, and the GPU whose memory it reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Layouts that cannot be are refused by the column, and words that contradict each other."""
+"""Test that impossible layouts are refused with the column, and words that contradict each other."""
 
 from __future__ import annotations
 

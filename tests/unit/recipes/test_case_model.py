@@ -312,7 +312,7 @@ def test_larger_models_are_wider_or_deeper(one: float, other: float):
 
 
 def test_the_same_words_give_the_same_object():
-    """Whoever keeps results by model finds them again at once."""
+    """Check that equal descriptions give the same model object, for caches of results by model."""
     columns = {"model": "Llama-3.1-405B proxy 21L", "n_layers": 21}
     assert transformer(**columns) is transformer(**columns)
 

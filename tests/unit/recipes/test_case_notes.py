@@ -13,7 +13,7 @@ ROW = {
     "gpus_per_node": "8",
     "precision": "bf16",
 }
-"""Two nodes."""
+"""Return the notes for a case on two nodes."""
 
 
 def said(**changes: str) -> str:
@@ -63,9 +63,7 @@ def test_a_type_without_a_unit_is_reported_to_run_at_another_rate(
     gpu: str, precision: str, taken: str, model: str
 ) -> None:
     words = said(gpu=gpu, precision=precision, model=model)
-    assert (f"has no unit for {precision}: it is taken to compute at its rate of {taken}" in words) == bool(
-        taken
-    )
+    assert (f"has no unit for {precision}: its rate for {taken} is used" in words) == bool(taken)
     assert ("has no unit" in words) == bool(taken)
 
 

@@ -1,4 +1,4 @@
-"""Software that a case is taken for, and DeepSpeed's memory beneath other frameworks."""
+"""The software that is assumed for a case, and DeepSpeed's memory beneath other frameworks."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_unknown_software_is_taken_for_one_that_shares_a_model_so(
 ) -> None:
     stack, notes = software_of(case_of_row({**ROW, "stack": "zaphod", **changes}))
     assert stack.id == taken_for
-    assert notes[0].startswith("stack 'zaphod' is taken for ")
+    assert notes[0].startswith("stack 'zaphod' is treated as ")
     assert ("states in fp32" in notes[0]) == (taken_for != "torch")
     assert stack.memory.logged_figure == "reserved"
 

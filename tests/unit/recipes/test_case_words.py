@@ -1,4 +1,4 @@
-"""Words of a case mean the same however they are spelled, and no word at all breaks the reading."""
+"""Test that words of a case have the same meaning in all spellings, and that any word can be read."""
 
 from __future__ import annotations
 

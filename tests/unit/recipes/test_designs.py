@@ -1,4 +1,4 @@
-"""The machines that GPUs usually sit in."""
+"""Test the machines in which GPUs are usually installed."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def test_gradients_that_wait_for_the_last_micro_batch_are_reduced_once() -> None
 
 
 def test_fused_kernels_write_eight_bits_themselves() -> None:
-    """Casts are most of what 8 bits cost a model with narrow layers."""
+    """Check that casts are the largest cost of 8 bits in a model with narrow layers."""
     fused = resolved(
         LLAMA, stack="megatron-core", precision="fp8", hidden="1024", ffn_hidden="4096", n_heads="16"
     )
@@ -206,7 +206,7 @@ def test_experts_of_several_nodes_are_gathered_by_one_rank_of_each() -> None:
 
 
 def test_muon_multiplies_matrices_where_other_optimizers_only_move_them() -> None:
-    """Its products are shared by those who share the states."""
+    """Check that ranks that share the states also share the products."""
     adamw, muon = (
         time_of(resolved(SMALL, stack="torch", sharding="ddp", optimizer=name)) for name in ("adamw", "muon")
     )

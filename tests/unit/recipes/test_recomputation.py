@@ -66,10 +66,10 @@ def test_a_part_of_the_layers_in_words(words: str, share: float) -> None:
 def test_a_selection_of_blocks_is_every_second_one_where_nothing_says_more(stack: str) -> None:
     case = resolved(stack=stack, activation_checkpointing="selective")
     assert (case.candidate.activation_checkpointing, case.candidate.recomputed_share) == ("full", 0.5)
-    assert any("is taken for every second layer" in note for note in case.assumed)
+    assert any("is read as every second layer" in note for note in case.assumed)
     stated = resolved(stack=stack, activation_checkpointing="selective 1/4")
     assert stated.candidate.recomputed_share == 0.25
-    assert not any("is taken for every second layer" in note for note in stated.assumed)
+    assert not any("is read as every second layer" in note for note in stated.assumed)
 
 
 @pytest.mark.parametrize(
@@ -157,10 +157,14 @@ def test_a_run_near_the_limit_recomputes_nothing_and_fits_where_recomputing_woul
         (
             "megatron-core",
             "true",
-            "attention scores alone, which fused attention never keeps: no memory is saved)",
+            "only attention scores, which fused attention never keeps: no memory is saved)",
         ),
-        ("megatron-core", "false", "(recomputes attention scores alone)"),
-        ("torchtitan", "true", "(every second matrix product's output is kept, the rest recomputed)"),
+        ("megatron-core", "false", "(recomputes only attention scores)"),
+        (
+            "torchtitan",
+            "true",
+            "(the output of every second matrix product is kept, all other outputs are recomputed)",
+        ),
     ],
 )
 def test_what_a_selection_recomputes_is_reported(stack: str, flash: str, words: str) -> None:
@@ -249,6 +253,6 @@ def test_images_say_that_checkpointing_is_left_out() -> None:
         "micro_batch": "64",
     }
     said, none = (predict_row({**row, "activation_checkpointing": words}) for words in ("full", "none"))
-    assert any("activation_checkpointing full is left out" in note for note in said.assumed)
+    assert any("activation_checkpointing full is ignored" in note for note in said.assumed)
     assert not any("activation_checkpointing" in note for note in none.assumed)
     assert said.peak_mem_gib == none.peak_mem_gib

@@ -1,4 +1,4 @@
-"""Time and memory of training image models, through the doors that a case passes."""
+"""Test time and memory of training image models, through the functions that a case uses."""
 
 from __future__ import annotations
 

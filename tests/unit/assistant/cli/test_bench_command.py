@@ -309,8 +309,8 @@ def test_options_reach_the_benchmarks(script: Script, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (["--shape", "8x8"], "no matrix product"),
-        (["--shape", "0x8x8"], "no matrix product"),
+        (["--shape", "8x8"], "not a matrix product"),
+        (["--shape", "0x8x8"], "not a matrix product"),
         (["--step", "train.py"], "names no function"),
         (["--step", "a:b:c"], "names no function"),
         (["--step", "nowhere.py:make"], "there is no file nowhere.py"),

@@ -113,9 +113,9 @@ def test_the_report_states_what_its_numbers_are_and_that_there_is_something_to_l
     )
     assert command_line(["explain", path, "-q"]) == 0
     text = capsysbinary.readouterr().out.decode()
-    assert "the logs show no failure, but something to look at" in text
-    assert "  how many completed it: 0\n" in text
-    assert "  ranks that wait in it: 0\n" in text
+    assert "the logs show no failure, but something that you should check" in text
+    assert "  number of ranks that completed it: 0\n" in text
+    assert "  ranks that wait during initialisation: 0\n" in text
 
 
 def test_a_kernel_log_without_complaints_is_healthy(log, capsysbinary) -> None:
@@ -225,10 +225,10 @@ def test_a_recipe_is_compared(log, make_recipe, tmp_path: Path, capsysbinary) ->
     )
     _, answer = explained(capsysbinary, log(text), "--recipe", str(tmp_path / "recipe.toml"))
     differences = answer["facts"]["differences"]
-    assert "NCCL_IB_HCA: the recipe says =mlx5_0,mlx5_1, the run had mlx5_0" in differences
-    assert "NCCL_SOCKET_IFNAME: the recipe says eth0, the log names none" in differences
-    assert "NCCL_IB_TIMEOUT: the run had 23, the recipe says none" in differences
-    assert "the recipe has 32 ranks, the largest communicator of the run 16" in differences
+    assert "NCCL_IB_HCA: the recipe sets =mlx5_0,mlx5_1, the run had mlx5_0" in differences
+    assert "NCCL_SOCKET_IFNAME: the recipe sets eth0, the log has no value" in differences
+    assert "NCCL_IB_TIMEOUT: the run had 23, but the recipe does not set the variable" in differences
+    assert "the recipe has 32 ranks, but the largest communicator of the run has 16" in differences
 
 
 def test_a_machine_is_compared() -> None:

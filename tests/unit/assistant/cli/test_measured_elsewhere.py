@@ -89,7 +89,9 @@ def test_a_run_of_another_host_of_the_same_kind_is_mentioned(tmp_path, capsys, m
     monkeypatch.setattr(measured_on, "measured_machine", lambda _: mine)
     path = _file(tmp_path / "m.json", taken_on=theirs)
     assert command_line([*COMMANDS[0], "--measurements", path]) == 0
-    assert "measured on node7 (8 x NVIDIA H100 80GB HBM3), a machine like node1" in capsys.readouterr().err
+    assert (
+        "measured on node7 (8 x NVIDIA H100 80GB HBM3), of the same kind as node1" in capsys.readouterr().err
+    )
 
 
 def test_cases_on_other_gpus_do_not_ignore_measurements_silently(tmp_path, capsys):
@@ -97,7 +99,7 @@ def test_cases_on_other_gpus_do_not_ignore_measurements_silently(tmp_path, capsy
     options = ["--machine", "dgx-h100", "--measurements", path]
     case = ["predict", "--set", "model=gpt2", "--set", "n_gpus=1"]
     assert command_line([*case, "--set", "gpu=A100-SXM4-80GB", *options]) == 2
-    assert "8 x NVIDIA H100 80GB HBM3), and the case runs on A100" in capsys.readouterr().err
+    assert "8 x NVIDIA H100 80GB HBM3), but the case runs on A100" in capsys.readouterr().err
     assert command_line([*case, "--set", "gpu=H100-SXM-80GB", *options]) == 0
     table = tmp_path / "cases.csv"
     table.write_text("case_id,model,gpu,n_gpus\na,gpt2,,1\nb,gpt2,A100-SXM4-80GB,1\n")

@@ -213,7 +213,7 @@ def test_reasons() -> None:
     assert (
         reason_line(VERDICTS["bad"], first_only=True) == "nvlink-active GPU3: an NVLink is down (17 of 18 up)"
     )
-    assert reason_line(VERDICTS["empty"]) == "verdict host: nothing is known of this machine"
+    assert reason_line(VERDICTS["empty"]) == "verdict host: nothing is known about this machine"
 
 
 def test_markdown_is_short_on_a_good_machine_and_a_table_on_a_bad_one() -> None:
@@ -266,7 +266,7 @@ def test_text_folds_what_follows_from_a_failed_driver_and_what_was_not_given() -
     )
     text = render_verdict(verdict_of(driver, *follow))
     assert text.count("? UNKNOWN") == 1
-    assert f"follows from gpu-driver ({rows[0].id}" in " ".join(text.split())
+    assert f"because gpu-driver failed ({rows[0].id}" in " ".join(text.split())
     assert render_verdict(verdict_of(*follow)).count("? UNKNOWN") == len(rows) + 1
     absent = [
         finding(row.id, "host", "UNKNOWN", "x", observed=f"not recorded: {row.id} is not here")

@@ -137,7 +137,7 @@ def test_no_gpu_is_explained_and_the_cpu_offered():
     assert plain(panel.title) == "GPUs  none"
     assert "No NVIDIA GPU is on the PCI bus." in words(panel)
     assert "driver" not in words(panel)
-    assert "CPU rehearsal" in words(panel)
+    assert "Trial on CPUs" in words(panel)
 
 
 def test_a_driver_that_is_silent_about_gpus_on_the_bus_is_reported_with_both():

@@ -172,7 +172,7 @@ def test_case_words():
         == "host→device 512 MiB pageable"
     )
     assert case({"collective": "all_reduce", "bytes": 1024, "world_size": 2, "backend": "gloo"}) == "1 KiB"
-    assert case({"layers": "nvlink", "bytes": 1024}) == "over NVLink alone 1 KiB"
+    assert case({"layers": "nvlink", "bytes": 1024}) == "only over NVLink 1 KiB"
     assert case({"work": "gemm", "pinned": False}) == "gemm"  # bound to CPUs or not
     assert case({"step": "my_train.py:make_step", "micro_batch": 8}) == "my_train.py:make_step micro-batch 8"
     assert case({"odd": "\x1b[31m", "flag": False}) == "\x1b[31m not flag"

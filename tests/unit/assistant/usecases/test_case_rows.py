@@ -55,8 +55,8 @@ def test_lines_within_quotes_and_blank_lines(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("x,m", ("line 3", "2 cells", "names 3")),
-        ("x,m,8,9", ("line 3", "4 cells", "names 3")),
+        ("x,m", ("line 3", "2 cells", "header has 3")),
+        ("x,m,8,9", ("line 3", "4 cells", "header has 3")),
         (",m,8", ("case_id is blank", "line 3")),
         ("a,m,8", ("case_id", "line 2")),
         ("x,m\x00,8", ("line 3", "NUL")),

@@ -112,8 +112,8 @@ def test_what_was_loaded_and_how_many_ranks_are_compared(explained) -> None:
     )
     explanation = explained(text + "step 1\n" * 60, machine=h100_node())
     differences = explanation.facts["differences"]
-    assert "the run loaded NCCL 2.18.3, the training interpreter brings 2.21.5" in differences
-    assert "the run met over ens9, which the machine does not have" in differences
+    assert "the run loaded NCCL 2.18.3, but the training interpreter contains 2.21.5" in differences
+    assert "the ranks connected over the interface ens9, which the machine does not have" in differences
     assert explanation.state == "healthy"
     assert "library-conflict" in [diagnosis.cause_id for diagnosis in explanation.diagnoses]
     crowded = explained(SHAPE.replace("localRanks 8", "localRanks 16"), machine=h100_node())

@@ -1,4 +1,4 @@
-"""TCP and collectives between hosts: what is asked, and whose figure a duration is."""
+"""Test TCP and collectives between hosts: the requests, and the host to which a duration belongs."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_every_direction_of_every_pair_is_measured_by_tcp():
 
 
 def test_tcp_is_told_by_the_names_that_the_hosts_give():
-    """Slurm orders nodes as it likes."""
+    """Check that the order of the nodes, which Slurm chooses, does not matter."""
     (request,) = requests("network", hosts=HOSTS)
     lines = answers(
         request, lambda rank, case: 1e-9 / (1 + case["sender"]), hosts=("node3", "node1", "node2")

@@ -1,4 +1,4 @@
-"""Who is named for a failure that workers tell."""
+"""Test which rank is named for a failure that workers report."""
 
 from __future__ import annotations
 

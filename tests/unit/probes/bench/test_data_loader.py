@@ -1,4 +1,4 @@
-"""The sweep over DataLoader workers and what it recommends."""
+"""Test the sweep over DataLoader workers, and the number that it recommends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory by NUMA node: what is asked of which machine, and how bytes are counted."""
+"""Test the copies by NUMA node: the requests for each machine, and the count of bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The fit of time by size finds what made the times, says how well it does, and never tells nonsense."""
+"""Test the fit of time by size: it recovers the constants, states its error, and is never impossible."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sweep: which micro-batches are tried, and what the trials say together."""
+"""Test the sweep of micro-batches: the sizes that are tried, and the conclusion from the trials."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Storage: what is asked, and what requests per second and their bytes make."""
+"""Test the requests to storage, and the rates computed from requests per second and their bytes."""
 
 from __future__ import annotations
 

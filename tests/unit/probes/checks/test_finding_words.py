@@ -31,8 +31,8 @@ def test_a_power_cap_is_given_in_seconds() -> None:
 def test_a_clique_cites_the_gpus_that_name_one() -> None:
     unread = Fabric(clique_id=TIMEOUT, cluster_uuid=TIMEOUT)
     assert isinstance(NODE.gpus, tuple)
-    told = found("fabric-clique", NODE, Status.PASS)
-    assert told.evidence
+    clique_finding = found("fabric-clique", NODE, Status.PASS)
+    assert clique_finding.evidence
     facts = with_gpus(NODE, 7, fabric=unread)
     passed = found("fabric-clique", facts, Status.PASS)
     assert passed.subject == "GPU0-6"

@@ -18,7 +18,7 @@ CPU_TORCH = "__version__ = '2.8.0+cpu'\ncuda: Optional[str] = None\n"
 def venv(
     prefix: str, torch: str | None = TORCH, *, system: bool = False, nccl: bool = True
 ) -> dict[str, str]:
-    """The files of a virtual environment."""
+    """Return the files of a virtual environment."""
     site = f"{prefix}/lib/python3.11/site-packages"
     files = {
         f"{prefix}/pyvenv.cfg": f"home = /usr/bin\ninclude-system-site-packages = "
@@ -34,7 +34,7 @@ def venv(
 
 
 def system_python(torch_folder: str | None = None) -> dict[str, str]:
-    """Debian's own Python."""
+    """Return the files of Debian's own Python."""
     files = {
         "/usr/bin/python3.11": "",
         "/usr/lib/python3.11/os.py": "",
@@ -215,9 +215,9 @@ def test_a_pyenv_shim_is_followed_without_starting_it(files: dict[str, str], env
 
 
 def test_nothing_recorded() -> None:
-    found = training(FakeSource(missing=Reason.NOT_RECORDED))
-    assert isinstance(found.path, Unknown)
-    assert found.path.reason is Reason.NOT_RECORDED
+    result = training(FakeSource(missing=Reason.NOT_RECORDED))
+    assert isinstance(result.path, Unknown)
+    assert result.path.reason is Reason.NOT_RECORDED
 
 
 class Host(FakeSource):
@@ -244,10 +244,10 @@ FOREIGN, PUBLIC, MINE = "2000 2000 41ed", "0 0 41ff", "1000 1000 41ed"
 @pytest.mark.parametrize("owner", [FOREIGN, PUBLIC])
 def test_nothing_that_others_can_write_is_started_from_the_current_folder(uid: int, owner: str) -> None:
     source = Host(uid=uid, files={"/shared/.venv/bin/python": "#!/bin/sh\n"}, owners={"/shared": owner})
-    found = training(source, directory="/shared")
-    assert isinstance(found.path, Unknown)
-    assert found.path.reason is Reason.PERMISSION
-    (why,) = found.refused
+    result = training(source, directory="/shared")
+    assert isinstance(result.path, Unknown)
+    assert result.path.reason is Reason.PERMISSION
+    (why,) = result.refused
     assert why.startswith("/shared/.venv/bin/python is not started: ")
     assert why.endswith("--python /shared/.venv/bin/python")
     assert source.asked == []
@@ -255,28 +255,28 @@ def test_nothing_that_others_can_write_is_started_from_the_current_folder(uid: i
 
 def test_a_refused_one_gives_way_to_the_next_and_is_named() -> None:
     files = venv("/shared/.venv") | venv("/own")
-    found = training(
+    result = training(
         Host(uid=1000, files=files, owners={"/shared": FOREIGN}),
         directory="/shared",
         own_python="/own/bin/python",
     )
-    assert (found.path, found.found_by) == ("/own/bin/python", "rigtune's own")
-    assert "/shared belongs to user 2000" in found.refused[0]
+    assert (result.path, result.found_by) == ("/own/bin/python", "rigtune's own")
+    assert "/shared belongs to user 2000" in result.refused[0]
 
 
 def test_one_without_torch_is_not_worth_a_word() -> None:
-    found = training(
+    result = training(
         Host(uid=1000, files=venv("/shared/.venv", torch=None), owners={"/shared": FOREIGN}),
         directory="/shared",
     )
-    assert (found.path, found.refused) == (None, ())
+    assert (result.path, result.refused) == (None, ())
 
 
 def test_the_callers_own_folder_counts() -> None:
-    found = training(
+    result = training(
         Host(uid=1000, files=venv("/home/me/.venv"), owners={"/home/me": MINE}), directory="/home/me"
     )
-    assert (found.path, found.found_by, found.refused) == ("/home/me/.venv/bin/python", "./.venv", ())
+    assert (result.path, result.found_by, result.refused) == ("/home/me/.venv/bin/python", "./.venv", ())
 
 
 def test_root_starts_nothing_from_its_own_current_folder_unasked() -> None:
@@ -300,9 +300,11 @@ def test_root_starts_nothing_from_its_own_current_folder_unasked() -> None:
 def test_root_wants_more_of_an_active_environment(
     variable: str, uid: int, path: str, owners: dict[str, str], is_refused: bool
 ) -> None:
-    found = training(Host(uid=uid, files=venv("/venv"), owners=owners, env={variable: "/venv", "PATH": path}))
-    assert bool(found.refused) is is_refused
-    assert found.path == "/venv/bin/python" or is_refused
+    result = training(
+        Host(uid=uid, files=venv("/venv"), owners=owners, env={variable: "/venv", "PATH": path})
+    )
+    assert bool(result.refused) is is_refused
+    assert result.path == "/venv/bin/python" or is_refused
 
 
 @pytest.mark.parametrize(
@@ -311,9 +313,9 @@ def test_root_wants_more_of_an_active_environment(
 def test_the_path_is_no_excuse(uid: int, owner: str, path: str | None) -> None:
     files = {"/s/bin/python3.11": "", "/s/lib/python3.11/site-packages/torch/version.py": TORCH}
     links = {"/s/bin/python3": "/s/bin/python3.11"}
-    found = training(Host(uid=uid, files=files, links=links, owners={"/s": owner}, env={"PATH": "/s/bin"}))
-    assert found.path == (f"{path}/bin/python3" if path else found.path)
-    assert bool(found.refused) is (path is None)
+    result = training(Host(uid=uid, files=files, links=links, owners={"/s": owner}, env={"PATH": "/s/bin"}))
+    assert result.path == (f"{path}/bin/python3" if path else result.path)
+    assert bool(result.refused) is (path is None)
 
 
 @pytest.mark.parametrize("version", ["../../srv/evil", "/srv/evil", ".."])
@@ -332,5 +334,5 @@ def test_a_folder_names_no_path_to_pyenv(version: str) -> None:
 def test_an_old_recording_cannot_tell_and_is_believed() -> None:
     files = venv("/shared/.venv") | {"/proc/self/status": "Uid:\t0\t0\t0\t0\n"}
     source = FakeSource(files=files, missing=Reason.NOT_RECORDED, env={"VIRTUAL_ENV": "", "CONDA_PREFIX": ""})
-    found = training(source, directory="/shared")
-    assert found.path == "/shared/.venv/bin/python"
+    result = training(source, directory="/shared")
+    assert result.path == "/shared/.venv/bin/python"

@@ -1,4 +1,4 @@
-"""One word over all findings, and the exit code."""
+"""Test the verdict over all findings, and its exit code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No entry point reads more than can be meant, whatever it is given."""
+"""Test that no entry point reads unlimited amounts of data."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from probes.sources.stored import unpack
 
 
 class Endless(io.RawIOBase):
-    """A device without an end, which counts what is read of it."""
+    """A device without an end, which counts the bytes that are read."""
 
     taken = 0
 

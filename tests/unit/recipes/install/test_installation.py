@@ -149,7 +149,7 @@ def test_unknown_hardware_and_distributions_are_refused() -> None:
 
 @pytest.mark.parametrize(
     ("supplies_w", "words"),
-    [(None, "state the supplies"), (5000.0, "more than"), (8000.0, "less"), (12e3, "enough")],
+    [(None, "state the supplies"), (5000.0, "the supplies deliver"), (8000.0, "less"), (12e3, "enough")],
 )
 def test_power_is_compared_with_the_supplies(supplies_w: float | None, words: str) -> None:
     advised = advice("h100-sxm", supplies_w=supplies_w)

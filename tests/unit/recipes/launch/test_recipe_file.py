@@ -146,11 +146,11 @@ def edited(make_recipe, old: str, new: str) -> str:
         ),
         ("schema_version = 1", "schema_version = -1", "schema_version: is -1", "finite"),
         ('name = "mini"', 'name = "a b"', "name: 'a b' is not a job name", "letters"),
-        ('name = "mini"', 'name = "a\\nb"', "name: holds a line break", "one line"),
+        ('name = "mini"', 'name = "a\\nb"', "name: contains a line break", "one line"),
         (
             'title = "rigtune-mini on a CPU"',
             'title = "a\\u0000"',
-            "title: holds a line break or control",
+            "title: contains a line break or control",
             "one line",
         ),
         (
@@ -169,7 +169,7 @@ def edited(make_recipe, old: str, new: str) -> str:
         ('partition = ""', 'partition = "a b"', r"resources\.partition: 'a b' is not", "gpu"),
         ('account = ""', 'account = "x#SBATCH"', r"resources\.account", "gpu"),
         ('time_limit = ""', 'time_limit = "one day"', r"resources\.time_limit: 'one day'", "24:00:00"),
-        ('python = ""', 'python = "-c"', r"resources\.python: '-c' is no interpreter", "path"),
+        ('python = ""', 'python = "-c"', r"resources\.python: '-c' is not an interpreter", "path"),
         ("hosts = []", 'hosts = ["a", "b"]', r"resources\.hosts: has 2 hosts", "per node"),
         ("hosts = []", 'hosts = ["-oProxyCommand=x"]', r"resources\.hosts\[0\]", "host name"),
         ("kv_heads = 2", "kv_heads = 3", r"model\.kv_heads: is 3", "divisor"),
@@ -192,7 +192,7 @@ def edited(make_recipe, old: str, new: str) -> str:
         (
             "arguments = []",
             'arguments = ["a\\nb"]',
-            r"command\.arguments\[0\]: holds a line break",
+            r"command\.arguments\[0\]: contains a line break",
             "one line",
         ),
         (

@@ -9,7 +9,7 @@ from recipes.launch.reference_files import reference_files
 
 
 def siblings(text: str) -> set[str]:
-    """The modules of its own package that a module imports, in whatever form."""
+    """Return the modules of its own package that a module imports, in any form of import."""
     nodes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ImportFrom) and node.level]
     return {node.module or alias.name for node in nodes for alias in node.names}
 

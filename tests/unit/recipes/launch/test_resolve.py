@@ -1,4 +1,4 @@
-"""From a plan to a recipe."""
+"""Test the conversion of a plan into a recipe."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Predictions against what a short run measured."""
+"""Test the comparison of predictions with the measurements of a short run."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ def _read(text: str, name: str = "a.sh") -> Document:
 
 
 def _value_of_a(text: str) -> str | None:
-    """The value of A that `t.py` gets."""
+    """Return the value of A that `t.py` gets."""
     document = _read(text)
     (command,) = [command for command in document.commands if command.program == "t.py"]
     item = given_to(document, command).get("A")

@@ -184,7 +184,7 @@ def test_dotenv() -> None:
 def test_invalid_yaml_is_a_fault_of_the_file() -> None:
     document = read("apiVersion: v1\nkind: [\n", "kubernetes")
     assert [fault.place.line for fault in document.faults] == [3]
-    assert document.faults[0].reason.startswith("no YAML: ")
+    assert document.faults[0].reason.startswith("not valid YAML: ")
 
 
 @pytest.mark.parametrize(
@@ -208,7 +208,7 @@ def test_text_that_only_looks_like_yaml_has_no_faults() -> None:
     assert doubted is not None
     assert (doubted.faults, doubted.problems) == (
         (),
-        ("line 2: no YAML: mapping values are not allowed here",),
+        ("line 2: not valid YAML: mapping values are not allowed here",),
     )
     assert named is not None
     assert [fault.place.line for fault in named.faults] == [2]

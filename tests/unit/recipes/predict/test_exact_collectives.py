@@ -30,9 +30,9 @@ def processors(nodes: int, ranks: int) -> Cluster:
 
 def latencies(collective: Collective, cluster: Cluster) -> dict[str, float]:
     group = Group(ranks=cluster.world_size, nodes=cluster.nodes)
-    found = algorithms(collective, group, cluster)
-    assert isinstance(found, tuple)
-    return {one.name: one.latency_s for one in found}
+    by_algorithm = algorithms(collective, group, cluster)
+    assert isinstance(by_algorithm, tuple)
+    return {one.name: one.latency_s for one in by_algorithm}
 
 
 ONE_NODE = {
@@ -84,13 +84,13 @@ def test_latency_is_the_hops_that_a_message_takes(
 )
 def test_every_byte_goes_over_the_ring_as_often_as_nccl_counts(collective: Collective, wire: float) -> None:
     cluster = processors(1, 4)
-    found = algorithms(collective, Group(ranks=4, nodes=1), cluster)
-    assert isinstance(found, tuple)
+    by_algorithm = algorithms(collective, Group(ranks=4, nodes=1), cluster)
+    assert isinstance(by_algorithm, tuple)
     # Beside its wire time, a rank of a gather copies its own quarter.
     own = (
         parameter("collective.copied_share") / 4 if "gather" in collective or "scatter" in collective else 0.0
     )
-    assert found[0].wire_s_per_byte * 1.2e9 == pytest.approx(wire + own)
+    assert by_algorithm[0].wire_s_per_byte * 1.2e9 == pytest.approx(wire + own)
 
 
 @pytest.mark.parametrize("fabric", ["nvswitch", "pcie"])

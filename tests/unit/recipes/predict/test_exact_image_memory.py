@@ -28,9 +28,9 @@ def memory(gpus: int = 1, **cells: str) -> MemoryBreakdown:
         "sharding": "ddp" if gpus > 1 else "single",
         **cells,
     }
-    found = predict_row(row).memory
-    assert found is not None
-    return found
+    breakdown = predict_row(row).memory
+    assert breakdown is not None
+    return breakdown
 
 
 def test_weights_gradients_and_momentum_are_four_bytes_each() -> None:

@@ -98,5 +98,5 @@ def test_tensor_parallel_ranks_divide_all_but_the_inputs_that_they_gather() -> N
     candidate = msgspec.structs.replace(candidate, degrees=Degrees(tp=2, dp=4))
     divided = (NORMS + 256 * 4 + QUERIES_KEYS_VALUES + OUTPUT_AND_SUMS + 256 * 12) / 2
     final = 64 * (8 / 2 + 4)
-    found = predict_memory(workload, candidate, h100_cluster()).activations
-    assert found == TOKENS * (2 * (divided + (64 + 64) * 4) + final)
+    predicted = predict_memory(workload, candidate, h100_cluster()).activations
+    assert predicted == TOKENS * (2 * (divided + (64 + 64) * 4) + final)
