@@ -119,7 +119,7 @@ def kill_at_a_moment(folder: Path, row: Kill, number: int, moment_s: float, torc
         time.sleep(0.1)
     wrong += [f"left running: {command}" for command in left]
     # Python prints one of its own while it starts, and torchrun one when it is interrupted
-    if "Traceback" in words and moment_s > 0.15 and row.arguments[0] != "run":
+    if "Traceback" in words and str(ROOT / "assistant" / "cli") in words:
         wrong.append(words[-2000:])
     return wrong + broken_files(folder)
 
