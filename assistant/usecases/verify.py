@@ -15,7 +15,7 @@ from assistant.storage import default_run_directory
 from assistant.usecases.events import Event, Progress, StageStarted, result_of, stage
 from assistant.usecases.export import export_recipe, find_launcher
 from probes.base.errors import WorkerError
-from probes.base.record import Record, from_json
+from probes.base.record import Record
 from probes.base.units import duration
 from recipes.launch.edited import refreshed
 from recipes.launch.recipe import Command, Prediction, Recipe
@@ -137,9 +137,9 @@ def _deadline_s(recipe: Recipe, steps: int) -> float:
 def _read_report(path: Path) -> list[_Line]:
     """Return the complete lines of the report; the last line may still be incomplete."""
     lines: list[_Line] = []
-    with contextlib.suppress(OSError, msgspec.DecodeError):
+    with contextlib.suppress(OSError, UnicodeError, msgspec.DecodeError):
         for line in path.read_bytes().splitlines():
-            lines.append(from_json(line, _Line))
+            lines.append(msgspec.json.decode(line, type=_Line))
     return lines
 
 
