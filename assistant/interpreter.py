@@ -12,7 +12,7 @@ import msgspec
 import probes
 from assistant.runner import output_of
 from probes.base.errors import InterpreterError
-from probes.base.record import Record, Unknown, known
+from probes.base.record import Record, Unknown, from_json, known
 from probes.facts import TrainingPython
 
 LEAST_PYTHON = (3, 9)
@@ -143,8 +143,8 @@ def _read(output: bytes) -> _Answer | None:
     """Return the last line that is an answer, because importing torch may print other lines."""
     for line in reversed(output.splitlines()):
         try:
-            return msgspec.json.decode(line, type=_Answer)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
+            return from_json(line, _Answer)
+        except msgspec.DecodeError:
             continue
     return None
 

@@ -17,7 +17,7 @@ import msgspec
 import platformdirs
 
 from probes.base.errors import InputError, OutputError
-from probes.base.record import Record, to_json
+from probes.base.record import Record, from_json, to_json
 from probes.facts.measurements import SCHEMA_VERSION, MeasurementSet
 from probes.sources.base import read_bounded, refuse_named_pipe
 from recipes.launch.recipe import Artifact
@@ -216,9 +216,9 @@ def read_measurements(path: Path) -> MeasurementSet:
     remedy = "`rigtune bench -o FILE.json` writes such a file"
     data = read_bytes(path)
     try:
-        version = msgspec.json.decode(data, type=_Written).schema_version
-        measured = msgspec.json.decode(data, type=MeasurementSet)
-    except (msgspec.MsgspecError, RecursionError) as error:
+        version = from_json(data, _Written).schema_version
+        measured = from_json(data, MeasurementSet)
+    except msgspec.DecodeError as error:
         raise InputError(f"{path} is not a JSON report of measurements: {error}", remedy) from error
     if version != SCHEMA_VERSION:
         raise InputError(f"{path} was written by another version of rigtune (schema {version})", remedy)

@@ -1,6 +1,6 @@
 """Draws every screen and dialog of the terminal UI for several machines at two sizes, to be looked at by eye.
 
-    python -m tests.pictures FOLDER          SVG files, and PNG files where chromium is installed
+    python -m tests.pictures FOLDER          SVG files, and PNG files where chromium or rsvg-convert is
     python -m tests.pictures --readme FILE   the one picture of the README: the plan for a catalogue machine
 
 `faults` and `crowd` are scripted, the others go through the real use-cases; `here` measures, when torch is
@@ -190,6 +190,9 @@ def to_png(svg: Path) -> None:
     ).groups()  # type: ignore[union-attr]
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")
     if chromium is None:
+        renderer = shutil.which("rsvg-convert")
+        if renderer is not None:
+            subprocess.run([renderer, svg, "-o", svg.with_suffix(".png")], check=False, timeout=120)
         return
     with tempfile.TemporaryDirectory() as profile:
         command = [

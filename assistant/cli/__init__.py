@@ -41,6 +41,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
 """The module in this package that defines `<name>_command`, and one line of help."""
 
 
+_AGAIN_AFTER_S = 0.05
+"""Seconds after which an interrupt that Python dropped is repeated: the dropping callback has ended."""
+
+
 class LazyGroup(click.Group):
     """A group that loads a command's module only when it is used.
 
@@ -97,6 +101,19 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
+def _interrupt_again(ignored: "sys.UnraisableHookArgs") -> None:
+    """Interrupt once more after Python dropped an interrupt.
+
+    Python drops what is raised in a callback of its import system or in a destructor, and the locks of that
+    import then stay taken for other threads.
+    """
+    if not issubclass(ignored.exc_type, KeyboardInterrupt):
+        sys.__unraisablehook__(ignored)
+        return
+    signal.signal(signal.SIGALRM, _interrupt)
+    signal.setitimer(signal.ITIMER_REAL, _AGAIN_AFTER_S)
+
+
 def _require_folder() -> None:
     """Raise UsageError if the working folder was removed, because relative names then have no meaning."""
     try:
@@ -142,6 +159,7 @@ def main() -> NoReturn:
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:  # closed by the parent process
             setattr(sys, name, open(os.devnull, mode))  # noqa: PTH123, SIM115 - for the life of the process
+    sys.unraisablehook = _interrupt_again
     code = command_line()
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError):

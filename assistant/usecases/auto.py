@@ -26,7 +26,7 @@ from assistant.usecases.measure import MeasureOptions, measure_machine
 from assistant.usecases.plan import PlanRequest, model_named, plan_workload
 from assistant.usecases.probe import probe_machine
 from probes.base.errors import StoppedError
-from probes.base.record import Record, known, value_or
+from probes.base.record import Record, from_json, known, value_or
 from probes.base.units import plural
 from probes.bench.bench_report import report_of
 from probes.bench.bench_requests import BenchSettings
@@ -203,8 +203,8 @@ def _refuse_other_machine(path: Path, facts: MachineFacts) -> None:
     if not path.exists():
         return
     try:
-        earlier = msgspec.json.decode(read_bytes(path), type=MachineFacts)
-    except (msgspec.MsgspecError, RecursionError):
+        earlier = from_json(read_bytes(path), MachineFacts)
+    except msgspec.DecodeError:
         owner = "a machine whose facts cannot be read"
     else:
         if _identity(earlier) == _identity(facts):

@@ -11,7 +11,7 @@ import msgspec
 from assistant.storage import read_bytes, write_files
 from assistant.usecases.events import Event, Progress, StageStarted, Written, result_of, stage
 from probes.base.errors import InputError, OutputError, UsageError
-from probes.base.record import Record, to_json
+from probes.base.record import Record, from_json, to_json
 from probes.base.table_rows import Row
 from recipes.launch.edited import refreshed
 from recipes.launch.launcher_table import LAUNCHERS
@@ -165,8 +165,8 @@ def _same_recipe(path: Path, recipe: Recipe) -> bool:
 
 def _read_manifest(directory: Path) -> Manifest:
     try:
-        return msgspec.json.decode((directory / MANIFEST).read_bytes(), type=Manifest)
-    except (OSError, msgspec.MsgspecError):
+        return from_json((directory / MANIFEST).read_bytes(), Manifest)
+    except (OSError, msgspec.DecodeError):
         return Manifest()
 
 

@@ -9,7 +9,7 @@ import msgspec
 from assistant.storage import read_bytes, write_record
 from assistant.usecases.bench.baseline import file_of
 from probes.base.errors import InputError, OutputError
-from probes.base.record import Record
+from probes.base.record import Record, from_json
 from probes.judging.counters import Snapshot, is_before
 
 _NAME = "counters"
@@ -30,8 +30,8 @@ def exchange(machine: str, now: Snapshot, window_s: float) -> tuple[Snapshot | N
     path = file_of(machine, _NAME)
     kept: _Kept | None = None
     try:
-        kept = msgspec.json.decode(read_bytes(path), type=_Kept) if path.exists() else None
-    except (InputError, OSError, msgspec.MsgspecError, RecursionError):
+        kept = from_json(read_bytes(path), _Kept) if path.exists() else None
+    except (InputError, OSError, msgspec.DecodeError):
         kept = None
     if kept is not None and not (is_before(kept.older, now) and is_before(kept.newer, now)):
         kept = None

@@ -110,6 +110,13 @@ def _is_folder(path: Path) -> bool:
         return False
 
 
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # a script may name anything, also a name that is too long
+        return False
+
+
 def _below(folder: Path, exclude: Sequence[str]) -> Iterator[Path]:
     """Yield the files below a folder in a fixed order, without links and hidden folders."""
     count = 0
@@ -151,7 +158,7 @@ def _followed(documents: Sequence[Document], given: set[Path]) -> list[Document]
     for document in documents:
         for name in named_files(document):
             for path in (Path(document.name).parent / name, Path(name)):
-                if path.resolve() in visited or not path.is_file() or len(followed) >= _MOST_FOLLOWED:
+                if path.resolve() in visited or not _is_file(path) or len(followed) >= _MOST_FOLLOWED:
                     continue
                 visited.add(path.resolve())
                 try:

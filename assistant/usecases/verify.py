@@ -138,7 +138,7 @@ def _deadline_s(recipe: Recipe, steps: int) -> float:
 def _read_report(path: Path) -> list[_Line]:
     """Return the complete lines of the report; the last line may still be incomplete."""
     lines: list[_Line] = []
-    with contextlib.suppress(OSError, msgspec.MsgspecError):
+    with contextlib.suppress(OSError, UnicodeError, msgspec.DecodeError):
         for line in path.read_bytes().splitlines():
             lines.append(msgspec.json.decode(line, type=_Line))
     return lines

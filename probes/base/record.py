@@ -178,8 +178,24 @@ def to_json(record: Any, *, indent: int = 2) -> bytes:
     return _INVISIBLE.sub(_escaped, data.decode()).encode()
 
 
+def from_json(data: bytes | str, kind: type[T]) -> T:
+    """Return the value of type `kind` in JSON. Raises msgspec.DecodeError whatever is wrong with the text.
+
+    msgspec itself raises other errors for text that is not UTF-8 and for a deep tree.
+    """
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except (UnicodeError, RecursionError) as error:
+        raise msgspec.DecodeError(str(error)) from error
+
+
 def _escaped(match: re.Match[str]) -> str:
     return f"\\u{ord(match[0]):04x}"
+
+
+def is_invisible(character: str) -> bool:
+    """Return whether a character moves a terminal's cursor or reverses its text."""
+    return _INVISIBLE.fullmatch(character) is not None
 
 
 def visible(text: str) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from probes.base.errors import InputError
-from probes.base.record import Unknown
+from probes.base.record import Unknown, from_json
 from probes.catalogue.text_kinds import KINDS
 from probes.sources.base import STRANGER, Given
 from probes.sources.recording import Answers
@@ -109,8 +109,8 @@ def _is_tree(text: str) -> bool:
     if not text.lstrip().startswith("{"):
         return False
     try:
-        entries = msgspec.json.decode(text, type=dict[str, str])
-    except (msgspec.DecodeError, RecursionError):
+        entries = from_json(text, dict[str, str])
+    except msgspec.DecodeError:
         return False
     return bool(entries) and all(
         path.startswith(_TREE_ROOTS) and len(path) <= _LONGEST_PATH for path in entries
@@ -120,7 +120,7 @@ def _is_tree(text: str) -> bool:
 def _tree(text: str, answers: Answers) -> None:
     """Add a JSON tree `{"/sys/...": content}`; the content `-> target` is a symbolic link."""
     raw: dict[str, str | Unknown] = {}
-    for path, content in msgspec.json.decode(text, type=dict[str, str]).items():
+    for path, content in from_json(text, dict[str, str]).items():
         if content.startswith("-> "):
             raw[path] = posixpath.normpath(posixpath.join(posixpath.dirname(path), content[3:].strip()))
         else:

@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeVar, cast
 import msgspec
 
 from probes.base.errors import InputError
-from probes.base.record import NOT_RECORDED, Reason, StrictRecord, Unknown, to_json, value_or
+from probes.base.record import NOT_RECORDED, Reason, StrictRecord, Unknown, from_json, to_json, value_or
 from probes.sources.base import MAX_GIVEN_BYTES, CommandResult, Given, NvmlValue, read_bounded
 
 T = TypeVar("T")
@@ -116,8 +116,8 @@ def load_recording(data: bytes, name: str) -> Recording:
     """
     text = unpack(data, name)
     try:
-        header = msgspec.json.decode(text, type=_Header)
-    except (msgspec.DecodeError, RecursionError) as error:
+        header = from_json(text, _Header)
+    except msgspec.DecodeError as error:
         raise InputError(
             f"{name} is not a readable recording: {error}",
             "It is damaged or incomplete, or it is not a recording. Copy it again, or record again with "
@@ -135,8 +135,8 @@ def load_recording(data: bytes, name: str) -> Recording:
             "Update rigtune on this machine.",
         )
     try:
-        recording = msgspec.json.decode(text, type=Recording)
-    except (msgspec.DecodeError, RecursionError) as error:
+        recording = from_json(text, Recording)
+    except msgspec.DecodeError as error:
         raise InputError(
             f"{name} is a damaged recording: {error}", "Record again with `rigtune probe --record`."
         ) from error

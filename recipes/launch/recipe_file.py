@@ -10,6 +10,7 @@ import msgspec
 import tomli_w
 
 from probes.base.errors import InputError, UsageError
+from probes.base.record import is_invisible
 from probes.judging.policies.strict_toml import read_strict
 from recipes.launch.recipe import (
     NAME_PATTERN,
@@ -118,13 +119,14 @@ def _text_faults(value: Any, place: str, field: str = "") -> Iterator[Fault]:
     elif isinstance(value, str):
         allowed = "\t\n\r" if field in _COMMENTS else "\t"
         if any(character not in allowed and not _storable(character) for character in value):
-            yield Fault(place, "contains a line break or control character", "keep it on one line")
+            hint = "keep it on one line, without marks of text direction"
+            yield Fault(place, "contains a line break or control character", hint)
         elif any("\ud800" <= character <= "\udfff" for character in value):
             yield Fault(place, "is not valid UTF-8", "use names that are valid UTF-8")
 
 
 def _storable(character: str) -> bool:
-    return ord(character) >= 0x20 and not 0x7F <= ord(character) < 0xA0 and character not in "\u2028\u2029"
+    return not is_invisible(character) and character not in "\t\n\r\u2028\u2029"
 
 
 def _number_faults(value: Any, place: str, field: str = "") -> Iterator[Fault]:

@@ -9,7 +9,17 @@ import itertools
 from collections.abc import Iterator, Mapping
 
 from recipes.lint.document import Command, Document, Setting, is_launch
-from recipes.lint.views import commands, enclosing, nodes_of, number, option, option_number, resolved, starts
+from recipes.lint.views import (
+    commands,
+    enclosing,
+    nodes_of,
+    number,
+    option,
+    option_number,
+    resolved,
+    starts,
+    tasks_per_node,
+)
 
 _BENCHMARKS = ("_perf", "nvbandwidth", "osu_bw", "ib_write_bw")
 _MOST_ASKED = 100
@@ -131,3 +141,20 @@ def nodes_under(document: Document, command: Command) -> int | None:
     is_program = starts(command) == "python" or command.program.endswith(".py")
     has_launches = document.kind == "sbatch" or any(commands(document, "torchrun", "deepspeed"))
     return 1 if is_program and has_launches else nodes_of(document)
+
+
+def tasks_on_each_node(document: Document, step: Command) -> int | None:
+    """Return the number of tasks of a step on each node; None if the file does not state numbers."""
+    per_node = option_number(document, step, "ntasks-per-node")
+    if per_node is not None:
+        return per_node
+    tasks, nodes = (
+        option_number(document, step, "ntasks"),
+        option_number(document, step, "nodes"),
+    )
+    if tasks is not None:
+        over = nodes or nodes_of(document)
+        if over:
+            return max(1, tasks // over)
+        return 1 if tasks == 1 else None
+    return tasks_per_node(document) if option(step, "ntasks", "ntasks-per-node") is None else None

@@ -5,7 +5,7 @@ import re
 
 import msgspec
 
-from recipes.lint.document import Document, DocumentKind, Fault, lines_of
+from recipes.lint.document import Command, Document, DocumentKind, Fault, lines_of
 from recipes.lint.views import entries, option
 
 READERS: dict[DocumentKind, str] = {
@@ -206,8 +206,9 @@ _RELATIVE = re.compile(r"(?:\./)?[\w.][\w./@+-]*")
 def named_files(document: Document) -> tuple[str, ...]:
     """Return the relative paths of files that belong to a script or a compose file.
 
-    A script sources them or gives them to a launcher as a list of hosts or of variables; a compose file names
-    them in `env_file`. Paths with variables and paths above the folder of the file are left out.
+    A script sources them, starts them in a step or a shell (`srun bash -c ./launch.sh`), or gives them to a
+    launcher as a list of hosts or of variables; a compose file names them in `env_file`. Paths with variables
+    and paths above the folder of the file are left out.
     """
     if document.kind not in ("shell", "sbatch", "compose"):
         return ()
@@ -215,9 +216,17 @@ def named_files(document: Document) -> tuple[str, ...]:
     for command in document.commands:
         if command.program in _SOURCING and command.arguments and command.arguments[0].is_literal:
             names[command.arguments[0].text] = None
+        if command.inside and command.program.endswith(".sh") and _starts_beside(document, command):
+            names[command.program] = None
         for path in (option(command, _FILE_OPTIONS.get(command.program, "")) or "").split("\n"):
             names[path] = None
     return tuple(name for name in names if _RELATIVE.fullmatch(name) and ".." not in name.split("/"))
+
+
+def _starts_beside(document: Document, command: Command) -> bool:
+    """Return whether the line of a command names its script without a folder, or with `./`."""
+    line = document.lines[command.place.line - 1] if command.place.line <= len(document.lines) else ""
+    return re.search(rf"(?<![\w./@+-])(?:\./)?{re.escape(command.program)}(?![\w./])", line) is not None
 
 
 _WAIVER = re.compile(r"(?:#|//)\s*rigtune:\s*(ignore(?:-file)?)\b(?:=([\w,-]*))?")

@@ -477,3 +477,20 @@ def test_files_that_a_script_reads_are_judged_too(tmp_path: Path) -> None:
     report = json.loads(done.stdout)
     assert report["documents"] == ["jobs/train.sh", "jobs/env.sh", "hosts.txt"]
     assert {finding["rule_id"] for finding in report["findings"]} == {"shm-disabled", "hostfile-few"}
+
+
+@pytest.mark.parametrize("started", ["./launch.sh", "bash -c ./launch.sh", "bash -lc 'cd x; ./launch.sh 8'"])
+def test_script_that_a_step_starts_is_judged_with_the_job(started: str, tmp_path: Path) -> None:
+    (tmp_path / "launch.sh").write_text("#!/bin/bash\ntorchrun --nproc-per-node 8 train.py\n")
+    requests = "#!/bin/bash\n#SBATCH --nodes=1 --ntasks-per-node=8 --gpus-per-node=8\n"
+    (tmp_path / "job.sbatch").write_text(f"{requests}srun {started}\n")
+    report = json.loads(lint("job.sbatch", "--format", "json", cwd=tmp_path).stdout)
+    assert report["documents"] == ["job.sbatch", "launch.sh"]
+    assert [(each["rule_id"], each["document"]) for each in report["findings"]] == [
+        ("slurm-launcher-per-task", "launch.sh")
+    ]
+
+
+def test_a_script_may_source_a_name_of_any_length(tmp_path: Path) -> None:
+    (tmp_path / "a.sh").write_text(f"#!/bin/bash\nsource {'a' * 5000}\n")
+    assert lint("a.sh", cwd=tmp_path).returncode == 0

@@ -235,3 +235,30 @@ def test_two_at_once_do_not_disturb_each_other(tmp_path: Path) -> None:
     ]
     answers = [json.loads(process.communicate(timeout=60)[0]) for process in running]
     assert answers[0]["counts"] == answers[1]["counts"]
+
+
+def test_an_interrupt_that_python_drops_is_repeated(tmp_path: Path) -> None:
+    """A signal may arrive in a callback of the import system, whose exceptions Python prints and drops."""
+    program = (
+        "import sys, time, weakref, click, assistant.cli\n"
+        "from assistant.cli import table_commands\n"
+        "def dropped(_): raise KeyboardInterrupt\n"
+        "def wait():\n"
+        "    lock = click.Command('lock')\n"
+        "    reference = weakref.ref(lock, dropped)\n"
+        "    del lock\n"
+        "    time.sleep(60)\n"
+        "table_commands.list_command = click.Command('list', callback=wait)\n"
+        "sys.argv = ['rigtune', 'list']\n"
+        "assistant.cli.main()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=30,
+    )
+    assert (done.returncode, done.stderr.strip()) == (130, "rigtune: interrupted")

@@ -122,7 +122,7 @@ def prediction(plan: Plan) -> tuple[Section, Section]:
     memory, step = predicted.memory_bytes_per_gpu, predicted.step_time_s
     bound = [words((f"worst case: {bound_words(memory)}", "dim"))] if memory.margin else []
     first = section(
-        f"Memory per rank  {_memory(plan.chosen)}{_limit(plan)}",
+        f"Memory per rank  worst case {gib(memory.upper)}{_limit(plan)}",
         [memory_terms(memory), *bound],
         indent=2,
     )

@@ -15,7 +15,7 @@ import platformdirs
 
 from assistant.storage import read_bytes, write_record
 from probes.base.errors import InputError
-from probes.base.record import Record
+from probes.base.record import Record, from_json
 from probes.facts.measurements import SCHEMA_VERSION, Baseline, MeasurementSet
 
 Kind = Literal["previous", "pinned"]
@@ -94,8 +94,8 @@ def _read(path: Path, machine: str) -> tuple[MeasurementSet, ...]:
     if path.name == "pinned.json":
         remedy = "it is left out of the comparison; pin a run again with `rigtune bench --pin`"
     try:
-        kept = msgspec.json.decode(read_bytes(path), type=_Kept)
-    except msgspec.MsgspecError as error:
+        kept = from_json(read_bytes(path), _Kept)
+    except msgspec.DecodeError as error:
         raise InputError(f"{path} contains no benchmark runs ({error})", remedy) from error
     except InputError as error:
         raise InputError(error.message, remedy) from error

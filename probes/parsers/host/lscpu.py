@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from probes.base.record import NOT_RECORDED, EvidenceRef, Unknown, line_ref
+from probes.base.record import NOT_RECORDED, EvidenceRef, Unknown, from_json, line_ref
 from probes.facts import Cpu, NumaNode
 from probes.parsers.host.cpulist import is_cpu_list
 
@@ -85,8 +85,8 @@ def _fields(text: str) -> Iterator[tuple[str, str, int]]:
 
 def _json_fields(text: str) -> Iterator[tuple[str, str, int]]:
     try:
-        waiting = msgspec.json.decode(text, type=_Document).lscpu
-    except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
+        waiting = from_json(text, _Document).lscpu
+    except msgspec.DecodeError:
         return
     while waiting:
         field = waiting.pop(0)

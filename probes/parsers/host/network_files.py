@@ -3,7 +3,7 @@
 import msgspec
 
 from probes.base.patterns import pattern
-from probes.base.record import Reason, Record, Unknown
+from probes.base.record import Reason, Record, Unknown, from_json
 
 _ROUTE_UP = 0x1
 _ROUTE_GATEWAY = 0x2
@@ -76,8 +76,8 @@ def parse_default_ipv6(text: str) -> str | None:
 def parse_ip_addresses(text: str) -> dict[str, tuple[str, ...]] | Unknown:
     """Return addresses with prefix length by interface, from `ip -j addr`."""
     try:
-        interfaces = msgspec.json.decode(text, type=list[_IpInterface])
-    except (msgspec.DecodeError, RecursionError) as error:
+        interfaces = from_json(text, list[_IpInterface])
+    except msgspec.DecodeError as error:
         return Unknown(Reason.UNPARSABLE, f"ip -j addr: {error}")
     return {
         row.ifname: tuple(

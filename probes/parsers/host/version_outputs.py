@@ -5,7 +5,7 @@ import re
 import msgspec
 
 from probes.base.patterns import pattern
-from probes.base.record import Reason, Record, Unknown
+from probes.base.record import Reason, Record, Unknown, from_json
 
 _DRIVER = pattern(r"NVRM version:.*?Kernel Module(?: for \S+)?\s+(\d+\.\d+(?:\.\d+)*)")
 _OPEN_MODULE = pattern(r"NVRM version:.*Open Kernel Module")
@@ -65,8 +65,8 @@ def cuda_version(number: int) -> str | Unknown:
 def toolkit_version(text: str) -> str | Unknown:
     """Return the version of the CUDA toolkit from its version.json."""
     try:
-        return msgspec.json.decode(text, type=_CudaJson).cuda.version
-    except (msgspec.DecodeError, RecursionError) as error:
+        return from_json(text, _CudaJson).cuda.version
+    except msgspec.DecodeError as error:
         return Unknown(Reason.UNPARSABLE, f"version.json: {error}")
 
 

@@ -6,7 +6,7 @@ Its counts come from the worker `rigtune_worker.count`, which runs the module on
 import msgspec
 
 from probes.base.errors import InputError
-from probes.base.record import Record
+from probes.base.record import Record, from_json
 from recipes.job.workload import VisionModel
 
 
@@ -50,8 +50,8 @@ def counted_model(text: bytes | str, target: str) -> VisionModel:
     Raises InputError with the worker's message if the worker failed, or if `text` is not an answer.
     """
     try:
-        answer = msgspec.json.decode(text, type=_Answer)
-    except msgspec.MsgspecError as error:
+        answer = from_json(text, _Answer)
+    except msgspec.DecodeError as error:
         raise InputError(f"the count of {target} is unreadable: {error}", "count the module again") from error
     counts = answer.per_sample
     if answer.event != "counted" or counts is None:

@@ -7,6 +7,7 @@ import re
 
 import msgspec
 
+from probes.base.record import from_json
 from recipes.lint.document import Command, Document, Setting
 from recipes.lint.readers.launching import Start
 from recipes.lint.readers.options import ASSIGNMENT, Argued
@@ -168,8 +169,8 @@ def exec_form(span: Span) -> list[Argued] | None:
     if not text.startswith("["):
         return None
     try:
-        values = msgspec.json.decode(text.encode(), type=list[str])
-    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        values = from_json(text, list[str])
+    except msgspec.DecodeError:
         return None
     arguments = []
     at = 0

@@ -56,6 +56,7 @@ _ZERO = frozenset({
     "override_module_apply", "log_trace_cache_warnings", "enable_sanity_checks",
     "save_muon_momentum_buffer_in_memory", "leaf_module", "mics_shard_size",
     "mics_hierarchical_params_gather", "grad_partition_groups", "stage3_leaf_modules",
+    "zeropp_loco_param", "partition_stream_chunk_size", "stage3_partition_stream_chunk_size",
 })  # fmt: skip
 """Keys of the block zero_optimization, in all versions up to 0.19. DeepSpeed refuses other keys."""
 _PRECISION = {
@@ -237,10 +238,18 @@ def _precision(document: Document) -> Findings:
             )
 
 
-_BLOCKS = frozenset(
-    {*_PRECISION, "bfloat16", "zero_optimization", "optimizer", "scheduler", "activation_checkpointing"}
-)
-"""Keys of the first level whose value is a block."""
+_BLOCKS = frozenset({
+    *_PRECISION, "bfloat16", "zero_optimization", "zero_optimization.offload_param",
+    "zero_optimization.offload_optimizer", "optimizer", "scheduler", "activation_checkpointing", "amp", "aio",
+    "flops_profiler", "comms_logger", "tensorboard", "wandb", "csv_monitor", "comet", "torch_autocast",
+    "progressive_layer_drop", "pipeline",
+})  # fmt: skip
+"""Keys whose value is a block, or null."""
+_SWITCHED = frozenset({
+    *_PRECISION, "bfloat16", "amp", "flops_profiler", "comms_logger", "tensorboard", "wandb", "csv_monitor",
+    "comet", "torch_autocast", "progressive_layer_drop",
+})  # fmt: skip
+"""Blocks that the key `enabled` turns on."""
 
 
 def _values(document: Document) -> Findings:
@@ -252,13 +261,15 @@ def _values(document: Document) -> Findings:
         is_old = is_switch and item.path == "zero_optimization"
         if item.path in _BLOCKS and isinstance(item.value, bool | str) and not is_old:
             written = str(item.value).lower() if is_switch else f'"{item.value}"'
-            inside = f'"enabled": {written}' if is_switch and item.path in _PRECISION else "..."
+            inside = f'"enabled": {written}' if is_switch and item.path in _SWITCHED else "..."
+            if ".offload_" in item.path:
+                inside = f'"device": "{text if text in _DEVICES else "cpu" if item.value else "none"}"'
             yield make_finding(
                 "deepspeed-value",
                 document,
                 item.place,
                 f"{item.path} must be a block, but it is {written}",
-                fix=f'Write "{item.path}": {{{inside}}}.',
+                fix=f'Write "{item.path.rpartition(".")[2]}": {{{inside}}}.',
             )
         elif re.fullmatch(
             r"zero_optimization\.offload_(?:param|optimizer)\.device", item.path

@@ -1,12 +1,14 @@
 """Commands of a job that do not run on all of its nodes and tasks, or start the wrong number of ranks."""
 
+import posixpath
 import re
+from collections.abc import Iterator
 
 from probes.base.units import plural
 from recipes.lint.context import Context
 from recipes.lint.document import Command, Document
-from recipes.lint.reach import given_to, setting_for, text_in
-from recipes.lint.rule_table import Findings, make_finding, per_document
+from recipes.lint.reach import given_to, setting_for, tasks_on_each_node, text_in
+from recipes.lint.rule_table import Documents, Findings, make_finding, per_document
 from recipes.lint.views import (
     TRAINERS,
     commands,
@@ -31,6 +33,46 @@ _OTHER_WAYS = (
 )
 _STEPS = ("srun", "mpirun")
 _SEVERAL = 2
+
+
+def launchers_in_tasks(documents: Documents, context: Context) -> Findings:
+    """Check for several tasks of a node that each start a launcher of local ranks."""
+    for document, command, step in _trainers_of_tasks(documents):
+        if resolved(document, option(command, "nproc-per-node")) == "1":
+            continue
+        count = tasks_on_each_node(*step)
+        if count is not None and count > 1:
+            yield make_finding(
+                "slurm-launcher-per-task",
+                document,
+                command.place,
+                f"srun starts {count} tasks on each node, and each task starts a {starts(command)} with "
+                "its own ranks",
+                fix="Request --ntasks-per-node=1; the launcher starts the ranks.",
+            )
+
+
+def _trainers_of_tasks(
+    documents: Documents,
+) -> Iterator[tuple[Document, Command, tuple[Document, Command]]]:
+    """Yield each launcher of local ranks that a step starts, with the step: in the script, or in a file of
+    the same call that the step starts, as in `srun bash -c ./launch.sh`."""
+    scripts = {
+        posixpath.basename(other.name): (other, command)
+        for other in documents
+        if other.kind in ("shell", "sbatch")
+        for command in commands(other, *TRAINERS)
+        if enclosing(other, command, "srun") is None
+    }
+    for document in documents:
+        for command in document.commands:
+            step = enclosing(document, command, "srun")
+            if step is None:
+                continue
+            if starts(command) in TRAINERS:
+                yield document, command, (document, step)
+            elif command.program in scripts and scripts[command.program][0] is not document:
+                yield *scripts[command.program], (document, step)
 
 
 @per_document("shell", "sbatch")

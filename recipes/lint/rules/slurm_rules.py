@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from probes.base.units import plural
 from recipes.lint.context import Context
 from recipes.lint.document import Argument, Command, Document, Place, Setting
-from recipes.lint.reach import given_to, setting_for, text_in
+from recipes.lint.reach import given_to, setting_for, tasks_on_each_node, text_in
 from recipes.lint.readers.grammars import SHELLS
 from recipes.lint.rule_table import Findings, make_finding, per_document
 from recipes.lint.views import (
@@ -20,7 +20,6 @@ from recipes.lint.views import (
     number,
     option,
     option_number,
-    resolved,
     starts,
     tasks_per_node,
 )
@@ -36,42 +35,6 @@ _RANKS = (
     "THEID",
 )
 _PER_TASK = r"\$\{?SLURM_(PROCID|NODEID|LOCALID)\b"
-
-
-def _step_tasks(document: Document, step: Command) -> int | None:
-    """Return the number of tasks of a step on each node; None if the file does not state numbers."""
-    per_node = option_number(document, step, "ntasks-per-node")
-    if per_node is not None:
-        return per_node
-    tasks, nodes = (
-        option_number(document, step, "ntasks"),
-        option_number(document, step, "nodes"),
-    )
-    if tasks is not None:
-        over = nodes or nodes_of(document)
-        if over:
-            return max(1, tasks // over)
-        return 1 if tasks == 1 else None
-    return tasks_per_node(document) if option(step, "ntasks", "ntasks-per-node") is None else None
-
-
-@per_document()
-def tasks(document: Document, context: Context) -> Findings:
-    """Check for several tasks on one node that each start a launcher of all local ranks."""
-    for command in commands(document, *TRAINERS):
-        step = enclosing(document, command, "srun")
-        if step is None or resolved(document, option(command, "nproc-per-node")) == "1":
-            continue
-        count = _step_tasks(document, step)
-        if count is not None and count > 1:
-            yield make_finding(
-                "slurm-launcher-per-task",
-                document,
-                command.place,
-                f"srun starts {count} tasks on each node, and each task starts a {starts(command)} with "
-                "its own ranks",
-                fix="Request --ntasks-per-node=1; the launcher starts the ranks.",
-            )
 
 
 @per_document("shell", "sbatch")
@@ -349,7 +312,7 @@ def _gpu_requests(document: Document) -> Iterator[tuple[Place, str, str, str | N
         for name in ("gpus-per-task", "gpu-bind"):
             if name in step.options:
                 has_own = option(step, "ntasks", "ntasks-per-node") is not None
-                count = _step_tasks(document, step) if has_own else _task_count(document)
+                count = tasks_on_each_node(document, step) if has_own else _task_count(document)
                 yield step.place, name, step.options[name], _bind(document, step, job_bind), count
 
 

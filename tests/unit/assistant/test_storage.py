@@ -107,11 +107,12 @@ def test_leftovers_of_a_killed_run_are_cleared(tmp_path: Path) -> None:
         ('{"schema_version": 1, "findings": []}', "measurements"),
         ("bench_id,subject\n", "not a JSON report"),
         ("[" * 100_000, "not a JSON report"),
+        ('{"schema_version": 1, "measurements": [], "started": "\ud800"}', "not a JSON report"),
     ],
 )
 def test_what_is_no_report_of_measurements(text: str, words: str, tmp_path: Path) -> None:
     path = tmp_path / "m.json"
-    path.write_text(text)
+    path.write_bytes(text.encode("utf-8", "surrogatepass"))
     with pytest.raises(InputError, match=f"m\\.json.*{words}"):
         storage.read_measurements(path)
 

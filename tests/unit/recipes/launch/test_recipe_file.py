@@ -153,6 +153,7 @@ def edited(make_recipe, old: str, new: str) -> str:
             "title: contains a line break or control",
             "one line",
         ),
+        ('title = "rigtune-mini on a CPU"', 'title = "a\\u202e"', "title: holds", "text direction"),
         (
             'strategy = "ddp"',
             'strategy = "zero9"',
