@@ -99,7 +99,8 @@ def export_command(
 ) -> None:
     """Write launch files for RECIPE, or with --provision the files of a health check, and print their paths.
 
-    Kinds: slurm-health, slurm-prolog, kubernetes-init, kubernetes-job, systemd, ansible, cloud-init.
+    Kinds: slurm-health, slurm-prolog, nhc, kubernetes-init, kubernetes-job, systemd, prometheus, ansible,
+    cloud-init.
     """
     given = {
         "program": program,

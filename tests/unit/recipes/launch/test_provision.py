@@ -19,6 +19,7 @@ from recipes.launch.recipe import Artifact
 ODD = ProvisionOptions(program="/opt/tools@1.0/bin/rigtune", policy="/policy.toml", expect="dgx-h100", gpus=4)
 OPTIONS = [ProvisionOptions(expect_gpus=8), ProvisionOptions(policy="/etc/rigtune/policy.toml"), ODD]
 KINDS = [row.id for row in PROVISIONS]
+CHECKING = [row.id for row in PROVISIONS if row.runs_check]
 
 
 def files(kind: str, options: ProvisionOptions) -> dict[str, Artifact]:
@@ -37,36 +38,40 @@ def test_files_parse_in_their_formats(kind: str, options: ProvisionOptions) -> N
             unit.read_string(artifact.text)
             assert "Unit" in unit
         elif path != "Dockerfile":
-            assert artifact.mode == 0o755
+            assert artifact.mode == (0o644 if path.endswith(".nhc") else 0o755)
             subprocess.run(("bash", "-n"), input=artifact.text, text=True, check=True)
 
 
-@pytest.mark.parametrize("kind", ["slurm-health", "slurm-prolog"])
+@pytest.mark.parametrize("kind", ["slurm-health", "slurm-prolog", "nhc"])
 @pytest.mark.parametrize("options", OPTIONS, ids=["plain", "policy", "other paths"])
 def test_scripts_have_no_complaints(kind: str, options: ProvisionOptions) -> None:
     if shutil.which("shellcheck") is None:
         pytest.skip("shellcheck is not installed")
     for artifact in files(kind, options).values():
         done = subprocess.run(
-            ("shellcheck", "-"), input=artifact.text, text=True, capture_output=True, check=False
+            ("shellcheck", "--shell=bash", "-"),
+            input=artifact.text,
+            text=True,
+            capture_output=True,
+            check=False,
         )
         assert done.stdout == ""
 
 
 def test_the_policy_reaches_every_check() -> None:
-    for kind in KINDS:
+    for kind in CHECKING:
         text = "".join(artifact.text for artifact in files(kind, OPTIONS[1]).values())
         assert "--policy" in text
         assert "/etc/rigtune/policy.toml" in text
         assert "--policy" not in "".join(artifact.text for artifact in files(kind, OPTIONS[0]).values())
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", CHECKING)
 def test_every_check_knows_its_mode_and_what_a_node_must_have(kind: str) -> None:
     text = next(iter(files(kind, ODD).values())).text
     if kind == "systemd":
         text = files(kind, ODD)["rigtune-check.service"].text
-    is_live = kind in ("slurm-health", "slurm-prolog", "kubernetes-init", "systemd")
+    is_live = kind in ("slurm-health", "slurm-prolog", "nhc", "kubernetes-init", "systemd")
     assert re.search(rf"--mode[ =]{'monitor' if is_live else 'accept'}", text)
     assert "--expect=dgx-h100" in text
     assert "--expect-gpus=8" in "".join(artifact.text for artifact in files(kind, OPTIONS[0]).values())
