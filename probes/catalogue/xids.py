@@ -22,6 +22,17 @@ class Xid(StrictRecord, kw_only=True, rename={"kind": "class"}):
     """Recommended first action of an operator."""
 
 
+class XidChain(StrictRecord, kw_only=True):
+    """Xids that follow from another Xid of the same GPU."""
+
+    roots: tuple[int, ...]
+    followers: tuple[int, ...]
+    within_s: float
+    """Most seconds between two Xids of the chain."""
+    source: str
+    date: str
+
+
 class SwitchRows(StrictRecord, kw_only=True):
     """SXid numbers of the NVSwitch driver."""
 
@@ -39,6 +50,7 @@ class XidRows(StrictRecord, kw_only=True):
     source: str
     date: str
     xid: tuple[Xid, ...]
+    chain: tuple[XidChain, ...]
     sub_codes: dict[str, dict[str, str]]
     """Additional meaning of some sub-codes, by Xid and sub-code."""
     switch: SwitchRows
@@ -50,6 +62,13 @@ class XidRows(StrictRecord, kw_only=True):
     def find(self, code: int | None) -> Xid | None:
         """Return the row of an Xid; None for a number without a documented meaning."""
         return next((row for row in self.xid if code in row.codes), None)
+
+    def window_s(self, root: int, follower: int) -> float | None:
+        """Return the seconds within which an Xid is the effect of another Xid; None if it never is."""
+        return max(
+            (row.within_s for row in self.chain if root in row.roots and follower in row.followers),
+            default=None,
+        )
 
     def sub_code(self, code: int, sub_code: int | None) -> str | None:
         """Return the meaning that a sub-code adds."""
