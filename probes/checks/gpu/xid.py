@@ -52,6 +52,8 @@ _SEVERE = (
     "copy vbios",
     "GPU lost",
     "GPU is lost",
+    "global fatal error",
+    "Cannot initialize GSP",
 )
 """Words of the driver after which a GPU cannot be used."""
 _GRAVITY: dict[XidClass, int] = {"link": 1, "reset": 1, "hardware": 2}
