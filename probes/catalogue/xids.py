@@ -63,13 +63,6 @@ class XidRows(StrictRecord, kw_only=True):
         """Return the row of an Xid; None for a number without a documented meaning."""
         return next((row for row in self.xid if code in row.codes), None)
 
-    def window_s(self, root: int, follower: int) -> float | None:
-        """Return the seconds within which an Xid is the effect of another Xid; None if it never is."""
-        return max(
-            (row.within_s for row in self.chain if root in row.roots and follower in row.followers),
-            default=None,
-        )
-
     def sub_code(self, code: int, sub_code: int | None) -> str | None:
         """Return the meaning that a sub-code adds."""
         return self.sub_codes.get(str(code), {}).get(str(sub_code))
@@ -89,6 +82,17 @@ class XidRows(StrictRecord, kw_only=True):
 def load_xids() -> XidRows:
     """Return the rows shipped with rigtune."""
     return msgspec.convert(read_rows("xid"), XidRows)
+
+
+@functools.lru_cache(maxsize=1)
+def causing_xids() -> dict[int, dict[int, float]]:
+    """Return the Xids that each Xid may follow from, with the most seconds between them."""
+    windows: dict[int, dict[int, float]] = {}
+    for row in load_xids().chain:
+        for follower in row.followers:
+            causes = windows.setdefault(follower, {})
+            causes |= {root: max(row.within_s, causes.get(root, 0.0)) for root in row.roots}
+    return windows
 
 
 @functools.lru_cache(maxsize=1)

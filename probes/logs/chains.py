@@ -9,6 +9,8 @@ from probes.logs.event import Event, carries
 from probes.logs.events.kernel_log_events import KernelDriver, KernelXid
 from probes.parsers.kernel.xid_chains import XidChains
 
+_MOST_NAMES = 8
+
 
 def with_chains(events: Iterable[Event]) -> list[Event]:
     """Return the events, where an Xid names the earlier Xid that caused it, and a root its effects."""
@@ -30,7 +32,9 @@ def with_chains(events: Iterable[Event]) -> list[Event]:
             effects[first][xid.xid] += event.count
             chained[place] = msgspec.structs.replace(event, what=msgspec.structs.replace(xid, after=root))
     for place, counts in effects.items():
-        names = (f"{code} ({count} lines)" if count > 1 else f"{code}" for code, count in counts.items())
+        names = [f"{code} ({count} lines)" if count > 1 else f"{code}" for code, count in counts.items()]
+        if len(names) > _MOST_NAMES:
+            names[_MOST_NAMES:] = [f"{len(names) - _MOST_NAMES} further numbers"]
         what = msgspec.structs.replace(chained[place].what, followers=", ".join(names))
         chained[place] = msgspec.structs.replace(chained[place], what=what)
     return chained

@@ -98,6 +98,7 @@ APART = {
         "[   11.000000] NVRM: loading NVIDIA UNIX x86_64 Kernel Module  550.54  Mon",
         line(12.0, 31),
     ],
+    "GPUs without an address": [line(10.0, 74, gpu="<redacted>"), line(10.1, 31, gpu="<redacted>")],
     "no effect": [line(10.0, 79), line(10.1, 54)],
     "too late by the calendar": [line("2025-03-01T10:00:00+0000", 74), line("2025-03-01T10:06:00+0000", 31)],
 }

@@ -3,11 +3,12 @@
 `check` and `explain` ask this module while they read a log line by line.
 """
 
+import math
 from typing import NamedTuple, Protocol
 
 from probes.base import stamps
 from probes.base.patterns import pattern
-from probes.catalogue.xids import load_xids
+from probes.catalogue.xids import causing_xids
 
 _UPTIME = pattern(r"\d{1,12}\.\d{1,9}")
 _STAMPS = tuple(pattern(shape) for shape in (stamps.ISO, stamps.WEEKDAY, stamps.SYSLOG))
@@ -42,21 +43,23 @@ class XidChains:
     """The Xids of each GPU in one log."""
 
     def __init__(self) -> None:
-        self._links: dict[str | None, dict[int, _Link]] = {}
+        self._links: dict[str, dict[int, _Link]] = {}
 
     def root_of(self, xid: LoggedXid, gpu: str | None, time_s: float | None, line: int) -> int | None:
         """Return the first Xid of the chain that this Xid continues; None if it begins one.
 
-        Without times, the order of lines decides alone. `line` grows from Xid to Xid.
+        Without times, the order of lines decides alone. `line` grows from Xid to Xid. GPUs whose address
+        somebody replaced cannot be distinguished, and have no chains.
         """
+        if gpu is None:
+            return None
         if xid.action is not None and xid.action.endswith(_SETTLED):
             self._links.pop(gpu, None)
             return None
         links = self._links.get(gpu, {})
-        earlier = [link for code, link in links.items() if self._continues(xid, code, link, time_s)]
-        root = min(earlier, key=lambda link: link.line).root if earlier else None
+        root = self._earliest_root(xid, links, time_s)
         if links or len(self._links) < _MOST_GPUS:
-            self._links.setdefault(gpu, {})[xid.xid] = _Link(root or xid.xid, time_s, line)
+            self._links.setdefault(gpu, {})[xid.xid] = _Link(root, time_s, line)
         return None if root == xid.xid else root
 
     def end(self) -> None:
@@ -64,14 +67,24 @@ class XidChains:
         self._links.clear()
 
     @staticmethod
-    def _continues(xid: LoggedXid, code: int, link: _Link, time_s: float | None) -> bool:
-        if xid.caused_by == code:
-            return True
-        # An effect that is repeated still belongs to the root.
-        window_s = load_xids().window_s(link.root if code == xid.xid else code, xid.xid)
-        if window_s is None:
-            return False
-        return time_s is None or link.time_s is None or abs(time_s - link.time_s) <= window_s
+    def _earliest_root(xid: LoggedXid, links: dict[int, _Link], time_s: float | None) -> int:
+        """Return the root of the earliest Xid that may have caused this Xid; its own number without any."""
+        windows = dict(causing_xids().get(xid.xid, {}))
+        if xid.caused_by is not None:
+            windows[xid.caused_by] = math.inf
+        if (last := links.get(xid.xid)) is not None and last.root in windows:
+            # An effect that is repeated still belongs to the root.
+            windows[xid.xid] = windows[last.root]
+        near = [
+            links[code]
+            for code, window_s in windows.items()
+            if code in links and _within(window_s, time_s, links[code].time_s)
+        ]
+        return min(near, key=lambda link: link.line).root if near else xid.xid
+
+
+def _within(window_s: float, time_s: float | None, earlier_s: float | None) -> bool:
+    return time_s is None or earlier_s is None or abs(time_s - earlier_s) <= window_s
 
 
 def seconds_of(time: str) -> float | None:
