@@ -264,7 +264,7 @@ def _requested_action(event: LogEvent) -> str | None:
     return action if " to 0x" in event.message and action != "None" else None
 
 
-def _recovery(evidence: Evidence, events: Iterable[LogEvent]) -> Iterator[Finding]:
+def _recovery(evidence: Evidence, events: Collection[LogEvent]) -> Iterator[Finding]:
     """Yield the action that Xid 154 names last on each device, unless the finding on its root names it."""
     last: dict[str, LogEvent] = {}
     folded = [
