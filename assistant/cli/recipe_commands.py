@@ -114,7 +114,7 @@ def export_command(
 ) -> int:
     """Write launch files for RECIPE, or with --provision the files of a health check, and print their paths.
 
-    Kinds: slurm-health, slurm-prolog, kubernetes-init, kubernetes-job, kubernetes-daemonset,
+    Kinds: slurm-health, slurm-prolog, nhc, prometheus, kubernetes-init, kubernetes-job, kubernetes-daemonset,
     kubernetes-cronjob, node-problem-detector, systemd, ansible, cloud-init. With --check: compare the version
     of exported hooks with this rigtune.
     """

@@ -22,6 +22,17 @@ class Xid(StrictRecord, kw_only=True, rename={"kind": "class"}):
     """Recommended first action of an operator."""
 
 
+class XidChain(StrictRecord, kw_only=True):
+    """Xids that follow from another Xid of the same GPU."""
+
+    roots: tuple[int, ...]
+    followers: tuple[int, ...]
+    within_s: float
+    """Most seconds between two Xids of the chain."""
+    source: str
+    date: str
+
+
 class SwitchRows(StrictRecord, kw_only=True):
     """SXid numbers of the NVSwitch driver."""
 
@@ -39,6 +50,7 @@ class XidRows(StrictRecord, kw_only=True):
     source: str
     date: str
     xid: tuple[Xid, ...]
+    chain: tuple[XidChain, ...]
     sub_codes: dict[str, dict[str, str]]
     """Additional meaning of some sub-codes, by Xid and sub-code."""
     switch: SwitchRows
@@ -70,6 +82,17 @@ class XidRows(StrictRecord, kw_only=True):
 def load_xids() -> XidRows:
     """Return the rows shipped with rigtune."""
     return msgspec.convert(read_rows("xid"), XidRows)
+
+
+@functools.lru_cache(maxsize=1)
+def causing_xids() -> dict[int, dict[int, float]]:
+    """Return the Xids that each Xid may follow from, with the most seconds between them."""
+    windows: dict[int, dict[int, float]] = {}
+    for row in load_xids().chain:
+        for follower in row.followers:
+            causes = windows.setdefault(follower, {})
+            causes |= {root: max(row.within_s, causes.get(root, 0.0)) for root in row.roots}
+    return windows
 
 
 @functools.lru_cache(maxsize=1)

@@ -87,7 +87,7 @@ def _once(events: list[LogEvent]) -> tuple[LogEvent, ...]:
     """
     best: dict[tuple[object, ...], LogEvent] = {}
     for event in events:
-        key = (event.kind, event.code, event.sub_code, event.device, event.message)
+        key = (event.kind, event.code, event.sub_code, event.after, event.device, event.message)
         rival = best.get(key)
         if rival is None or event.count > rival.count:
             best[key] = event

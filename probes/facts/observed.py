@@ -53,6 +53,8 @@ class LogEvent(Record, kw_only=True):
     """Xid or SXid number."""
     sub_code: int | None = None
     """Fault within the unit of an NVLink 5 Xid (144 to 150)."""
+    after: int | None = None
+    """Xid of the same GPU, shortly before, of which this Xid is the effect."""
     device: str | None = None
     """PCI address without function (`0000:9b:00`), network interface, or RDMA device."""
     message: str

@@ -9,8 +9,8 @@ import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from probes.base import stamps
 from probes.base.patterns import pattern
-from probes.logs import stamps
 from probes.logs.event import LogLine
 from probes.logs.file_names import writer_of
 from probes.parsers.kernel.log_lines import GREP_OR_QUOTE, HUMAN_TIME, KERNEL_BEGINS

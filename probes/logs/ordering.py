@@ -5,9 +5,9 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
+from probes.base.stamps import has_date
 from probes.logs.event import Event
 from probes.logs.events.nccl_events import NcclCommShape, NcclInitComplete, NcclInitStart
-from probes.logs.stamps import has_date
 
 _MOST_PROCESSES = 1 << 17
 

@@ -39,6 +39,8 @@ QUICK_S = 5
 DEEP_S = 30
 """Budget of a health check in seconds: slurmd kills it after 60 s, including the report to Slurm."""
 
+EVERY_MIN = 15
+"""Minutes between two runs of the timer; the alerts wait for two of them."""
 LONGEST_S = 45
 """rigtune ends earlier by itself: a driver that has to wake its GPUs gets 35 s, whatever the budget is."""
 NPD_S = 2 * (LONGEST_S + 5) + 10
@@ -84,9 +86,13 @@ class ProvisionRow(Record, kw_only=True):
     files: tuple[ProvisionFile, ...]
     install: str
     """Steps for the administrator."""
+    runs_check: bool = True
+    """False for files that only read what a check wrote."""
 
 
-def _row(kind: str, title: str, *files: tuple[str, int], install: str) -> ProvisionRow:
+def _row(
+    kind: str, title: str, *files: tuple[str, int], install: str, runs_check: bool = True
+) -> ProvisionRow:
     return ProvisionRow(
         id=kind,
         title=title,
@@ -94,6 +100,7 @@ def _row(kind: str, title: str, *files: tuple[str, int], install: str) -> Provis
             ProvisionFile(path=path, template=f"provision/{path}.j2", mode=mode) for path, mode in files
         ),
         install=install,
+        runs_check=runs_check,
     )
 
 
@@ -162,6 +169,22 @@ PROVISIONS: tuple[ProvisionRow, ...] = (
         install="Copy both to /etc/systemd/system, then `systemctl enable --now rigtune-check.timer`.",
     ),
     _row(
+        "prometheus",
+        "Prometheus: alerts and recording rules for the metrics that the systemd timer writes",
+        ("rigtune-alerts.yaml", 0o644),
+        ("rigtune-rules.yaml", 0o644),
+        install="Name both under rule_files in prometheus.yml, run `promtool check rules` on them and "
+        "reload Prometheus. The metrics come from `rigtune export --provision systemd` on the nodes.",
+        runs_check=False,
+    ),
+    _row(
+        "nhc",
+        "LBNL Node Health Check: a check that hands rigtune's reason on to NHC",
+        ("rigtune.nhc", 0o644),
+        install="Copy it to /etc/nhc/scripts on every node, add `* || check_rigtune` to /etc/nhc/nhc.conf, "
+        "and set TIMEOUT=60 in /etc/sysconfig/nhc: the check gets the time that NHC leaves.",
+    ),
+    _row(
         "ansible",
         "Ansible: tasks that install rigtune, check the node and stop the play on a bad node",
         ("rigtune-tasks.yaml", 0o644),
@@ -194,7 +217,7 @@ def render_provision(row: ProvisionRow, options: ProvisionOptions) -> tuple[Arti
     for what, path in (("the policy", options.policy), ("slurm.conf", options.slurm_conf)):
         if path is not None:
             _require_plain(what, path)
-    expected = _expectations(options)
+    expected = _expectations(options) if row.runs_check else ()
     if options.gpus < 0 or (options.gpus == 0 and row.id == "kubernetes-init"):
         raise UsageError(
             f"an init container with {options.gpus} GPUs checks nothing",
@@ -228,6 +251,7 @@ def render_provision(row: ProvisionRow, options: ProvisionOptions) -> tuple[Arti
                 nodes=plural(options.nodes, "node"),
                 script=posixpath.join(posixpath.dirname(options.rigtune), "rigtune-npd"),
                 origin=origin(options.version, options.commit),
+                every_min=EVERY_MIN,
                 quoted=json.dumps,
             ),
         )

@@ -7,6 +7,7 @@ NVIDIA Xid catalogue (`probes/data/xid.toml`); gpud and NVSentinel, Xid handling
 
 import re
 from collections.abc import Collection, Iterable, Iterator
+from typing import Any
 
 from probes.base.record import Record, items_of
 from probes.catalogue.xids import Xid, XidClass, load_xids
@@ -54,8 +55,11 @@ _SEVERE = (
     "copy vbios",
     "GPU lost",
     "GPU is lost",
+    "global fatal error",
+    "Cannot initialize GSP",
 )
 """Messages of the driver after which a GPU cannot be used."""
+_GRAVITY: dict[XidClass, int] = {"link": 1, "reset": 1, "hardware": 2}
 _NO_MEANING = Xid(
     codes=(),
     name="an Xid without a documented meaning",
@@ -72,6 +76,8 @@ class Case(Record, kw_only=True):
     code: int
     row: Xid
     events: tuple[LogEvent, ...]
+    effects: "tuple[Case, ...]" = ()
+    """Later Xids of the device that follow from this Xid."""
     recovered: bool = False
     """Whether the GPU now reports that it needs no recovery; the log does not show a reset."""
 
@@ -85,9 +91,17 @@ class Case(Record, kw_only=True):
 
     @property
     def severity(self) -> str:
-        """Return `fail`, `warn` or `none`: for NVLink errors from the log itself, else from the catalogue."""
+        """Return `fail`, `warn` or `none`: of this Xid, or the severity of a worse effect."""
+        severities = {self._own_severity, *(case._own_severity for case in self.effects)}
+        return next(severity for severity in ("fail", "warn", "none") if severity in severities)
+
+    @property
+    def _own_severity(self) -> str:
+        """Return the severity by the log's own statement for NVLink, else by the catalogue."""
         logged = [event.fatal for event in self.events if isinstance(event.fatal, bool)]
         severity = self.row.severity
+        if self.code == RECOVERY and any(_requested_action(event) for event in self.events):
+            return "none" if self.settled else "fail"
         if self.row.kind == "link" and logged:
             severity = "fail" if any(logged) else "warn"
         if not self.settled or (self.code == FALLEN_OFF and self.count > 1):
@@ -105,7 +119,7 @@ def xid_reset(events: tuple[LogEvent, ...], evidence: Evidence) -> Iterable[Find
         case for case in _cases(evidence, events) if case.row.kind == "reset" and case.code not in GSP_CODES
     ]
     return [*_findings(RESET, evidence, cases), *_recovery(evidence, events)] or [
-        RESET.passed(HOST, "no Xid asks for a reset")
+        RESET.passed(HOST, "no Xid asks for a reset", observed=_folded(evidence, events, {"reset"}))
     ]
 
 
@@ -117,7 +131,7 @@ def xid_application(evidence: Evidence) -> Iterable[Finding]:
 def gsp_timeout(events: tuple[LogEvent, ...], evidence: Evidence) -> Iterable[Finding]:
     cases = [case for case in _cases(evidence, events) if case.code in GSP_CODES]
     findings = list(_findings(GSP, evidence, cases))
-    named = {case.device for case in cases}
+    named = {event.device or HOST for event in events if event.kind == "xid" and event.code in GSP_CODES}
     others = [event for event in events if event.kind == "gsp-timeout"]
     devices: list[str | None] = [*sorted({event.device for event in others if event.device} - named)]
     for device in devices or ([] if named or not others else [None]):
@@ -150,29 +164,55 @@ def _by_class(judge: Judge, evidence: Evidence, kinds: set[XidClass], good: str)
     events = yield from events_of(judge, evidence)
     if events is not None:
         cases = [case for case in _cases(evidence, events) if case.row.kind in kinds]
-        yield from list(_findings(judge, evidence, cases)) or [judge.passed(HOST, good)]
+        yield from list(_findings(judge, evidence, cases)) or [
+            judge.passed(HOST, good, observed=_folded(evidence, events, kinds))
+        ]
+
+
+def _folded(evidence: Evidence, events: Collection[LogEvent], kinds: set[XidClass]) -> str:
+    """Return the Xids of some kinds that the finding on an earlier Xid includes, in words."""
+    return "; ".join(
+        f"Xid {effect.code} of {_subject(evidence, case.device)} is an effect of Xid {case.code}"
+        for case in _cases(evidence, events)
+        for effect in case.effects
+        if effect.row.kind in kinds
+    )
 
 
 def _cases(evidence: Evidence, events: Collection[LogEvent]) -> list[Case]:
-    """Return the cases, grouped by device and Xid number, in the order of the log."""
+    """Return the Xids by device and number, in the order of the log; effects belong to their root."""
+    logged = [event for event in events if event.kind == "xid" and event.code is not None]
+    codes = {(event.device, event.code) for event in logged}
+    roots = {(event.device, event.code) for event in logged if event.after is None}
     groups: dict[tuple[str, int], list[LogEvent]] = {}
-    logged_codes = {(event.device, event.code) for event in events if event.kind == "xid"}
-    for event in events:
-        if event.kind == "xid" and event.code is not None:
-            cause = _CAUSE.search(event.message) if event.code == CLEANUP else None
+    effects: dict[tuple[str, int], dict[int, list[LogEvent]]] = {}
+    for event in logged:
+        device, code = event.device or HOST, event.code or 0
+        cause = _CAUSE.search(event.message) if code == CLEANUP else None
+        if event.after is not None and (event.device, event.after) in roots:
+            effects.setdefault((device, event.after), {}).setdefault(code, []).append(event)
+        elif cause is None or (event.device, int(cause[1])) in codes:
+            groups.setdefault((device, code), []).append(event)
+        else:
             # If the log lacks the Xid that caused a cleanup (Xid 45), the cleanup counts as that Xid.
-            code = (
-                event.code
-                if cause is None or (event.device, int(cause[1])) in logged_codes
-                else int(cause[1])
-            )
-            groups.setdefault((event.device or HOST, code), []).append(event)
-    cases = []
-    for (device, code), group in groups.items():
+            groups.setdefault((device, int(cause[1])), []).append(event)
+
+    def case_of(device: str, code: int, group: list[LogEvent], **further: Any) -> Case:
         row = load_xids().find(code) or _NO_MEANING
-        recovered = row.kind == "reset" and _needs_nothing(evidence, device)
-        cases.append(Case(device=device, code=code, row=row, events=tuple(group), recovered=recovered))
-    return cases
+        recovered = (row.kind == "reset" or code == RECOVERY) and _needs_nothing(evidence, device)
+        return Case(device=device, code=code, row=row, events=tuple(group), recovered=recovered, **further)
+
+    return [
+        case_of(
+            device,
+            code,
+            group,
+            effects=tuple(
+                case_of(device, number, later) for number, later in effects.get((device, code), {}).items()
+            ),
+        )
+        for (device, code), group in groups.items()
+    ]
 
 
 def _needs_nothing(evidence: Evidence, device: str) -> bool:
@@ -200,28 +240,51 @@ def _findings(judge: Judge, evidence: Evidence, cases: Iterable[Case]) -> Iterat
             expected=f"no Xid {case.code}",
             observed=(f"sub-code {', '.join(map(str, codes))}; " if codes else "")
             + _observed(case.events)
-            + ("; recovery action now: none" if case.recovered else ""),
-            remedy=Remedy(text=text + case.row.action),
-            evidence=(*evidence_of(case.events), load_xids().ref),
+            + ("; recovery action now: none" if case.recovered else "")
+            + "".join(
+                f"; then Xid {effect.code} ({effect.row.name}) {_observed(effect.events)}"
+                for effect in case.effects
+            ),
+            remedy=Remedy(text=text + " ".join((case.row.action, *_further_actions(case)))),
+            evidence=(*evidence_of(_all_events(case)), load_xids().ref),
         )
 
 
-def _recovery(evidence: Evidence, events: Iterable[LogEvent]) -> Iterator[Finding]:
-    """Yield the recovery action that the last Xid 154 of each device names."""
+def _all_events(case: Case) -> list[LogEvent]:
+    return [*case.events, *(event for effect in case.effects for event in effect.events)]
+
+
+def _further_actions(case: Case) -> Iterator[str]:
+    """Yield what the driver asks for, and the actions of effects that go further than the root's own."""
+    for effect in case.effects:
+        if effect.code == RECOVERY:
+            action = _requested_action(effect.events[-1])
+            if action is not None:
+                yield f"The driver asks for: {action}."
+        elif _GRAVITY.get(effect.row.kind, 0) > _GRAVITY.get(case.row.kind, 0):
+            yield f"Xid {effect.code}: {effect.row.action}"
+
+
+def _requested_action(event: LogEvent) -> str | None:
+    """Return the action that Xid 154 names; None if it names none."""
+    action = event.message.rpartition("(")[2].partition(")")[0]
+    return action if " to 0x" in event.message and action != "None" else None
+
+
+def _recovery(evidence: Evidence, events: Collection[LogEvent]) -> Iterator[Finding]:
+    """Yield the action that Xid 154 names last on each device, unless the finding on its root names it."""
     last: dict[str, LogEvent] = {}
+    folded = [
+        event for case in _cases(evidence, events) for effect in case.effects for event in effect.events
+    ]
     for event in events:
         if event.kind == "xid" and event.code == RECOVERY and event.device is not None:
             earlier = last.get(event.device)
             if earlier is None or event.last_line >= earlier.last_line:
                 last[event.device] = event
     for device, event in last.items():
-        action = event.message.rpartition("(")[2].partition(")")[0]
-        if (
-            event.settled
-            or action == "None"
-            or _needs_nothing(evidence, device)
-            or " to 0x" not in event.message
-        ):
+        action = _requested_action(event)
+        if event.settled or action is None or event in folded or _needs_nothing(evidence, device):
             continue
         yield RESET.failed(
             _subject(evidence, device),

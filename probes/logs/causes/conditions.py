@@ -125,6 +125,11 @@ def rdma_wanted_and_run_failed(logged: LoggedEvents) -> Support:
     return None if logged.has(NcclConnected, NcclInitComplete, "nccl_tests.*") else rdma_wanted(logged)
 
 
+def rdma_wanted_between_hosts(logged: LoggedEvents) -> Support:
+    """Return support where several hosts communicate; NCCL looks for libibverbs within a host too."""
+    return rdma_wanted(logged) if several_hosts(logged) is not None else None
+
+
 def rdma_ports_idle_unasked(logged: LoggedEvents) -> Support:
     return (
         None
@@ -307,7 +312,12 @@ CONDITIONS: Mapping[str, Condition] = {
                 gloo_failed_or_run_stalled,
             ),
             *(rdma_ports_idle_by_environment, rdma_ports_idle_by_recipe, rdma_wanted),
-            *(rdma_wanted_and_run_failed, rdma_ports_idle_unasked, no_device_and_no_network),
+            *(
+                rdma_wanted_and_run_failed,
+                rdma_wanted_between_hosts,
+                rdma_ports_idle_unasked,
+                no_device_and_no_network,
+            ),
             *(most_ports_unused, nccl_failed, named_plugin_not_replaced, peer_to_peer_redirected),
             *(ports_redirect_peer_to_peer, locked_memory_limited, shared_memory_full),
             *(nvlink_between_nodes, no_nvlink_between_nodes, gpu_needs_action, program_stalled_on_files),

@@ -12,6 +12,7 @@ import msgspec
 from probes.base.record import Record
 from probes.logs.cause_rows import Cause, Pattern, load_causes
 from probes.logs.causes.conditions import CONDITIONS
+from probes.logs.chains import with_chains
 from probes.logs.deductions import deduce
 from probes.logs.diagnosis import Diagnosis, EvidenceLine, Explanation, State
 from probes.logs.event import Event, carries, is_clearly_later
@@ -87,7 +88,7 @@ def explain(
     names of the logs and their number of lines.
     """
     read = [*events]
-    kept = without_recovered(read, last_lines or {})
+    kept = with_chains(without_recovered(read, last_lines or {}))
     logged = LoggedEvents(kept, last_lines, beside)
     logged.add(deduce(logged))
     candidates = _without_vague(

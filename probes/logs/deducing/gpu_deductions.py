@@ -121,7 +121,7 @@ def xids(logged: LoggedEvents) -> Iterator[Event]:
     table, xids_elsewhere = load_xids(), _xids_of_other_causes()
     for event in logged.in_order(logged.of(KernelXid)):
         error = event.what
-        if error.xid in xids_elsewhere:
+        if error.xid in xids_elsewhere or error.after in xids_elsewhere:
             continue
         row = table.find(error.xid)
         yield deduced(
@@ -133,6 +133,7 @@ def xids(logged: LoggedEvents) -> Iterator[Event]:
                 name=error.name or "of no known name",
                 bus=error.bus,
                 process=error.process,
+                followers=error.followers,
             ),
         )
 

@@ -51,6 +51,8 @@ class DeducedXid(LogRecord, kw_only=True, tag="deduced.xid"):
     """Number of the error."""
     bus: str | None = None
     process: str | None = None
+    followers: str | None = None
+    """Later Xids that are effects of this Xid."""
 
 
 class DeducedSwitchError(Reasoned, kw_only=True, tag="deduced.switch-error"):

@@ -52,6 +52,10 @@ class KernelXid(KernelRecord, kw_only=True, tag="kernel.xid"):
     pid: int | None = None
     caused_by: int | None = None
     action: str | None = None
+    after: int | None = None
+    """Earlier Xid of the same GPU of which this Xid is the effect."""
+    followers: str | None = None
+    """Later Xids that are effects of this Xid: `154, 45 (3 lines)`."""
 
 
 class KernelSxid(KernelRecord, kw_only=True, tag="kernel.sxid"):

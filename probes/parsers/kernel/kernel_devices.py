@@ -45,6 +45,14 @@ DEVICE_ROWS: tuple[KernelRow, ...] = (
         variant="no address space",
     ),
     row(
+        DeviceError,
+        "habanalabs ",
+        r"^habanalabs \S{1,20}: .{0,120}?(?:hard-reset required|[Hh]eartbeat .{0,40}missing|"
+        r"[Ff]ailed to (?:reset|initialize|load))",
+        fatal=True,
+        variant="habanalabs",
+    ),
+    row(
         IommuFault,
         "DMAR: [",
         r"DMAR: \[(?:DMA (?:Read|Write)|INTR-REMAP)[^\]]{0,40}\] "
@@ -62,6 +70,6 @@ DEVICE_ROWS: tuple[KernelRow, ...] = (
     row(
         UnstableClock,
         "nstable",
-        r"[Mm]arking (?:clocksource )?'?\w{1,20}'? (?:as )?unstable|Clocksource \w{1,20} unstable",
+        r"[Mm]arking (?:(?:clocksource )?'?\w{1,20}'? (?:as )?)?unstable|Clocksource \w{1,20} unstable",
     ),
 )

@@ -1,8 +1,8 @@
 """Records of the kernel log, one for each kind of line, and the form of the rows that read the lines.
 
-The rows are in `kernel_gpu.py`, `kernel_network.py` and `kernel_host.py`, in the order of
-`kernel_grammar.py`. `check` counts the records into events (`kernel_log.py`); `explain` turns them into its
-own events (`probes/logs/readers/kernel_lines.py`).
+The rows are in the modules that `kernel_grammar.py` lists, in its order. `check` counts the records into
+events (`kernel_log.py`); `explain` turns them into its own events
+(`probes/logs/readers/kernel_lines.py`).
 """
 
 import re

@@ -191,7 +191,7 @@ ROWS: tuple[KernelRow, ...] = (
         FirmwareTimeout,
         "NVRM:",
         r"Timeout (?:waiting for|after \d+s of waiting for) RPC|Rate limiting GSP RPC error|"
-        r"GSP RM heartbeat timed out|rpcRecvPoll.{0,60}timed? ?out|"
+        r"(?:GSP RM|LibOS) heartbeat timed out|rpcRecvPoll.{0,60}timed? ?out|"
         r"GSP-?(?:RM)? (?:has )?(?:crash|lockdown|task.{0,20}(?:crash|timeout))",
         make=lambda match: FirmwareTimeout(
             message=match.string.removeprefix("NVRM: "), device=_address_in(match.string)
@@ -215,6 +215,12 @@ ROWS: tuple[KernelRow, ...] = (
         r"probe routine (?:was not called|failed)|None of the NVIDIA .{0,40}initialized|"
         r"[Ff]ailed to copy vbios",
     ),
+    _driver_row(
+        "firmware",
+        r"global fatal error|requiring os reboot|Cannot initialize GSP firmware|"
+        r"Tim(?:ed out|eout) waiting for (?:FSP|RISC-V)",
+    ),
+    _driver_row("locked", r"RC watchdog: GPU is probably locked"),
     _driver_row("out of memory", r"\[NV_ERR_NO_MEMORY\]"),
     _driver_row("assertion", r"Assertion failed: .{1,200}\[NV_ERR_\w+\]"),
     row(
@@ -229,9 +235,15 @@ ROWS: tuple[KernelRow, ...] = (
     ),
     row(
         DriverComplaint,
+        "nvidia-uvm: ",
+        r"^nvidia-uvm: .{0,120}?(?:[Ff]ail|[Ee]rror|ERROR|NV_ERR_)",
+        variant="module",
+    ),
+    row(
+        DriverComplaint,
         "nouveau",
         r"^nouveau (?P<device>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2})\.[0-7]: (?:NVIDIA \w|unknown chipset|"
-        r".{0,120}(?:[Ff]ail|[Ee]rror|[Tt]ime-?out))|^nouveau: probe of",
+        r".{0,120}(?:[Ff]ail|FAULT|[Ee]rror|[Tt]ime-?out))|^nouveau: probe of",
         variant="nouveau",
     ),
     row(

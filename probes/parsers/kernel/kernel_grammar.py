@@ -1,7 +1,7 @@
 """Grammar of the kernel log, which `check` and `explain` share: the lines of interest and their meaning.
 
 To add a line of a new kernel or driver, add a row to `kernel_gpu.py`, `kernel_amdgpu.py`,
-`kernel_devices.py`, `kernel_network.py` or `kernel_host.py`. Both commands then read this line.
+`kernel_devices.py`, `kernel_network.py`, `kernel_host.py` or `kernel_storage.py`. Both commands then read this line.
 """
 
 import functools
@@ -14,6 +14,7 @@ from probes.parsers.kernel import (
     kernel_gpu,
     kernel_host,
     kernel_network,
+    kernel_storage,
 )
 from probes.parsers.kernel.kernel_events import DriverComplaint, KernelEvent, KernelRow
 
@@ -25,6 +26,8 @@ ROWS: tuple[KernelRow, ...] = (
     *kernel_network.LINK_ROWS,
     *kernel_network.CARD_ROWS,
     *kernel_host.HOST_ROWS,
+    *kernel_storage.STORAGE_ROWS,
+    *kernel_host.CRASH_ROWS,
 )
 """All kinds of lines; the first row that matches a line is used."""
 

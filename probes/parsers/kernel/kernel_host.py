@@ -1,7 +1,7 @@
-"""Rows of the kernel log's grammar: PCIe, memory, processors, file systems, disks and crashes.
+"""Rows of the kernel log's grammar: PCIe, memory, processors and crashes.
 
 Source: Linux drivers/pci/pcie (aer.c, dpc.c), drivers/pci/hotplug, drivers/iommu/{intel,amd}, mm/oom_kill.c,
-kernel/watchdog.c, drivers/edac, fs/{ext4,xfs,btrfs,nfs}, drivers/nvme/host, drivers/md.
+kernel/watchdog.c, kernel/workqueue.c, drivers/edac, arch/x86/kernel/{nmi.c,cpu/mce}.
 """
 
 import re
@@ -9,8 +9,6 @@ import re
 from probes.base.patterns import pattern
 from probes.parsers.kernel.kernel_events import (
     PCI,
-    FileServerBack,
-    FilesystemError,
     KernelEvent,
     KernelRow,
     Lockup,
@@ -24,7 +22,6 @@ from probes.parsers.kernel.kernel_events import (
     PcieLink,
     ProgramCrash,
     SlotPower,
-    StorageError,
     card_of,
     leading_device,
     row,
@@ -45,9 +42,6 @@ _IS_FATAL = {
 """Whether an error is fatal, with the word for its severity as the key; cut words are not in the table."""
 _UNCORRECTED_BIT = 61
 """Bit UC of a machine check's status (Intel SDM volume 3B, 17.3.2.2; AMD64 APM volume 2, 9.3)."""
-_READ_ONLY = r"(?:[Rr]emounting filesystem read-only|forced readonly|re-mounted read-only)"
-_BECAME_READ_ONLY = pattern(rf"{_READ_ONLY}|hut")
-_NOT_A_DISK = pattern(r"(?:fd|sr|loop|nbd|zram)\d")
 _LIBRARY = pattern(r"(?: in |\bin )([^\s\[]{1,120})\[")
 _NCCL_LIBRARY = pattern(r"libnccl|librccl|libnccl-net|libnccl-ofi")
 _GPU_LIBRARY = pattern(
@@ -129,22 +123,6 @@ def _bank_status(match: re.Match[str]) -> MachineCheck:
     return MachineCheck(
         message=match.string, fatal=is_uncorrected, variant="uncorrected" if is_uncorrected else "corrected"
     )
-
-
-def _damaged(match: re.Match[str]) -> FilesystemError:
-    fatal = True if _BECAME_READ_ONLY.search(match.string) else None
-    return FilesystemError(message=match.string, device=match["device"], fatal=fatal)
-
-
-def _disk(match: re.Match[str]) -> StorageError | None:
-    is_disk = _NOT_A_DISK.match(match["device"]) is None
-    return StorageError(message=match.string, device=match["device"]) if is_disk else None
-
-
-def _beyond_end(match: re.Match[str]) -> StorageError:
-    message = match.string
-    is_named = message[:1].islower() and ": " in message
-    return StorageError(message=message, device=message.partition(":")[0] if is_named else None)
 
 
 def _crash(match: re.Match[str]) -> KernelEvent | None:
@@ -233,6 +211,7 @@ HOST_ROWS: tuple[KernelRow, ...] = (
         make=_killer_constraint,
     ),
     row(Lockup, "soft lockup", r"soft lockup - CPU#?\d+ stuck", variant="soft lockup"),
+    row(Lockup, "workqueue lockup", r"BUG: workqueue lockup - pool", variant="work queue"),
     row(Lockup, "LOCKUP on ", r"hard LOCKUP on cpu", flags=re.IGNORECASE, variant="hard lockup"),
     row(
         Lockup,
@@ -284,84 +263,24 @@ HOST_ROWS: tuple[KernelRow, ...] = (
         flags=re.IGNORECASE,
         variant="logged",
     ),
+    row(
+        MachineCheck,
+        ("emperature above threshold", "temperature is above threshold", "critical temperature reached"),
+        r"^(?:mce: )?CPU\d{1,5}: (?:Core |Package )?temperature (?:is )?above threshold|"
+        r"critical temperature reached",
+        flags=re.IGNORECASE,
+        variant="too hot",
+    ),
+    row(
+        MachineCheck,
+        "NMI",
+        r"^NMI: (?:IOCK|PCI system) error|^Uhhuh\. NMI received for unknown reason",
+        variant="alarm",
+    ),
     row(MachineCheck, "Memory failure:", r"Memory failure: 0x[0-9a-f]+:", fatal=True, variant="poison"),
-    row(FilesystemError, "EXT4-fs", r"EXT4-fs error \(device (?P<device>\S{1,40}?)\)", make=_damaged),
-    row(
-        FilesystemError,
-        "EXT4-fs",
-        r"EXT4-fs \((?P<device>\S{1,40}?)\): (?!(?:re-?)?mounted|unmount)"
-        r".*(?:error|corrupt|Remounting filesystem read-only|aborted)",
-        make=_damaged,
-    ),
-    row(
-        FilesystemError,
-        "XFS (",
-        r"XFS \((?P<device>\S{1,40}?)\): "
-        r".*?(?:[Cc]orruption|I/O [Ee]rror|[Ss]hut(?:ting)? ?down|error -?\d+|log mount.*failed)",
-        make=_damaged,
-    ),
-    row(
-        FilesystemError,
-        ("BTRFS error", "BTRFS critical"),
-        r"BTRFS (?:error|critical)(?: \(device (?P<device>\S{1,40}?)\))?",
-        make=_damaged,
-    ),
-    row(
-        FilesystemError,
-        ("emounting filesystem read-only", "forced readonly", "re-mounted read-only"),
-        _READ_ONLY,
-        fatal=True,
-    ),
-    row(
-        FilesystemError,
-        "not responding",
-        r"nfs: server (?P<device>\S{1,80}) not responding",
-        fatal=False,
-        variant="nfs",
-    ),
-    row(FileServerBack, "nfs: server ", r"^nfs: server (?P<device>\S{1,80}) OK"),
-    row(
-        FilesystemError,
-        "Lustre",
-        r"LustreError: .{0,120}This client was evicted by (?P<device>[\w.-]{1,60})",
-        fatal=False,
-        variant="evicted",
-    ),
-    row(
-        FilesystemError,
-        "Lustre",
-        r"Lustre: .{0,80}Connection to (?P<device>[\w.-]{1,60}) .{0,80}was lost",
-        fatal=False,
-        variant="lost",
-    ),
-    row(FileServerBack, "Lustre", r"Lustre: .{0,80}Connection restored to (?P<device>[\w.-]{1,60})"),
-    row(
-        StorageError,
-        "Disk failure",
-        r"mmfs\w{0,4}(?:\[\d{1,9}\])?: .{0,20}Disk failure\.(?:\s{1,4}Volume (?P<device>[\w.-]{1,60})\.)?",
-        variant="gpfs",
-    ),
-    row(
-        StorageError,
-        "nvme nvme",
-        r"nvme (?P<device>nvme\d+): (?:I/O (?:tag )?\d+ .*(?:timeout|aborting)|controller is down|"
-        r"Device not ready|Removing after probe failure|.*[Ii]dentify.*failed)",
-    ),
-    row(
-        StorageError,
-        ("I/O error, dev ", "I/O error on dev", "critical medium error", "critical target error"),
-        r"(?:I/O error, dev |[Bb]uffer I/O error on dev(?:ice)? |"
-        r"(?:critical medium|critical target) error, dev )(?P<device>[\w-]{1,40})",
-        make=_disk,
-    ),
-    row(StorageError, "beyond end of device", r"attempt to access beyond end of device", make=_beyond_end),
-    row(
-        StorageError,
-        "md/raid",
-        r"md/raid\d*:(?P<array>md\S{1,20}): .*?(?:Disk failure on (?P<disk>\S{1,40}),|not clean|failed)",
-        make=lambda match: StorageError(message=match.string, device=match["disk"] or match["array"]),
-    ),
-    row(StorageError, "md: ", r"md: (?P<device>\S{1,20}): .*(?:kicking|failed)"),
+)
+
+CRASH_ROWS: tuple[KernelRow, ...] = (
     row(
         Panic,
         (

@@ -42,6 +42,7 @@ from probes.parsers.kernel.log_lines import (
     take_apart,
 )
 from probes.parsers.kernel.log_tally import Sighting, Tally
+from probes.parsers.kernel.xid_chains import XidChains, seconds_of
 
 _BOOT = ("Linux version ", "-- Boot ", "-- Reboot --")
 _DRIVER_LOAD = "NVRM: loading NVIDIA"
@@ -134,22 +135,25 @@ def parse_kernel_log(text: str) -> KernelLog:
     """Return every event of the log with its count, in the order of their first lines."""
     tally = Tally()
     unread: list[UnreadLine] = []
-    named = NamedGpu()
+    named, chains = NamedGpu(), XidChains()
     for number, line, bits in lines_with(text, _WORDS):
         time, origin, message = take_apart(line)
         event = read_carrier(message) if origin in DAEMONS else None
         if origin == KERNEL:
             event = named.complete(read_by(rows_of(bits), message), message, number)
         if event is not None:
-            tally.add(_sighting(event), number, time)
+            after = None
+            if isinstance(event, XidError):
+                after = chains.root_of(event, event.device, seconds_of(time), number)
+            tally.add(_sighting(event, after), number, time)
         if origin == KERNEL:
-            _settle(tally, event, message)
+            _settle(tally, chains, event, message)
             if event is None and is_broken_xid(message) and len(unread) < _MOST_UNREAD:
                 unread.append(UnreadLine(number=number, text=message[:200]))
     return KernelLog(events=tally.events(), unread=tuple(unread))
 
 
-def _settle(tally: Tally, event: KernelEvent | None, message: str) -> None:
+def _settle(tally: Tally, chains: XidChains, event: KernelEvent | None, message: str) -> None:
     """Note the earlier events that a line ends.
 
     A boot ends all events, a load of the driver ends its events, and a recovery ends the events of the
@@ -162,11 +166,13 @@ def _settle(tally: Tally, event: KernelEvent | None, message: str) -> None:
             tally.settle(kinds=_FILE_SERVERS, device=event.device)
         case DriverLoaded() | None if _DRIVER_LOAD in message:
             tally.settle(kinds=_DRIVER_KINDS, but=_LOAD_VARIANTS)
+            chains.end()
         case None if message.startswith(_BOOT):
             tally.settle()
+            chains.end()
 
 
-def _sighting(event: KernelEvent) -> Sighting:
+def _sighting(event: KernelEvent, after: int | None) -> Sighting:
     xid = event if isinstance(event, XidError) else None
     number = xid.xid if xid else None
     return Sighting(
@@ -175,6 +181,7 @@ def _sighting(event: KernelEvent) -> Sighting:
         device=event.device,
         code=event.sxid if isinstance(event, SwitchError) else number,
         sub_code=xid.sub_code if xid else None,
+        after=after,
         fatal=event.fatal,
         variant=event.variant,
         view=event.view,

@@ -156,7 +156,8 @@ CARD_ROWS: tuple[KernelRow, ...] = (
         r"mlx[45]_core\b.{0,100}?(?:health (?:compromised|recovery flow aborted)|"
         r"Fatal error (?:\d+ )?detected|"
         r"handling bad device|PCI slot (?:\d{1,4} )?is unavailable|pci_err_detected|enter_error_state|"
-        r"firmware (?:fatal error|is not responding|internal error)|FW non responsive|load_one failed)",
+        r"firmware (?:fatal error|is not responding|internal error)|FW non responsive|load_one failed|"
+        r"Firmware over \d{1,9} MS in (?:pre-)?initializing state)",
         make=_nic_fault(fatal=True),
     ),
     row(
@@ -192,7 +193,29 @@ CARD_ROWS: tuple[KernelRow, ...] = (
         flags=re.IGNORECASE,
         make=_nic_fault(fatal=False),
     ),
+    row(
+        NicFault,
+        ("Unit Hang", "reset failed", "bnxt_en "),
+        rf"^(?:ice|i40e|ixgbe|igb|igc|e1000e|bnxt_en|cxgb4|qede|ionic|hns3|sfc) (?:{PCI})\.[0-7].{{0,60}}?: "
+        r"(?:Detected (?:Tx )?(?:Hardware )?Unit Hang|.{0,30}reset failed|Error \((?:hwrm )?.{0,20}timeout)",
+        make=_nic_fault(fatal=False),
+    ),
+    row(
+        NicFault,
+        ("transmit timeout", "modify QP", "create_qp"),
+        r"^(?:ib\w{1,14}: (?:transmit timeout: latency|failed to modify QP)|"
+        r"infiniband \w{1,20}: create_qp:.{0,60}failed)",
+        make=_nic_fault(fatal=False),
+    ),
+    row(
+        FullTable,
+        ("page allocation ", "SLUB: Unable", "out of memory -- consider"),
+        r"\S: page allocation (?:failure: order:|stalls for )\d|^SLUB: Unable to allocate memory|"
+        r"^TCP: out of memory -- consider",
+        variant="memory",
+    ),
     row(FullTable, "file-max limit ", r"VFS: file-max limit \d{1,20} reached", variant="file-max"),
+    row(FullTable, "swiotlb buffer is full", r"swiotlb buffer is full", variant="bounce buffers"),
     row(FullTable, "table full", r"nf_conntrack: (?:nf_conntrack: )?table full", variant="connections"),
     row(
         FullTable,

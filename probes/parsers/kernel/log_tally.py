@@ -27,6 +27,8 @@ class Sighting(NamedTuple):
     device: str | None = None
     code: int | None = None
     sub_code: int | None = None
+    after: int | None = None
+    """Earlier Xid of which this Xid is the effect; the same Xid without it is another event."""
     fatal: bool | None = None
     """Whether the error is fatal; None if the line does not contain it."""
     variant: str = ""
@@ -68,6 +70,7 @@ class _Count:
             kind=first.kind,
             code=first.code,
             sub_code=first.sub_code,
+            after=first.after,
             device=first.device,
             message=first.message[:_LONGEST_MESSAGE],
             fatal=NOT_RECORDED if self.fatal is None else self.fatal,
@@ -80,7 +83,7 @@ class _Count:
         )
 
 
-_Key = tuple[str, str | None, int | None, int | None, str, str]
+_Key = tuple[str, str | None, int | None, int | None, int | None, str, str]
 
 
 class Tally:
@@ -95,6 +98,7 @@ class Tally:
             sighting.device,
             sighting.code,
             sighting.sub_code,
+            sighting.after,
             sighting.variant,
             sighting.view,
         )

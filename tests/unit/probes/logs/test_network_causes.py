@@ -407,3 +407,29 @@ def test_the_cause_of_a_failure(lines, cause):
 )
 def test_nothing_is_accused(lines):
     assert not any(each.is_fault for each in _explained(*lines).diagnoses)
+
+
+_NO_VERBS = (f"{_INFO}Failed to open libibverbs.so[.1]", f"{_INFO}Using network Socket")
+_SHAPE = f"{_INFO}comm 0x7f5d rank 0 nRanks 16 nNodes {{}} localRanks 8 localRank 0 MNNVL 0"
+_COMPLETE = f"{_INFO}comm 0x7f5d rank 0 nranks 16 cudaDev 0 nvmlDev 0 busId 10000 commId 0x1 - Init COMPLETE"
+
+
+@pytest.mark.parametrize(
+    ("lines", "is_reported"),
+    [
+        pytest.param(_NO_VERBS, False, id="one host"),
+        pytest.param((*_NO_VERBS, *_TORCH), False, id="one host that failed"),
+        pytest.param((*_NO_VERBS, _SHAPE.format(1), _COMPLETE), False, id="one node"),
+        pytest.param((*_NO_VERBS, _SHAPE.format(2)), True, id="two nodes"),
+        pytest.param((*_NO_VERBS, _SHAPE.format(2), _COMPLETE), True, id="two nodes that communicate"),
+        pytest.param((*_NO_VERBS, f"{_PEER}Using network Socket"), True, id="lines of two hosts"),
+        pytest.param(
+            (*_NO_VERBS, f"{_INFO}NCCL_IB_DISABLE set by environment to 1.", _SHAPE.format(2)),
+            False,
+            id="two nodes without InfiniBand by choice",
+        ),
+    ],
+)
+def test_missing_libibverbs_matters_between_hosts_alone(lines: tuple[str, ...], is_reported: bool) -> None:
+    causes = {diagnosis.cause_id for diagnosis in _explained(*lines).diagnoses}
+    assert ("rdma-device-missing" in causes) is is_reported

@@ -1,0 +1,95 @@
+"""Report which Xid is the effect of an earlier Xid of the same GPU, by the chains of `probes/data/xid.toml`.
+
+`check` and `explain` ask this module while they read a log line by line.
+"""
+
+import math
+from typing import NamedTuple, Protocol
+
+from probes.base import stamps
+from probes.base.patterns import pattern
+from probes.catalogue.xids import causing_xids
+
+_UPTIME = pattern(r"\d{1,12}\.\d{1,9}")
+_STAMPS = tuple(pattern(shape) for shape in (stamps.ISO, stamps.WEEKDAY, stamps.SYSLOG))
+_ANY_YEAR = 2000
+"""Year of a time without a year; only differences of times matter here."""
+_MOST_GPUS = 1024
+"""Most GPUs of a log; a hostile log names more."""
+_SETTLED = "(None)"
+
+
+class LoggedXid(Protocol):
+    """An Xid, as `check` and `explain` each keep it."""
+
+    @property
+    def xid(self) -> int: ...
+    @property
+    def caused_by(self) -> int | None: ...
+    @property
+    def action(self) -> str | None: ...
+
+
+class _Link(NamedTuple):
+    """The last Xid of one number on a GPU."""
+
+    root: int
+    """First Xid of its chain; its own number if it follows none."""
+    time_s: float | None
+    line: int
+
+
+class XidChains:
+    """The Xids of each GPU in one log."""
+
+    def __init__(self) -> None:
+        self._links: dict[str, dict[int, _Link]] = {}
+
+    def root_of(self, xid: LoggedXid, gpu: str | None, time_s: float | None, line: int) -> int | None:
+        """Return the first Xid of the chain that this Xid continues; None if it begins one.
+
+        Without times, the order of lines decides alone. `line` grows from Xid to Xid. GPUs whose address
+        somebody replaced cannot be distinguished, and have no chains.
+        """
+        if gpu is None:
+            return None
+        if xid.action is not None and xid.action.endswith(_SETTLED):
+            self._links.pop(gpu, None)
+            return None
+        links = self._links.get(gpu, {})
+        root = self._earliest_root(xid, links, time_s)
+        if links or len(self._links) < _MOST_GPUS:
+            self._links.setdefault(gpu, {})[xid.xid] = _Link(root, time_s, line)
+        return None if root == xid.xid else root
+
+    def end(self) -> None:
+        """End all chains, as a boot or a load of the driver does."""
+        self._links.clear()
+
+    @staticmethod
+    def _earliest_root(xid: LoggedXid, links: dict[int, _Link], time_s: float | None) -> int:
+        """Return the root of the earliest Xid that may have caused this Xid; its own number without any."""
+        windows = dict(causing_xids().get(xid.xid, {}))
+        if xid.caused_by is not None:
+            windows[xid.caused_by] = math.inf
+        if (last := links.get(xid.xid)) is not None and last.root in windows:
+            # An effect that is repeated still belongs to the root.
+            windows[xid.xid] = windows[last.root]
+        near = [
+            links[code]
+            for code, window_s in windows.items()
+            if code in links and _within(window_s, time_s, links[code].time_s)
+        ]
+        return min(near, key=lambda link: link.line).root if near else xid.xid
+
+
+def _within(window_s: float, time_s: float | None, earlier_s: float | None) -> bool:
+    return time_s is None or earlier_s is None or abs(time_s - earlier_s) <= window_s
+
+
+def seconds_of(time: str) -> float | None:
+    """Return a time that a log prints in seconds, of which only differences matter; None if unreadable."""
+    if _UPTIME.fullmatch(time):
+        return float(time)
+    matches = (shape.match(time) for shape in _STAMPS)
+    return next((stamps.seconds(match, _ANY_YEAR) for match in matches if match), None)
