@@ -21,7 +21,7 @@ from recipes.launch.recipe import (
     expand,
     settings,
 )
-from recipes.planning.strategy_table import STRATEGIES
+from recipes.planning.space import STRATEGIES
 
 
 class Fault(NamedTuple):
@@ -158,10 +158,9 @@ def _parallelism_faults(recipe: Recipe) -> Iterator[Fault]:
         "the global batch decides what is learned: keep it and change micro_batch or grad_accum so that "
         "the product fits",
     )
-    strategies = [row.id for row in STRATEGIES]
-    if parallelism.strategy not in strategies:
+    if parallelism.strategy not in STRATEGIES:
         problem = f"{parallelism.strategy[:60]!r} does not exist"
-        yield Fault("parallelism.strategy", problem, f"strategies: {', '.join(strategies)}")
+        yield Fault("parallelism.strategy", problem, f"strategies: {', '.join(STRATEGIES)}")
 
 
 def _model_faults(recipe: Recipe) -> Iterator[Fault]:
