@@ -112,6 +112,26 @@ def verbosity_options(function: Command) -> Command:
     return click.option("-q", "--quiet", is_flag=True, help="Print only errors on stderr.")(function)
 
 
+class _Count(click.ParamType):
+    """A whole number with an optional unit: `300B` is 300e9, `1.5T` is 1.5e12."""
+
+    name = "count"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        text = str(value).strip()
+        scale = {"K": 10**3, "M": 10**6, "B": 10**9, "G": 10**9, "T": 10**12}.get(text[-1:].upper(), 1)
+        try:
+            number = round(float(text[:-1] if scale > 1 else text) * scale)
+        except (ValueError, OverflowError):
+            number = 0
+        if not 1 <= number <= 10**18:
+            self.fail(f"{text[:40]!r} is no number of tokens; give one such as 300B", param, ctx)
+        return number
+
+
+TOKENS = _Count()
+
+
 def plan_options(function: Command) -> Command:
     """Add the options that `plan` and `auto` share."""
     for option in reversed(
@@ -124,12 +144,57 @@ def plan_options(function: Command) -> Command:
             ),
             click.option("--sequence-length", type=int, metavar="TOKENS", help="Tokens per sequence."),
             click.option(
-                "--precision", type=click.Choice(("bf16", "fp32")), help="Number format of the training."
+                "--precision",
+                type=click.Choice(("bf16", "fp16", "fp32", "fp8", "mxfp8", "nvfp4")),
+                help="Number format of the training.",
             ),
             click.option("--steps", type=int, help="Optimizer steps of the run."),
-            click.option("--strategy", type=click.Choice(("ddp", "fsdp")), help="Pin the strategy."),
+            click.option(
+                "--tokens", type=TOKENS, metavar="TOKENS", help="Tokens of the whole run, such as 300B."
+            ),
+            click.option(
+                "--tuning",
+                type=click.Choice(("full", "lora", "qlora")),
+                default="full",
+                show_default=True,
+                help="Train all weights, or adapters over frozen ones.",
+            ),
+            click.option("--lora-rank", type=int, help="Rank of the adapters."),
+            click.option(
+                "--program",
+                metavar="NAME",
+                help="Training software that runs the plan; see `rigtune list programs`.",
+            ),
+            click.option(
+                "--gpu", metavar="NAME", help="Plan for nodes with this GPU; see `rigtune list gpus`."
+            ),
+            click.option("--gpus", type=int, metavar="N", help="GPUs per node, for --gpu."),
+            click.option(
+                "--network",
+                metavar="WORDS",
+                help='Network of a node, for --gpu, such as "8x400G IB".',
+            ),
+            click.option(
+                "--headroom",
+                type=click.FloatRange(0.0, 0.9),
+                metavar="PART",
+                help="Part of each GPU's memory that the plan leaves free.",
+            ),
+            click.option(
+                "--strategy",
+                type=click.Choice(("ddp", "zero1", "zero2", "fsdp", "hsdp")),
+                help="Pin the strategy.",
+            ),
             click.option(
                 "--micro-batch", type=int, metavar="SEQUENCES", help="Pin the micro-batch per rank."
+            ),
+            click.option(
+                "--pin",
+                "pinned",
+                multiple=True,
+                metavar="NAME=VALUE",
+                help="Pin another setting: tp, pp, vp, cp, ep, fsdp, grad_accum, schedule, sharding, "
+                "activation_checkpointing; repeatable.",
             ),
             click.option("--ranks-per-node", type=int, help="Pin the ranks per node."),
             click.option("--learning-rate", type=float, help="Pin the peak learning rate."),

@@ -26,12 +26,13 @@ from assistant.cli.output import emit_answer
 from assistant.pages.training.plan_page import plan_page
 from assistant.storage import default_run_directory, write_bytes
 from assistant.usecases.export import refuse_edited_recipe
-from assistant.usecases.plan import PlanRequest, plan_workload
+from assistant.usecases.plan import PlanRequest, pins_of, plan_workload
 from probes.base.errors import UsageError
-from recipes.job.workload import Pins
+from probes.facts import MachineFacts
 from recipes.launch.recipe import Command
 from recipes.launch.recipe_file import dump_recipe, require_command
 from recipes.launch.resolve import recipe_of
+from recipes.planning.programs import REFERENCE_PROGRAM, program_of_command
 
 
 @click.command(cls=ProgramCommand)
@@ -72,9 +73,10 @@ def plan_command(
     command = _own_program(model, is_here=not from_paths and machine is None)
     if output is not None and not overwrite:
         refuse_edited_recipe(output, "rigtune plan")
-    facts = facts_of(from_paths, machine, python)
+    request = _request_of(model, wanted, command, for_recipe=output is not None)
+    facts = MachineFacts() if request.gpu else facts_of(from_paths, machine, python)
     measured = measurements_for(measurements, facts, quiet=quiet).measurements
-    plan = follow(plan_workload(facts, measured, _request_of(model, wanted)), quiet=True)
+    plan = follow(plan_workload(facts, measured, request), quiet=True)
     if output is not None:
         interpreter = python or (facts.training.path if isinstance(facts.training.path, str) else "")
         recipe = recipe_of(plan, name=plan.workload.model.id, command=command, python=interpreter)
@@ -124,10 +126,11 @@ def auto_command(
     from assistant.pages.training.auto_page import auto_page
     from assistant.usecases.auto import AutoOptions, auto  # a plan alone needs no check and no benchmark
 
+    command = _own_program(model, is_here=not from_paths and machine is None)
     options = AutoOptions(
         directory=str(directory or default_run_directory()),
-        request=_request_of(model, wanted),
-        command=_own_program(model, is_here=not from_paths and machine is None),
+        request=_request_of(model, wanted, command, for_recipe=True),
+        command=command,
         collect=collect_options(python),
         measure=not from_paths and machine is None,
         overwrite=overwrite,
@@ -137,12 +140,22 @@ def auto_command(
     emit_answer(result, output_format, lambda _: auto_page(result), is_wide=True)
 
 
-def _request_of(model: str, wanted: dict[str, Any]) -> PlanRequest:
-    """Return the options of `plan_options` as a request."""
-    pins = Pins(
-        **{name: wanted.pop(name) for name in ("strategy", "micro_batch", "ranks_per_node", "learning_rate")}
+def _request_of(model: str, wanted: dict[str, Any], command: Command, *, for_recipe: bool) -> PlanRequest:
+    """Return the options of `plan_options` as a request.
+
+    A recipe without a program of the user's runs the reference workload, so the plan is made for that one.
+    """
+    pins = pins_of(
+        wanted.pop("pinned"),
+        **{name: wanted.pop(name) for name in ("strategy", "micro_batch", "ranks_per_node", "learning_rate")},
     )
-    return PlanRequest(model=model, pins=pins, **wanted)
+    program = wanted.pop("program") or ""
+    if not program and command.kind != "reference":
+        guessed = program_of_command((command.target, *command.arguments))
+        program = guessed.id if guessed is not None else ""
+    if not program and for_recipe and command.kind == "reference":
+        program = REFERENCE_PROGRAM
+    return PlanRequest(model=model, pins=pins, program=program, **wanted)
 
 
 def _own_program(model: str, *, is_here: bool) -> Command:

@@ -1,6 +1,9 @@
 """Plan how to train a model on this machine."""
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
+from typing import Any
+
+import msgspec
 
 from assistant.usecases.events import Event, StageStarted, stage
 from assistant.usecases.model_file import read_model
@@ -11,11 +14,14 @@ from probes.facts import MachineFacts
 from probes.facts.measurements import Measurement
 from recipes.job.models.files import names_model_file
 from recipes.job.models.names import find_model
-from recipes.job.workload import Pins, Precision, TransformerModel
+from recipes.job.workload import Pins, Precision, TransformerModel, Tuning
+from recipes.machine.cluster_records import Cluster
 from recipes.machine.from_facts import cluster_from_facts
+from recipes.machine.from_words import MachineWords, cluster_from_words, gpu_named
 from recipes.planning.default_model import default_model_id
 from recipes.planning.plan import Plan
 from recipes.planning.planner import default_workload, make_plan
+from recipes.planning.programs import OWN, program_named
 
 
 class PlanRequest(Record, kw_only=True):
@@ -28,6 +34,20 @@ class PlanRequest(Record, kw_only=True):
     sequence_length: int | None = None
     precision: Precision | None = None
     steps: int | None = None
+    tokens: int | None = None
+    """Tokens of the whole run; None if steps are given, or neither."""
+    tuning: Tuning = "full"
+    lora_rank: int | None = None
+    program: str = ""
+    """Training software: a row of `programs.toml`; empty for the user's own torch program."""
+    headroom: float | None = None
+    """Part of each GPU's memory that stays free; None for the default."""
+    gpu: str | None = None
+    """GPU of nodes that are described by their parts; None for the machine that was read."""
+    gpus: int | None = None
+    """GPUs per node, for `gpu`; None for the usual number."""
+    network: str | None = None
+    """Network of a node in words, for `gpu`."""
     pins: Pins = Pins()
 
 
@@ -47,15 +67,12 @@ def plan_workload(
         steps=request.steps,
         micro_batch=request.pins.micro_batch,
         ranks_per_node=request.pins.ranks_per_node,
+        gpus=request.gpus,
+        lora_rank=request.lora_rank,
     )
+    program = program_named(request.program or OWN)
     model = model_named(request.model or default_model_id(facts))
-    cluster = cluster_from_facts(
-        facts,
-        measurements,
-        load_catalogue(),
-        nodes=request.nodes,
-        ranks_per_node=request.pins.ranks_per_node,
-    )
+    cluster = _cluster_of(facts, measurements, request)
     workload = default_workload(
         model,
         cluster,
@@ -63,8 +80,68 @@ def plan_workload(
         sequence_length=request.sequence_length,
         precision=request.precision,
         steps=request.steps,
+        tokens=request.tokens,
+        tuning=request.tuning,
+        adapter_rank=request.lora_rank,
+        program=program,
     )
-    return make_plan(workload, cluster, facts, request.pins)
+    return make_plan(workload, cluster, facts, request.pins, program=program, headroom=request.headroom)
+
+
+def _cluster_of(facts: MachineFacts, measurements: tuple[Measurement, ...], request: PlanRequest) -> Cluster:
+    """Return the machine that the request describes by its parts, or the machine of the facts."""
+    catalogue = load_catalogue()
+    if not request.gpu:
+        if request.gpus is not None or request.network is not None:
+            name = "--gpus" if request.gpus is not None else "--network"
+            raise UsageError(f"{name} describes nodes of a GPU that is not named", "give --gpu NAME too")
+        return cluster_from_facts(
+            facts,
+            measurements,
+            catalogue,
+            nodes=request.nodes,
+            ranks_per_node=request.pins.ranks_per_node,
+        )
+    named = gpu_named(request.gpu, None, catalogue)
+    per_node = request.gpus or request.pins.ranks_per_node or (named.design.gpus_per_node if named else 8)
+    words = MachineWords(
+        gpu=request.gpu, gpus=per_node * request.nodes, gpus_per_node=per_node, inter=request.network or ""
+    )
+    return cluster_from_words(words, catalogue)
+
+
+def pins_of(pinned: tuple[str, ...], **pins: Any) -> Pins:
+    """Return the pins of `NAME=VALUE` texts and of other options. Raises UsageError for a wrong text."""
+    values = {name: value for name, value in pins.items() if value is not None}
+    for text in pinned:
+        name, _, value = text.partition("=")
+        name = name.strip().replace("-", "_")
+        if name not in _PINS:
+            raise UsageError(f"{text[:60]!r} pins nothing", f"give NAME=VALUE with one of {', '.join(_PINS)}")
+        try:
+            values[name] = _PINS[name](value.strip())
+        except ValueError:
+            raise UsageError(
+                f"--pin {text[:60]} has no valid value", "give a positive whole number or a known word"
+            ) from None
+    try:
+        return msgspec.convert(values, Pins)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"a pinned setting is wrong: {error}", "see `rigtune plan --help`") from error
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if not 1 <= number <= 10**9:
+        raise ValueError(text)
+    return number
+
+
+_PINS: dict[str, Callable[[str], Any]] = {
+    **dict.fromkeys(("tp", "pp", "vp", "cp", "ep", "fsdp", "micro_batch", "grad_accum"), _positive),
+    **dict.fromkeys(("schedule", "sharding", "activation_checkpointing"), str),
+    "recomputed_share": float,
+}
 
 
 _MOST_NODES = 100_000

@@ -100,18 +100,18 @@ def _layouts(
         if stated or stack.shards_optimizer or stack.shards_parameters:
             return spread
         return (*spread, *(msgspec.structs.replace(one, sharding="zero3") for one in spread))
-    if _is_open(case):
+    if is_open(case):
         return tuple(_growing(case, stack, gpus, model, domain))
     if not stated and not stack.shards_optimizer and not stack.shards_parameters:
         return (Choice(), Choice(sharding="zero2"), Choice(sharding="zero3"))
     # Ranks that divide the tokens of a sequence may share the weights with any sharding.
-    is_open = not stated and case.tp is None and case.pp is None
-    return (Choice(), Choice(sharding="zero3")) if is_open else (Choice(),)
+    shares_freely = not stated and case.tp is None and case.pp is None
+    return (Choice(), Choice(sharding="zero3")) if shares_freely else (Choice(),)
 
 
-def _is_open(case: Case) -> bool:
+def is_open(case: Case) -> bool:
     """Return whether the row does not state how the GPUs share the model, except perhaps its experts."""
-    degrees = (case.tp, case.pp, case.cp, case.dp, case.fsdp, case.zero_stage)
+    degrees = (case.tp, case.pp, case.cp, case.dp, case.fsdp, case.vp, case.zero_stage)
     return not case.sharding and case.ep != 1 and all(degree is None for degree in degrees)
 
 

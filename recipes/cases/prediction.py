@@ -10,12 +10,13 @@ from recipes.cases.case_layout import recompute_words
 from recipes.cases.model import OwnModels
 from recipes.cases.notes import FIGURES, grounds_of
 from recipes.cases.resolved import Here, resolve
-from recipes.cases.resolved_case import ResolvedCase, time_for
+from recipes.cases.resolved_case import ResolvedCase
 from recipes.job.candidate import Candidate
 from recipes.job.models.counts import flops_per_token
 from recipes.job.workload import VisionWorkload
 from recipes.predict.breakdowns import MemoryBreakdown, TimeBreakdown
 from recipes.predict.familiarity import Familiarity
+from recipes.predict.job_prediction import time_for
 from recipes.predict.memory.peak import figure_bytes, fuses_attention
 from recipes.predict.parameters import Rates, kind_of, memory_interval, time_interval
 from recipes.predict.training_job import ImageJob, Job, TransformerJob

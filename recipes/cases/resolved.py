@@ -9,15 +9,16 @@ import msgspec
 from probes.base.record import Unknown
 from probes.catalogue.hardware import Catalogue, load_catalogue
 from recipes.cases.case import Case, CaseError, cluster_of_case
-from recipes.cases.case_layout import gpus_of, layout_of, recompute_words, with_expert_axis
-from recipes.cases.choices import Choice, choices_of, micro_batches_of, with_choice
+from recipes.cases.case_layout import Layout, gpus_of, layout_of, recompute_words, with_expert_axis
+from recipes.cases.choices import Choice, choices_of, is_open, micro_batches_of, with_choice
 from recipes.cases.legality import require_divisible, require_whole, require_whole_parts, uneven_parts
 from recipes.cases.model import OwnModels, model_of
 from recipes.cases.notes import expert_notes, notes_of
-from recipes.cases.resolved_case import ResolvedCase, time_for
+from recipes.cases.resolved_case import ResolvedCase
 from recipes.cases.software import precision_of, software_of, usual_length, usual_optimizer
 from recipes.cases.table_words import (
     Numbers,
+    checkpointing_of,
     names_pure,
     numbers_of,
     optimizer_of,
@@ -27,8 +28,20 @@ from recipes.cases.table_words import (
 )
 from recipes.constants import constant
 from recipes.job.candidate import Candidate
-from recipes.job.workload import Optimizer, TransformerModel, Tuning, VisionModel, VisionWorkload, Workload
+from recipes.job.workload import (
+    Optimizer,
+    Pins,
+    TransformerModel,
+    Tuning,
+    VisionModel,
+    VisionWorkload,
+    Workload,
+)
 from recipes.machine.cluster_records import Cluster
+from recipes.planning.programs import program_of_stack
+from recipes.planning.search import search_with_headroom
+from recipes.planning.space import Request, layout_words
+from recipes.predict.job_prediction import time_for
 from recipes.predict.stacks import Stack
 from recipes.predict.training_job import ImageJob, TransformerJob, job_of
 
@@ -89,6 +102,8 @@ def _most_usual(open_case: "_OpenCase") -> ResolvedCase:
     failed, not because a model of memory predicts a failure. Therefore an option without recomputation is
     kept if it needs only a little more memory than the GPU has.
     """
+    if (searched := open_case.searched()) is not None:
+        return searched
     options = open_case.options()
     laid_out: ResolvedCase | None = None
     near: ResolvedCase | None = None
@@ -275,21 +290,52 @@ class _OpenCase:
         other._notes = (*self._notes, words)
         return other
 
+    def searched(self) -> ResolvedCase | None:
+        """Return the fastest layout that fits, or the smallest if none fits.
+
+        Return None if the case states a layout, or if the program has no layout for the batch.
+        """
+        case = self._case
+        if self._gpus == 1 or not is_open(case):
+            return None
+        base = self._layout(Choice(), case.micro_batch or 1).candidate
+        batch = case.global_batch or self._gpus * (case.micro_batch or self._enough()) * (
+            case.grad_accum or 1
+        )
+        mode = checkpointing_of(case.activation_checkpointing) if case.activation_checkpointing else None
+        pins = Pins(
+            micro_batch=case.micro_batch,
+            activation_checkpointing=mode,
+            ep=case.ep,
+        )
+        base = msgspec.structs.replace(base, global_batch=batch)
+        workload = self._workload(base)
+        program = program_of_stack(self._stack.id)
+        request = Request(workload, self._cluster, self._stack, program, pins, base)
+        result, _ = search_with_headroom(request)
+        members = result.ranked or result.rejected
+        if not members:
+            return None
+        candidate = members[0].candidate
+        notes = [
+            *self._notes,
+            f"layout {layout_words(candidate)}: the fastest of {result.examined} that were tried",
+        ]
+        return ResolvedCase(
+            case=case,
+            job=members[0].job,
+            gpus=self._gpus,
+            batch_stated=any(
+                size is not None for size in (case.global_batch, case.grad_accum, case.micro_batch)
+            ),
+            assumed=tuple(notes),
+            memory=members[0].memory,
+        )
+
     def laid_out(self, choice: Choice, micro_batch: int) -> ResolvedCase:
         """Return the case with one choice. Raises CaseError if the choice contradicts the case."""
         case, notes = with_choice(self._case, choice), list(self._notes)
-        layout = layout_of(
-            case,
-            self._stack,
-            self._gpus,
-            per_node=self._cluster.ranks_per_node,
-            layers=self._model.layers + self._model.encoder_layers
-            if isinstance(self._model, TransformerModel)
-            else 1,
-            precision=self._precision,
-            micro_batch=micro_batch,
-            choice=choice,
-        )
+        layout = self._layout(choice, micro_batch)
         candidate = layout.candidate
         if isinstance(self._model, TransformerModel):
             require_divisible(self._model, candidate)
@@ -356,6 +402,19 @@ class _OpenCase:
     def _adapters_left_out(self) -> list[str]:
         is_stated = self._case.lora_rank is not None or self._case.lora_targets
         return ["lora_rank and lora_targets are ignored: no adapters are trained"] if is_stated else []
+
+    def _layout(self, choice: Choice, micro_batch: int) -> Layout:
+        model = self._model
+        return layout_of(
+            with_choice(self._case, choice),
+            self._stack,
+            self._gpus,
+            per_node=self._cluster.ranks_per_node,
+            layers=model.layers + model.encoder_layers if isinstance(model, TransformerModel) else 1,
+            precision=self._precision,
+            micro_batch=micro_batch,
+            choice=choice,
+        )
 
     def _workload(self, candidate: Candidate) -> Workload | VisionWorkload:
         model = self._model

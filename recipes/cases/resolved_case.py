@@ -1,31 +1,15 @@
 """A case with all inputs of the models, and the models that predict its memory and time."""
 
-from probes.base.record import Record, Unknown
+from probes.base.record import Record
 from recipes.cases.case import Case
 from recipes.job.candidate import Candidate
 from recipes.job.workload import VisionWorkload, Workload
 from recipes.machine.cluster_records import Cluster
-from recipes.predict.breakdowns import MemoryBreakdown, TimeBreakdown
-from recipes.predict.candidate_prediction import corrected, with_loading
+from recipes.predict.breakdowns import MemoryBreakdown
 from recipes.predict.familiarity import Familiarity, Fitted, familiarity
-from recipes.predict.image_prediction import predict_images, vision_memory
-from recipes.predict.memory.peak import memory_of
-from recipes.predict.speed.step import step_time
+from recipes.predict.job_prediction import memory_for
 from recipes.predict.stacks import Stack, stack_named
-from recipes.predict.training_job import ImageJob, Job
-
-
-def memory_for(job: Job) -> MemoryBreakdown:
-    """Return the peak memory of the fullest rank."""
-    return vision_memory(job) if isinstance(job, ImageJob) else memory_of(job)
-
-
-def time_for(job: Job) -> TimeBreakdown | Unknown:
-    """Return the time of one optimizer step of the slowest rank, scaled by measurements on the machine."""
-    if isinstance(job, ImageJob):
-        return predict_images(job)
-    time = step_time(job)
-    return time if isinstance(time, Unknown) else with_loading(corrected(time, job), job)
+from recipes.predict.training_job import Job
 
 
 class ResolvedCase(Record, kw_only=True):

@@ -51,6 +51,12 @@ _STEPS = ((4096, 512), (2048, 256), (0, 128))
 
 Widths of at least this size are multiples of the step, so that tensor parallelism can split whole heads.
 """
+_LAYER_STEPS = ((48, 16), (32, 8), (0, 4))
+"""Pairs of a number of layers and a step: from this number on, numbers of layers are multiples of the step (GPT-3,
+Llama, MPT, BLOOM, Falcon: 24, 28, 32, 40, 48, 64, 80, 96).
+"""
+_SAME_MODEL = 0.06
+"""Difference of the logarithms of two numbers of parameters below which a model has the layers of a row."""
 
 
 def decoder_sizes(params_b: float, *, gated: bool = True) -> TypicalSizes:
@@ -104,13 +110,20 @@ def hidden_for(params_b: float, layers: int, *, experts: int = 0) -> int:
 
 
 def _layers(params_b: float) -> int:
-    """Return the number of layers, interpolated between two rows on the logarithm of the parameters.
+    """Return the number of layers: that of a row with nearly as many parameters, or else interpolated between two
+    rows on the logarithm of the parameters and rounded to a number that pipelines divide.
 
     Outside the range of the table, return the number of the nearest row.
     """
-    if params_b <= _DECODERS[0][0]:
-        return _DECODERS[0][1]
-    for (low, fewer), (high, more) in itertools.pairwise(_DECODERS):
-        if params_b <= high:
-            return round(fewer + (more - fewer) * math.log(params_b / low) / math.log(high / low))
-    return _DECODERS[-1][1]
+    nearest = min(_DECODERS, key=lambda row: abs(math.log(row[0] / params_b)))
+    if (
+        abs(math.log(nearest[0] / params_b)) < _SAME_MODEL
+        or not _DECODERS[0][0] < params_b < _DECODERS[-1][0]
+    ):
+        return nearest[1]
+    (low, fewer), (high, more) = next(
+        pair for pair in itertools.pairwise(_DECODERS) if params_b <= pair[1][0]
+    )
+    layers = fewer + (more - fewer) * math.log(params_b / low) / math.log(high / low)
+    step = next(step for least, step in _LAYER_STEPS if layers >= least)
+    return step * round(layers / step)

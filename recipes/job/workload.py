@@ -3,6 +3,7 @@
 from typing import Literal
 
 from probes.base.record import StrictRecord
+from recipes.job.candidate import ActivationCheckpointing, Schedule, Sharding
 
 Precision = Literal["bf16", "fp16", "fp32", "tf32", "fp8", "mxfp8", "nvfp4"]
 """Number format of matrix products.
@@ -356,7 +357,18 @@ class Pins(StrictRecord, kw_only=True):
 
     strategy: str | None = None
     micro_batch: int | None = None
-    activation_checkpointing: Literal["none", "full"] | None = None
+    grad_accum: int | None = None
+    activation_checkpointing: ActivationCheckpointing | None = None
+    recomputed_share: float | None = None
+    sharding: Sharding | None = None
+    schedule: Schedule | None = None
+    tp: int | None = None
+    pp: int | None = None
+    cp: int | None = None
+    ep: int | None = None
+    vp: int | None = None
+    fsdp: int | None = None
+    """Ranks that share one copy of the parameters."""
     learning_rate: float | None = None
     warmup_steps: int | None = None
     ranks_per_node: int | None = None

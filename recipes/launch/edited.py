@@ -6,14 +6,13 @@ from collections.abc import Iterator
 import msgspec
 
 from probes.base.errors import UsageError
-from recipes.job.candidate import Candidate
+from recipes.job.candidate import Candidate, Degrees
 from recipes.job.workload import Workload
 from recipes.launch.recipe import Chosen, Environment, Prediction, Recipe
 from recipes.launch.reference_files import model_of
 from recipes.launch.resolve import prediction_of
 from recipes.machine.cluster_records import Cluster
 from recipes.planning.reasons import MEMORY_WARNING, margin_decision, memory_warning
-from recipes.planning.strategy_table import STRATEGIES
 from recipes.predict.breakdowns import MemoryBreakdown
 from recipes.predict.candidate_prediction import predict
 
@@ -70,7 +69,7 @@ def _predicted_again(recipe: Recipe, machine: Cluster) -> tuple[Prediction, Memo
     )
     candidate = Candidate(
         strategy=parallelism.strategy,
-        degrees=next(row.degrees(ranks) for row in STRATEGIES if row.id == parallelism.strategy),
+        degrees=Degrees(fsdp=ranks) if parallelism.strategy == "fsdp" else Degrees(dp=ranks),
         micro_batch=parallelism.micro_batch,
         grad_accum=parallelism.grad_accum,
         global_batch=parallelism.global_batch,

@@ -22,7 +22,7 @@ from recipes.launch.recipe import (
     expand,
     settings,
 )
-from recipes.planning.strategy_table import STRATEGIES
+from recipes.planning.space import STRATEGIES
 
 
 class Fault(NamedTuple):
@@ -163,10 +163,9 @@ def _parallelism_faults(recipe: Recipe) -> Iterator[Fault]:
         "the global batch affects the trained model: keep it, and change micro_batch or grad_accum so that "
         "the product is equal to it",
     )
-    strategies = [row.id for row in STRATEGIES]
-    if parallelism.strategy not in strategies:
+    if parallelism.strategy not in STRATEGIES:
         problem = f"{parallelism.strategy[:60]!r} does not exist"
-        yield Fault("parallelism.strategy", problem, f"strategies: {', '.join(strategies)}")
+        yield Fault("parallelism.strategy", problem, f"strategies: {', '.join(STRATEGIES)}")
 
 
 def _model_faults(recipe: Recipe) -> Iterator[Fault]:

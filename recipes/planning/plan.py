@@ -4,23 +4,33 @@ Field names are the JSON contract of `rigtune plan --format json`.
 """
 
 from probes.base.record import EvidenceRef, Record
-from recipes.job.candidate import ActivationCheckpointing, Candidate, Degrees
+from recipes.job.candidate import ActivationCheckpointing, Candidate, Degrees, Schedule, Sharding
 from recipes.job.workload import Workload
 from recipes.machine.cluster_records import Basis, Cluster
 from recipes.predict.breakdowns import Predicted
 
 SCHEMA_VERSION = 1
+OWN_PROGRAM = "own"
+"""Id of the user's own torch program."""
 
 
 class Choice(Record, kw_only=True):
     """A candidate that fits, with its convergence settings and prediction."""
 
     strategy: str
+    """Name of the data-parallel strategy: `ddp`, `zero1`, `zero2`, `fsdp` or `hsdp`."""
+    program: str = OWN_PROGRAM
+    """Training software that the plan is for: a row of `recipes/data/programs.toml`."""
     degrees: Degrees
+    sharding: Sharding = "none"
+    schedule: Schedule = "1f1b"
+    """Order of work in the pipeline, if there is one."""
     micro_batch: int
     grad_accum: int
     global_batch: int
     activation_checkpointing: ActivationCheckpointing
+    recomputed_share: float = 1.0
+    """Part of the layers that full checkpointing recomputes."""
     precision: str
     learning_rate: float
     warmup_steps: int
@@ -71,3 +81,5 @@ class Plan(Record, kw_only=True):
     """Alternatives, best first, without the chosen candidate."""
     rejected: tuple[Rejected, ...] = ()
     warnings: tuple[str, ...] = ()
+    examined: int = 0
+    """Number of predictions that the search made."""

@@ -1,28 +1,30 @@
-"""Choice of how a workload runs on a cluster.
-
-The planner lists candidates, drops candidates that do not fit, and predicts, ranks and explains the other
-candidates.
-"""
+"""Plan of a job on a cluster: the best layout of a program, with its reasons, alternatives and rejections."""
 
 import math
-from collections.abc import Iterator
+
+import msgspec
 
 from probes.base.errors import NoFeasiblePlanError, UsageError
-from probes.base.record import Record, Unknown, value_or
+from probes.base.record import Unknown
 from probes.facts import MachineFacts
 from recipes.constants import constant
-from recipes.job.candidate import Candidate
-from recipes.job.workload import PLANNED_PRECISIONS, Pins, Precision, TransformerModel, Workload
+from recipes.job.candidate import Candidate, Degrees
+from recipes.job.models.counts import load_models
+from recipes.job.workload import Optimizer, Pins, Precision, TransformerModel, Tuning, Workload
 from recipes.machine.cluster_records import Cluster
 from recipes.planning.environment_rules import environment
 from recipes.planning.learning_rate import learning_rate, warmup_steps
 from recipes.planning.plan import Choice, Plan, Rejected
+from recipes.planning.programs import OWN, Program, program_named
 from recipes.planning.reasons import decisions_of, memory_warning, rejection, tightest
-from recipes.planning.strategy_table import STRATEGIES, require_divisible, round_global_batch
-from recipes.predict.breakdowns import Predicted
-from recipes.predict.candidate_prediction import predict, predict_memory
+from recipes.planning.search import Examined, Searched, search_with_headroom
+from recipes.planning.space import STRATEGIES, Request, divisors, shapes, strategy_of
+from recipes.predict.candidate_prediction import predicted_of, time_with_interval
+from recipes.predict.stacks import load_stacks
 
 _LONGEST_RUN = 10**9
+_PRECISIONS: tuple[Precision, ...] = ("bf16", "fp16", "fp32")
+"""Precisions that a plan may choose by itself, in this order; narrower ones change the training."""
 
 
 def default_workload(
@@ -33,73 +35,128 @@ def default_workload(
     sequence_length: int | None = None,
     precision: Precision | None = None,
     steps: int | None = None,
+    tokens: int | None = None,
+    tuning: Tuning = "full",
+    adapter_rank: int | None = None,
+    optimizer: Optimizer = "adamw",
+    program: Program | None = None,
 ) -> Workload:
     """Return the job that the model's published recipe suggests, changed by the settings of the user.
 
-    The default precision is bf16 if the device multiplies it natively, otherwise fp32. The recipe's batch in
-    tokens becomes whole sequences, rounded to a number that the ranks can share. A batch that the user gives
-    is never changed. Raises UsageError for impossible sizes.
+    The default precision is the first of bf16, fp16 and fp32 that the program has and the device multiplies
+    natively. The recipe's batch in tokens becomes whole sequences, rounded to a number that the ranks can
+    share. A batch that the user gives is never changed. Raises UsageError for impossible sizes.
     """
-    length = model.sequence_length if sequence_length is None else sequence_length
-    steps = int(constant(f"default_steps_{cluster.device}")) if steps is None else steps
-    for name, value in (("sequence length", length), ("global batch", global_batch or 1), ("steps", steps)):
+    usual = (
+        model.sequence_length
+        if tuning == "full"
+        else min(model.sequence_length, int(constant("tuning_length")))
+    )
+    length = usual if sequence_length is None else sequence_length
+    if tokens is not None and steps is not None:
+        raise UsageError("both tokens and steps of the run are given", "give --tokens or --steps")
+    for name, value in (
+        ("sequence length", length),
+        ("global batch", global_batch or 1),
+        ("steps", steps or 1),
+    ):
         if not 1 <= value <= _LONGEST_RUN:
             raise UsageError(f"{name} is {value}", f"give a whole number from 1 to {_LONGEST_RUN}")
     if model.learned_positions and length > model.learned_positions:
-        raise UsageError(
-            f"sequence length {length} exceeds the {model.learned_positions} learned positions of {model.id}",
-            f"give at most {model.learned_positions}, or choose a model with rotary positions",
-        )
+        # A model that is trained from the start can have a longer table of positions.
+        model = msgspec.structs.replace(model, learned_positions=length)
     if global_batch is None:
         published = max(1, round(model.learning_rate_batch_tokens / length))
-        global_batch = round_global_batch(published, cluster.world_size)
-    chosen: Precision = precision or ("bf16" if cluster.has_bf16 else "fp32")
+        usual_batch = published if tuning == "full" else int(constant("tuning_batch"))
+        global_batch = shared_batch(usual_batch, cluster.world_size)
+    if steps is None:
+        default = int(constant(f"default_steps_{cluster.device}"))
+        steps = default if tokens is None else max(1, math.ceil(tokens / (global_batch * length)))
     return Workload(
-        model=model, sequence_length=length, global_batch=global_batch, precision=chosen, steps=steps
+        model=model,
+        sequence_length=length,
+        global_batch=global_batch,
+        precision=precision or _native_precision(cluster, program or program_named(OWN)),
+        steps=steps,
+        tuning=tuning,
+        base_bits=4 if tuning == "qlora" else 16,
+        fine_tuning=tuning != "full",
+        optimizer=optimizer,
+        **({} if adapter_rank is None else {"adapter_rank": adapter_rank}),
     )
 
 
-class Fitting(Record, kw_only=True):
-    """A candidate that fits, with its prediction."""
+def shared_batch(sequences: int, ranks: int) -> int:
+    """Return the number of sequences nearest to `sequences` that the ranks can share.
 
-    candidate: Candidate
-    predicted: Predicted
+    If there are more ranks than sequences, groups of ranks share a sequence, and the number is a multiple of a
+    divisor of the ranks.
+    """
+    multiple = max(size for size in divisors(ranks) if size <= sequences)
+    below = sequences // multiple * multiple
+    return min((below, below + multiple), key=lambda valid: (abs(valid - sequences), -valid))
 
-    @property
-    def step_time_s(self) -> float | Unknown:
-        return self.predicted.step_time_s.total
+
+def model_positions(model: TransformerModel) -> int:
+    """Return the learned positions of the published model with this id; those of `model` if there is none."""
+    published = next((row for row in load_models() if row.id == model.id), model)
+    return published.learned_positions
 
 
-def make_plan(workload: Workload, cluster: Cluster, facts: MachineFacts, pins: Pins) -> Plan:
+def _native_precision(cluster: Cluster, program: Program) -> Precision:
+    if cluster.has_bf16 and "bf16" in program.precisions:
+        return "bf16"
+    has_half = (
+        cluster.device == "cuda" and "fp16" in cluster.peak_flops_per_s and "fp16" in program.precisions
+    )
+    return "fp16" if has_half else "fp32"
+
+
+def make_plan(
+    workload: Workload,
+    cluster: Cluster,
+    facts: MachineFacts,
+    pins: Pins,
+    *,
+    program: Program | None = None,
+    headroom: float | None = None,
+) -> Plan:
     """Return the best plan with its reasons, alternatives and rejected candidates.
 
-    Raises UsageError if pins contradict the machine or each other, NoFeasiblePlanError if nothing fits.
+    `headroom` is the part of a GPU's memory that stays free; None: the default, which a plan gives up, with a
+    warning, if nothing fits otherwise. Raises UsageError if pins contradict the machine or each other,
+    NoFeasiblePlanError if nothing fits.
     """
-    _require_sound(workload, cluster, pins)
+    program = program or program_named(OWN)
+    _require_sound(workload, cluster, pins, program)
     limit = cluster.memory_bytes_per_rank
     if limit is None:
         raise NoFeasiblePlanError(
             f"the memory of {cluster.device_name} is unknown, so rigtune cannot decide what fits",
             "read it on the machine with `rigtune probe`, or name a catalogue machine with --machine",
         )
-    fitting: list[Fitting] = []
-    rejected: list[Rejected] = []
-    for strategy in STRATEGIES:
-        if pins.strategy in (None, strategy.id):
-            candidates = strategy.candidates(workload, cluster, pins)
-            _sift(candidates, workload, cluster, fitting, rejected, is_pinned=pins.micro_batch is not None)
-    if not fitting:
-        message, hint = tightest(workload, cluster, tuple(rejected), pins)
+    request = request_of(workload, cluster, program, pins)
+    result, _ = search_with_headroom(request, headroom)
+    if not result.ranked:
+        rejected = _rejections(result, limit.value)
+        if not rejected:
+            raise _nothing_legal(request)
+        message, hint = tightest(workload, cluster, result.rejected[0], pins)
         raise NoFeasiblePlanError(message, hint)
-    ranked = rank(fitting, workload, cluster)
     rate, warmup = learning_rate(workload), warmup_steps(workload)
     warm = pins.warmup_steps if pins.warmup_steps is not None else int(warmup.value)
-    choices = [_choice(candidate, pins.learning_rate or rate.value, warm) for candidate in ranked]
-    variables = environment(facts, cluster, ranked[0].predicted.memory_bytes_per_gpu)
+    choices = [_choice(member, program, pins.learning_rate or rate.value, warm) for member in result.ranked]
+    variables = environment(facts, cluster, choices[0].predicted.memory_bytes_per_gpu)
     warnings = [*cluster.warnings, *([rate.warning] if rate.warning else [])]
     if memory := memory_warning(choices[0].predicted.memory_bytes_per_gpu, cluster):
         warnings.append(memory)
-    time = ranked[0].step_time_s
+    known_positions = model_positions(workload.model)
+    if known_positions < workload.model.learned_positions:
+        warnings.append(
+            f"{workload.model.id} learned {known_positions} positions: for sequences of {workload.sequence_length} "
+            "its table of positions must be enlarged and trained"
+        )
+    time = choices[0].predicted.step_time_s.total
     if isinstance(time, Unknown):
         warnings.append(
             f"no step time: {time.detail or time} is unknown; ranked by memory and simplicity alone"
@@ -113,24 +170,126 @@ def make_plan(workload: Workload, cluster: Cluster, facts: MachineFacts, pins: P
         ),
         env=variables,
         alternatives=tuple(choices[1:]),
-        rejected=tuple(rejected),
+        rejected=_rejections(result, limit.value),
         warnings=tuple(warnings),
+        examined=result.examined,
     )
 
 
-def _require_sound(workload: Workload, cluster: Cluster, pins: Pins) -> None:
-    strategies = [row.id for row in STRATEGIES]
+def request_of(workload: Workload, cluster: Cluster, program: Program, pins: Pins) -> Request:
+    """Return the search request of a job: the program's stack, and a candidate with the other settings."""
+    stack = load_stacks()[program.stack_for(workload.tuning)]
+    base = Candidate(
+        strategy="ddp",
+        degrees=Degrees(),
+        micro_batch=1,
+        grad_accum=1,
+        global_batch=workload.global_batch,
+        activation_checkpointing="none",
+        precision=workload.precision,
+    )
+    return Request(workload, cluster, stack, program, pins, base)
+
+
+def _nothing_legal(request: Request) -> UsageError:
+    """Return the error for a request without a single layout: the batch or a pin allows none."""
+    workload, cluster, pins = request.workload, request.cluster, request.pins
+    fixed = {
+        name: value
+        for name in (
+            "tp",
+            "pp",
+            "cp",
+            "ep",
+            "vp",
+            "fsdp",
+            "sharding",
+            "schedule",
+            "micro_batch",
+            "grad_accum",
+        )
+        if (value := getattr(pins, name)) is not None
+    }
+    unpinned = request._replace(pins=Pins())
+    if fixed and any(True for _ in shapes(unpinned)):
+        words = ", ".join(f"{name} {value}" for name, value in fixed.items())
+        return UsageError(
+            f"{request.program.title} has no layout with {words} for {workload.model.id} on "
+            f"{cluster.world_size} ranks and a global batch of {workload.global_batch}",
+            f"change a pin or the batch; degrees must divide the ranks, the model's {_sizes(request)} and the batch",
+        )
+    multiple = cluster.world_size * (pins.micro_batch or 1)
+    nearest = " or ".join(str(valid) for valid in nearest_global_batches(workload.global_batch, multiple))
+    pinned = f" x micro-batch {pins.micro_batch}" if pins.micro_batch else ""
+    return UsageError(
+        f"global batch {workload.global_batch} cannot be shared by {cluster.world_size} ranks{pinned}",
+        f"choose a global batch of {nearest}, or another number of ranks",
+    )
+
+
+def _sizes(request: Request) -> str:
+    model = request.model
+    return "" if model is None else f"{model.layers} layers and {model.heads} heads"
+
+
+def nearest_global_batches(global_batch: int, multiple: int) -> tuple[int, ...]:
+    """Return the nearest valid global batches below and above, at least one of them.
+
+    Valid batches are multiples of the number of ranks (times a pinned micro-batch).
+    """
+    below = global_batch // multiple * multiple
+    return (below, below + multiple) if below else (multiple,)
+
+
+def _rejections(result: Searched, limit_bytes: float) -> tuple[Rejected, ...]:
+    return tuple(
+        Rejected(candidate=_named(member.candidate), reason=rejection(member.memory, limit_bytes))
+        for member in result.rejected
+    )
+
+
+def _named(candidate: Candidate) -> Candidate:
+    """Return the candidate with the strategy's name that people use."""
+    return msgspec.structs.replace(candidate, strategy=strategy_of(candidate))
+
+
+def _choice(member: Examined, program: Program, rate: float, warmup: int) -> Choice:
+    candidate = member.candidate
+    return Choice(
+        strategy=strategy_of(candidate),
+        program=program.id,
+        degrees=candidate.degrees,
+        sharding=candidate.sharding_stage,
+        schedule=candidate.schedule,
+        micro_batch=candidate.micro_batch,
+        grad_accum=candidate.grad_accum,
+        global_batch=candidate.global_batch,
+        activation_checkpointing=candidate.activation_checkpointing,
+        recomputed_share=candidate.recomputed_share,
+        precision=candidate.precision,
+        learning_rate=rate,
+        warmup_steps=warmup,
+        predicted=predicted_of(member.job, member.memory, time_with_interval(member.job)),
+    )
+
+
+def _require_sound(workload: Workload, cluster: Cluster, pins: Pins, program: Program) -> None:
     rate, warmup, ranks = pins.learning_rate, pins.warmup_steps, pins.ranks_per_node
     mistakes = (
         (
-            workload.precision not in PLANNED_PRECISIONS,
-            f"{workload.precision} cannot be planned for",
-            f"precisions: {', '.join(PLANNED_PRECISIONS)}",
+            workload.precision not in program.precisions,
+            f"{program.title} does not train in {workload.precision}",
+            f"precisions: {', '.join(program.precisions)}",
         ),
         (
-            pins.strategy not in (None, *strategies),
+            workload.tuning not in program.tunings,
+            f"{program.title} has no {workload.tuning} training",
+            f"it can train: {', '.join(program.tunings)}; --program names another program",
+        ),
+        (
+            pins.strategy not in (None, *STRATEGIES),
             f"there is no strategy {(pins.strategy or '')[:60]!r}",
-            f"strategies: {', '.join(strategies)}",
+            f"strategies: {', '.join(STRATEGIES)}",
         ),
         (
             pins.micro_batch is not None and pins.micro_batch < 1,
@@ -156,92 +315,3 @@ def _require_sound(workload: Workload, cluster: Cluster, pins: Pins) -> None:
     for is_wrong, message, hint in mistakes:
         if is_wrong:
             raise UsageError(message, hint)
-    require_divisible(workload, cluster, pins)
-
-
-def _sift(
-    candidates: Iterator[Candidate],
-    workload: Workload,
-    cluster: Cluster,
-    fitting: list[Fitting],
-    rejected: list[Rejected],
-    *,
-    is_pinned: bool,
-) -> None:
-    """Divide candidates into `fitting` and `rejected` by the upper bound of their memory.
-
-    A micro-batch that the user fixed needs no margin. Micro-batches come in ascending order: after the first
-    candidate that does not fit, larger micro-batches of the same kind are skipped.
-    """
-    limit = cluster.memory_bytes_per_rank
-    full: set[tuple[str, str]] = set()
-    for candidate in candidates:
-        kind = (candidate.strategy, candidate.activation_checkpointing)
-        if kind in full:
-            continue
-        memory = predict_memory(workload, candidate, cluster)
-        if limit is not None and (memory.needed if is_pinned else memory.upper) > limit.value:
-            full.add(kind)
-            rejected.append(Rejected(candidate=candidate, reason=rejection(memory, limit.value)))
-        else:
-            fitting.append(Fitting(candidate=candidate, predicted=predict(workload, candidate, cluster)))
-
-
-def rank(fitting: list[Fitting], workload: Workload, cluster: Cluster) -> list[Fitting]:
-    """Return the candidates with the best first, one per strategy and checkpointing mode.
-
-    Candidates are ordered by step time; if two times are nearly equal, the simpler candidate comes first.
-    Times of different kinds are nearly equal if they differ by less than the models' error; times of one
-    kind, if they differ by less than the repeatability of a measurement. A strategy that is listed earlier is
-    simpler, and so is less recomputation. Within a kind the largest micro-batch that does not exceed
-    saturation comes first. If no time is known, all times are treated as equal.
-    """
-    kinds: dict[tuple[str, str], list[Fitting]] = {}
-    for member in fitting:
-        kinds.setdefault((member.candidate.strategy, member.candidate.activation_checkpointing), []).append(
-            member
-        )
-    best = [_best_micro_batch(members, workload, cluster) for members in kinds.values()]
-    best.sort(key=lambda member: (_seconds(member), _simplicity(member)))
-    ranked: list[Fitting] = []
-    while best:
-        fastest = _seconds(best[0])
-        ties = [member for member in best if _is_tie(_seconds(member), fastest, constant("modelled_tie"))]
-        simplest = min(ties, key=_simplicity)
-        ranked.append(simplest)
-        best.remove(simplest)
-    return ranked
-
-
-def _seconds(member: Fitting) -> float:
-    return value_or(member.step_time_s, math.inf)
-
-
-def _is_tie(seconds: float, fastest: float, tolerance: float) -> bool:
-    return seconds == fastest or seconds <= fastest * (1 + tolerance)
-
-
-def _simplicity(member: Fitting) -> tuple[int, int]:
-    order = [row.id for row in STRATEGIES]
-    return order.index(member.candidate.strategy), int(member.candidate.activation_checkpointing == "full")
-
-
-def _best_micro_batch(members: list[Fitting], workload: Workload, cluster: Cluster) -> Fitting:
-    saturation = constant(f"saturation_tokens_{cluster.device}")
-    fastest = min(_seconds(member) for member in members)
-    ties = [member for member in members if _is_tie(_seconds(member), fastest, constant("near_tie"))]
-    modest = [
-        member for member in ties if member.candidate.micro_batch * workload.sequence_length <= saturation
-    ]
-    if modest:
-        return max(modest, key=lambda member: member.candidate.micro_batch)
-    return min(ties, key=lambda member: member.candidate.micro_batch)
-
-
-def _choice(fitting: Fitting, rate: float, warmup: int) -> Choice:
-    shared = {
-        name: getattr(fitting.candidate, name)
-        for name in Choice.__struct_fields__
-        if hasattr(fitting.candidate, name)
-    }
-    return Choice(**shared, learning_rate=rate, warmup_steps=warmup, predicted=fitting.predicted)

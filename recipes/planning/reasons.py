@@ -1,5 +1,7 @@
 """The texts of a plan: why a choice was made, why a candidate was rejected, and how memory can be saved."""
 
+import math
+
 from probes.base.record import EvidenceRef, Unknown
 from probes.base.units import count, duration, gib
 from recipes.constants import constant
@@ -7,10 +9,11 @@ from recipes.job.candidate import Candidate
 from recipes.job.workload import Pins, Workload
 from recipes.machine.cluster_records import Basis, Cluster, Figure
 from recipes.planning.learning_rate import Rule
-from recipes.planning.plan import Choice, Decision, EnvVar, Rejected
-from recipes.planning.strategy_table import STRATEGIES
+from recipes.planning.plan import Choice, Decision, EnvVar
+from recipes.planning.search import Examined
+from recipes.planning.space import strategy_of
 from recipes.predict.breakdowns import MemoryBreakdown
-from recipes.predict.candidate_prediction import nearness, predict_memory
+from recipes.predict.candidate_prediction import nearness
 from recipes.predict.parameters import memory_interval
 
 _TERMS = ("parameters", "gradients", "optimizer", "activations", "logits", "buffers", "overhead")
@@ -42,28 +45,25 @@ def bound_words(memory: MemoryBreakdown) -> str:
     return f"{gib(memory.upper)} ({summed})"
 
 
-def tightest(
-    workload: Workload, cluster: Cluster, rejected: tuple[Rejected, ...], pins: Pins
-) -> tuple[str, str]:
+def tightest(workload: Workload, cluster: Cluster, nearest: Examined, pins: Pins) -> tuple[str, str]:
     """Return the message and the hint for the case that nothing fits.
 
-    They name the candidate nearest to fitting, its largest term and ways to reduce it.
+    They name the candidate that needs least memory, its largest term and ways to reduce it.
     """
     limit = cluster.memory_bytes_per_rank
-    nearest = min(rejected, key=lambda drop: predict_memory(workload, drop.candidate, cluster).upper)
-    memory = predict_memory(workload, nearest.candidate, cluster)
+    memory, candidate = nearest.memory, nearest.candidate
     largest = max(_TERMS, key=lambda term: float(getattr(memory, term)))
-    fits = limit is not None and memory.needed <= limit.value
-    verdict = "may run out of memory" if fits else "does not fit"
-    message = f"{workload.model.id} {verdict}: even {describe(nearest.candidate)} {nearest.reason}"
-    shares = nearest.candidate.strategy == "fsdp"
+    reason = rejection(memory, limit.value) if limit is not None else ""
+    message = f"{workload.model.id} does not fit: even {describe(candidate)} {reason}"
+    states = largest in ("parameters", "gradients", "optimizer", "buffers")
     ways = (
         (largest in ("activations", "logits"), f"shorten the sequence of {workload.sequence_length}"),
+        (states, _more_nodes(cluster, memory)),
         (
-            largest in ("parameters", "gradients", "optimizer"),
-            "more nodes to share the states" if shares else "more memory per rank",
+            states and workload.tuning == "full",
+            "train adapters instead of all weights (--tuning lora or qlora)",
         ),
-        (largest == "buffers", "a model with smaller layers or vocabulary"),
+        (workload.tuning == "lora", "keep the frozen weights in 4 bits (--tuning qlora)"),
         (
             pins.strategy == "ddp" and cluster.world_size > 1,
             "let FSDP share the states (drop the pinned ddp)",
@@ -74,23 +74,44 @@ def tightest(
             f"a micro-batch below the pinned {pins.micro_batch}",
         ),
         (
-            limit is not None and memory.needed <= limit.value < memory.upper and pins.micro_batch is None,
-            f"pin micro-batch {nearest.candidate.micro_batch} "
-            "to try it anyway: it is predicted to fit, but without the safety margin",
-        ),
-        (
             cluster.device == "cpu" and limit is not None,
             "fewer ranks per node, so that each has more memory",
         ),
     )
-    hint = "; ".join(words for is_open, words in ways if is_open)
+    hint = "; ".join(words for is_open, words in ways if is_open and words)
     return message, hint or "take a smaller model, a shorter sequence or a GPU with more memory"
+
+
+def _more_nodes(cluster: Cluster, memory: MemoryBreakdown) -> str:
+    """Return the number of nodes over which the states of the model would fit; empty on a CPU."""
+    limit = cluster.memory_bytes_per_rank
+    if limit is None or cluster.device == "cpu":
+        return "more memory per rank"
+    states = memory.parameters + memory.gradients + memory.optimizer
+    rest = memory.needed - states
+    if rest >= limit.value:
+        return "a GPU with more memory"
+    nodes = cluster.nodes * math.ceil(states / (limit.value - rest))
+    return f"{max(cluster.nodes + 1, nodes)} nodes, which share the states"
 
 
 def describe(candidate: Candidate | Choice) -> str:
     """Return a description of a candidate: `fsdp with full checkpointing, micro-batch 2`."""
-    mode = " with full checkpointing" if candidate.activation_checkpointing == "full" else ""
-    return f"{candidate.strategy}{mode}, micro-batch {candidate.micro_batch}"
+    mode = "" if candidate.activation_checkpointing == "none" else f" with {recomputation_words(candidate)}"
+    name = candidate.strategy if isinstance(candidate, Choice) else strategy_of(candidate)
+    degrees = candidate.degrees
+    sizes = "".join(f" {part} {getattr(degrees, part)}" for part in _DIVIDING if getattr(degrees, part) > 1)
+    return f"{name}{sizes}{mode}, micro-batch {candidate.micro_batch}"
+
+
+_DIVIDING = ("tp", "pp", "vp", "cp", "ep")
+
+
+def recomputation_words(candidate: Candidate | Choice) -> str:
+    """Return how activations are recomputed: `full checkpointing of 25 % of the layers`."""
+    share = candidate.recomputed_share
+    part = f" of {round(100 * share)} % of the layers" if share < 1.0 else ""
+    return f"{candidate.activation_checkpointing} checkpointing{part}"
 
 
 def _outlook(choice: Choice) -> str:
@@ -145,7 +166,7 @@ def decisions_of(
             value=str(chosen.grad_accum),
             basis="rule",
             because=f"global batch {workload.global_batch} = micro-batch {chosen.micro_batch} x "
-            f"{chosen.grad_accum} x {cluster.world_size} ranks",
+            f"{chosen.grad_accum} x {chosen.degrees.dp * chosen.degrees.fsdp} data-parallel ranks",
         ),
         Decision(
             name="global_batch",
@@ -193,7 +214,7 @@ def margin_decision(memory: MemoryBreakdown, cluster: Cluster) -> tuple[Decision
         f"the worst case is {bound_words(memory)}"
     )
     if not is_within(memory, cluster):
-        because += "; you fixed the micro-batch, and it does not fit in the worst case"
+        because += "; it does not fit in the worst case"
     return (
         Decision(
             name="memory_margin",
@@ -213,7 +234,10 @@ def memory_warning(memory: MemoryBreakdown, cluster: Cluster) -> str:
     limit = cluster.memory_bytes_per_rank
     if limit is None or is_within(memory, cluster):
         return ""
-    return f"the fixed micro-batch {MEMORY_WARNING}: worst case {gib(memory.upper)} of {gib(limit.value)}"
+    return (
+        f"{MEMORY_WARNING}: {gib(memory.needed)} are needed, but the worst case of 1 run in 10 is "
+        f"{gib(memory.upper)} of {gib(limit.value)}; --headroom 0.15 keeps more memory free"
+    )
 
 
 def is_within(memory: MemoryBreakdown, cluster: Cluster) -> bool:
@@ -253,8 +277,11 @@ def _basis(workload: Workload, cluster: Cluster, chosen: Choice) -> Basis:
 
 def _candidate(choice: Choice) -> Candidate:
     return Candidate(
-        strategy=choice.strategy,
+        strategy="fsdp" if choice.sharding == "zero3" else "ddp",
         degrees=choice.degrees,
+        sharding=choice.sharding,
+        schedule=choice.schedule,
+        recomputed_share=choice.recomputed_share,
         micro_batch=choice.micro_batch,
         grad_accum=choice.grad_accum,
         global_batch=choice.global_batch,
@@ -272,16 +299,11 @@ def _why_strategy(cluster: Cluster, choices: list[Choice], *, pinned: bool) -> s
     needs = f"worst case {gib(memory.upper)} per rank{of_limit}, {gib(states)} of it model states"
     other = next((choice for choice in choices[1:] if choice.strategy != chosen.strategy), None)
     if other is None:
-        others = ", ".join(row.id for row in STRATEGIES if row.id != chosen.strategy)
-        return (
-            needs
-            if pinned or cluster.world_size == 1
-            else f"{needs}; no other that rigtune plans ({others}) fits in the worst case"
-        )
+        return needs if pinned or cluster.world_size == 1 else f"{needs}; no other strategy fits"
     mine, its = chosen.predicted.step_time_s.total, other.predicted.step_time_s.total
     if isinstance(mine, Unknown) or isinstance(its, Unknown):
         return f"{needs}; the simplest strategy that fits, as no step time is known"
-    if its <= mine * (1 + constant("modelled_tie")):
+    if its <= mine * (1 + constant("layout_tie")):
         return (
             f"{needs}; {other.strategy} is faster by less than the models' error (or not at all), "
             "so the simpler strategy was chosen"
@@ -301,13 +323,13 @@ def _why_checkpointing(choices: list[Choice]) -> str:
     return (
         "faster than without checkpointing: the freed memory allows larger micro-batches"
         if without
-        else "without recomputation it does not fit in the worst case"
+        else "without recomputation it does not fit"
     )
 
 
 def _why_micro_batch(workload: Workload, cluster: Cluster, chosen: Choice) -> str:
     tokens = chosen.micro_batch * workload.sequence_length
-    share = workload.global_batch // cluster.world_size
+    share = chosen.micro_batch * chosen.grad_accum
     if chosen.micro_batch == share:
         return f"a rank's whole share of the global batch, {count(tokens)} tokens, fits at once"
     saturation = constant(f"saturation_tokens_{cluster.device}")

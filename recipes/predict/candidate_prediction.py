@@ -51,10 +51,11 @@ def predict_time(
 
     If this very step was measured, the interval is that of its samples.
     """
-    return _time_of(_job(workload, candidate, cluster, stack))
+    return time_with_interval(_job(workload, candidate, cluster, stack))
 
 
-def _time_of(job: TransformerJob) -> TimeBreakdown:
+def time_with_interval(job: TransformerJob) -> TimeBreakdown:
+    """Return the time of one optimizer step with an interval; its terms are Unknown if a rate is unknown."""
     terms = step_time(job)
     if isinstance(terms, Unknown):
         return TimeBreakdown(
@@ -85,7 +86,12 @@ def predict(
     MFU is relative to the datasheet peak. Throughput and MFU are Unknown if a rate that they need is Unknown.
     """
     job = _job(workload, candidate, cluster, stack)
-    memory, time = memory_of(job), _time_of(job)
+    return predicted_of(job, memory_of(job), time_with_interval(job))
+
+
+def predicted_of(job: TransformerJob, memory: MemoryBreakdown, time: TimeBreakdown) -> Predicted:
+    """Return a prediction with throughput and MFU."""
+    workload, cluster = job.workload, job.cluster
     if isinstance(time.total, Unknown):
         return Predicted(
             memory_bytes_per_gpu=memory, step_time_s=time, tokens_per_s_per_gpu=time.total, mfu=time.total

@@ -6,7 +6,7 @@ import pytest
 
 from recipes.cases.case import case_of_row
 from recipes.cases.resolved import resolve
-from recipes.cases.resolved_case import time_for
+from recipes.predict.job_prediction import time_for
 from recipes.predict.parameters import load_parameters, parameter
 from tests.calibration.priors import load_priors, recording_reads, trying
 from tests.unit.recipes.test_case_prediction import LLAMA

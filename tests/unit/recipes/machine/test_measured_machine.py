@@ -8,7 +8,6 @@ import pytest
 from probes.bench.resnet import RESNET_50, SMALL
 from probes.catalogue.hardware import Catalogue, load_catalogue
 from probes.facts.measurements import Measurement
-from recipes.cases.resolved_case import time_for
 from recipes.job.candidate import Candidate, Degrees
 from recipes.job.models.image_models import find_vision_model
 from recipes.job.models.names import find_model
@@ -17,6 +16,7 @@ from recipes.machine.cluster_records import Cluster
 from recipes.machine.from_facts import cluster_from_facts
 from recipes.predict.candidate_prediction import predict, predict_time
 from recipes.predict.image_prediction import predict_images, reference_vision_model
+from recipes.predict.job_prediction import time_for
 from recipes.predict.stacks import REFERENCE, load_stacks
 from recipes.predict.training_job import image_job, job_of
 from tests.support.clusters import case

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from recipes.cases.case import case_of_row
 from recipes.cases.resolved import resolve
-from recipes.cases.resolved_case import memory_for, time_for
 from recipes.predict.breakdowns import MemoryBreakdown, TimeBreakdown
+from recipes.predict.job_prediction import memory_for, time_for
 from recipes.predict.training_job import ImageJob, Job, TransformerJob
 from tests.unit.recipes.test_case_prediction import LLAMA
 

@@ -1,0 +1,108 @@
+"""Training programs: what each can do with a layout, and which stack of the predictor times it.
+
+To add a program, add a row to `recipes/data/programs.toml`.
+"""
+
+import functools
+import shlex
+from typing import Literal
+
+from probes.base.errors import UsageError
+from probes.base.record import StrictRecord
+from probes.base.rows import load_rows
+from recipes.job.candidate import ActivationCheckpointing, Schedule, Sharding
+from recipes.job.workload import Precision, Tuning
+from recipes.planning.plan import OWN_PROGRAM
+
+
+class Program(StrictRecord, kw_only=True):
+    """One kind of training software, as planning sees it."""
+
+    id: str
+    title: str
+    stack: str
+    """Stack that predicts full training (row of `stacks.toml`)."""
+    tuning_stack: str = ""
+    """Stack that predicts training of adapters; blank if the program cannot train adapters."""
+    stacks: tuple[str, ...] = ()
+    """Other stacks whose runs this program describes, for cases that name a stack instead of a program."""
+    words: tuple[str, ...] = ()
+    """Words of a command line that only this program's commands contain."""
+    shardings: tuple[Sharding, ...]
+    """Training state that data-parallel ranks can share, the simplest first."""
+    pipeline_shardings: tuple[Sharding, ...] = ()
+    """Shardings that the program combines with a pipeline."""
+    hybrid: bool = False
+    """Whether a group smaller than all data-parallel ranks can share parameters (HSDP)."""
+    tensor: bool = False
+    context: Literal["", "ring", "heads"] = ""
+    """Division of one sequence over ranks: not possible, by rings (every rank has an early and a late part),
+    or by attention heads (DeepSpeed-Ulysses).
+    """
+    experts: bool = False
+    schedules: tuple[Schedule, ...] = ()
+    """Schedules of a pipeline; empty if the program has no pipeline."""
+    checkpointing: tuple[ActivationCheckpointing, ...] = ("none", "full")
+    precisions: tuple[Precision, ...] = ("bf16", "fp16", "fp32")
+    tunings: tuple[Tuning, ...] = ("full",)
+    trains_images: bool = True
+    """Whether people train image models with the program."""
+    settings: dict[str, str] = {}
+    """Name of each setting in the program's own words, by the name that the plan uses."""
+    source: str
+    date: str
+
+    def stack_for(self, tuning: Tuning) -> str:
+        """Return the id of the stack that predicts this program; adapters may need another one."""
+        return self.tuning_stack or self.stack if tuning != "full" else self.stack
+
+
+OWN = OWN_PROGRAM
+"""Id of the user's own torch program."""
+REFERENCE_PROGRAM = "reference"
+"""Id of rigtune's reference workload, which runs recipes without a program of the user's."""
+
+
+@functools.lru_cache(maxsize=1)
+def load_programs() -> dict[str, Program]:
+    """Return all rows of `recipes/data/programs.toml` by id, in the file's order."""
+    return {row.id: row for row in load_rows("recipes", "programs", Program)}
+
+
+def program_named(name: str) -> Program:
+    """Return the program with this id. Raises UsageError with the ids that exist."""
+    rows = load_programs()
+    if name not in rows:
+        raise UsageError(f"there is no program {name[:60]!r}", f"programs: {', '.join(rows)}")
+    return rows[name]
+
+
+@functools.lru_cache(maxsize=256)
+def program_of_stack(stack: str) -> Program:
+    """Return the program that people use when they name this stack; the user's own torch program otherwise."""
+    rows = load_programs().values()
+    named = [row for row in rows if stack in (row.stack, row.tuning_stack) or stack in row.stacks]
+    return min(named, key=lambda row: (row.stack != stack, row.id != stack), default=load_programs()[OWN])
+
+
+def program_of_command(command: tuple[str, ...]) -> Program | None:
+    """Return the program that the user's command starts; None if the command does not show it."""
+    words = [word for part in command for word in _words(part)]
+    for row in load_programs().values():
+        if any(_contains(words, name.split()) for name in row.words):
+            return row
+    return None
+
+
+def _words(part: str) -> list[str]:
+    """Return the words of an argument, with paths reduced to their last part."""
+    try:
+        pieces = shlex.split(part)
+    except ValueError:
+        pieces = part.split()
+    return [piece.rsplit("/", 1)[-1] for piece in pieces]
+
+
+def _contains(words: list[str], wanted: list[str]) -> bool:
+    size = len(wanted)
+    return any(words[start : start + size] == wanted for start in range(len(words) - size + 1))

@@ -1,0 +1,277 @@
+"""Search for the fastest layout that fits.
+
+Every shape of `space.py` is examined. Inside a shape two facts that hold for the models of memory and time save
+most evaluations, and a test compares the result with brute force: memory grows with the micro-batch and shrinks
+with the recomputed part, and recomputing more never saves time. So the least recomputation that fits is the
+fastest for a micro-batch, and once nothing fits, no larger micro-batch of this shape does.
+"""
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+from probes.base.record import Unknown, value_or
+from recipes.constants import constant
+from recipes.job.candidate import Candidate, Degrees
+from recipes.planning.space import (
+    Recomputation,
+    Request,
+    Shape,
+    candidate_of,
+    micro_batches,
+    recomputations,
+    schedules,
+    shapes,
+)
+from recipes.predict.breakdowns import MemoryBreakdown, TimeBreakdown
+from recipes.predict.job_prediction import memory_for, time_for
+from recipes.predict.training_job import Job, job_of
+
+Refuse = Callable[[MemoryBreakdown], bool]
+"""Function that returns whether a layout with this memory does not fit."""
+
+
+class Examined(NamedTuple):
+    """A candidate with its prediction."""
+
+    candidate: Candidate
+    job: Job
+    memory: MemoryBreakdown
+    time: TimeBreakdown | Unknown | None
+    """Time of a step; None for a candidate that does not fit, Unknown if the machine lacks a rate."""
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of a step; infinite if unknown."""
+        return _seconds(self.time)
+
+
+class Searched(NamedTuple):
+    """Result of a search."""
+
+    ranked: tuple[Examined, ...]
+    """Best candidate of each set of degrees that fits, the best first."""
+    rejected: tuple[Examined, ...]
+    """For each set of degrees of which no member fits, the member that needs least memory."""
+    examined: int
+    """Number of candidates whose memory was predicted."""
+
+
+def search(request: Request, refuses: Refuse, *, alternatives: int = 12) -> Searched:
+    """Return the best layouts for the request, and the rejected ones.
+
+    Layouts are ranked by the predicted time of a step. Among layouts whose times are equal within the tie, a
+    layout that leaves memory free comes first, then the simpler one. A shape is refined only if its lower bound
+    can still beat the fastest layout, or until `alternatives` sets of degrees are known.
+    """
+    options = recomputations(request)
+    smallest: dict[Degrees, Examined] = {}
+    bounds, examined = _bounds(request, options, refuses, smallest)
+    best: dict[Degrees, Examined] = {}
+    fastest = math.inf
+    for bound in bounds:
+        if len(best) >= alternatives and bound.seconds > fastest:
+            break
+        refiner = _Refiner(request, bound, options, refuses)
+        # The schedule with one part per stage needs least memory: others recompute at least as much.
+        start = refiner.least(bound.shape, 0)
+        tightened = max(bound.seconds, refiner.without_bubble(start))
+        for schedule, parts in schedules(request, bound.shape.degrees.pp):
+            shape = bound.shape.scheduled(schedule, parts)
+            known = best.get(shape.degrees)
+            limit = (
+                fastest
+                if known is None and len(best) >= alternatives
+                else known.seconds
+                if known
+                else math.inf
+            )
+            if tightened > limit or bound.micro_batch not in micro_batches(request, shape):
+                continue
+            member = refiner.member(shape, refiner.least(shape, start))
+            if member.time is None:
+                _keep_smallest(smallest, member)
+            elif known is None or _is_better(member, known):
+                best[shape.degrees] = member
+                fastest = min(fastest, member.seconds)
+        examined += refiner.evaluations
+    rejected = [member for degrees, member in smallest.items() if degrees not in best]
+    rejected.sort(key=lambda member: (member.memory.needed, _simplicity(member)))
+    return Searched(_ranked(list(best.values())), tuple(rejected), examined)
+
+
+def search_with_headroom(request: Request, headroom: float | None = None) -> tuple[Searched, float]:
+    """Return the result of the search, and the part of each GPU's memory that it leaves free.
+
+    `headroom` is that part; None means the default, which is given up if nothing fits otherwise. On a CPU the
+    memory model itself has a margin. Everything fits if the memory is unknown.
+    """
+    limit = request.cluster.memory_bytes_per_rank
+    if limit is None:
+        return search(request, lambda memory: False), 0.0
+    default = constant("memory_headroom") if request.cluster.device == "cuda" else 0.0
+    free = default if headroom is None else headroom
+    result = search(request, lambda memory: memory.needed > limit.value * (1 - free))
+    if result.ranked or headroom is not None or not free:
+        return result, free
+    return search(request, lambda memory: memory.needed > limit.value), 0.0
+
+
+class _Bound(NamedTuple):
+    """A shape with a micro-batch, and a lower bound on the seconds of a step over all its schedules and
+    recomputations.
+    """
+
+    seconds: float
+    order: int
+    shape: Shape
+    micro_batch: int
+
+
+def _bounds(
+    request: Request, options: tuple[Recomputation, ...], refuses: Refuse, smallest: dict[Degrees, Examined]
+) -> tuple[list[_Bound], int]:
+    """Return the lower bounds of all shapes that may fit, lowest first, and the number of evaluations.
+
+    A pipeline with one part per stage keeps fewest activations, so no other schedule fits if it does not. A step
+    without its bubble is a lower bound for every schedule.
+    """
+    bounds: list[_Bound] = []
+    examined = 0
+    for shape in shapes(request):
+        for micro_batch in micro_batches(request, shape):
+            examined += 1
+            smallest_member = _with_memory(request, shape, micro_batch, options[-1])
+            if refuses(smallest_member.memory):
+                _keep_smallest(smallest, smallest_member)
+                break
+            candidate = candidate_of(request, shape, micro_batch, options[0])
+            time = time_for(job_of(request.workload, candidate, request.cluster, request.stack))
+            seconds = _without_bubble(time)
+            bounds.append(_Bound(seconds, len(bounds), shape, micro_batch))
+    bounds.sort(key=lambda bound: (bound.seconds, bound.order))
+    return bounds, examined
+
+
+def _keep_smallest(smallest: dict[Degrees, Examined], member: Examined) -> None:
+    """Keep the member in `smallest` if it needs less memory than the known member of its degrees."""
+    other = smallest.get(member.candidate.degrees)
+    if other is None or member.memory.needed < other.memory.needed:
+        smallest[member.candidate.degrees] = member
+
+
+def _seconds(time: TimeBreakdown | Unknown | None) -> float:
+    """Return the seconds of a step; infinite if unknown."""
+    if time is None or isinstance(time, Unknown) or isinstance(time.total, Unknown):
+        return math.inf
+    return time.total
+
+
+def _with_memory(request: Request, shape: Shape, micro_batch: int, again: Recomputation) -> Examined:
+    candidate = candidate_of(request, shape, micro_batch, again)
+    job = job_of(request.workload, candidate, request.cluster, request.stack)
+    return Examined(candidate, job, memory_for(job), None)
+
+
+class _Refiner:
+    """Evaluates the schedules and recomputations of one shape with one micro-batch."""
+
+    def __init__(
+        self, request: Request, bound: _Bound, options: tuple[Recomputation, ...], refuses: Refuse
+    ) -> None:
+        self._request, self._bound, self._options, self._refuses = request, bound, options, refuses
+        self._members: dict[tuple[Shape, int], Examined] = {}
+        self.evaluations = 0
+
+    def least(self, shape: Shape, start: int) -> int:
+        """Return the index of the least recomputation from `start` that fits, or the last index.
+
+        Memory shrinks from option to option, so the index is found by bisection.
+        """
+        low, high = start, len(self._options) - 1
+        while low < high:
+            middle = (low + high) // 2
+            if self._refuses(self._with_memory(shape, middle).memory):
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def without_bubble(self, index: int) -> float:
+        """Return the seconds of a step with this recomputation, without the bubble of the pipeline."""
+        self.evaluations += 1
+        return _without_bubble(time_for(self._with_memory(self._bound.shape, index).job))
+
+    def member(self, shape: Shape, index: int) -> Examined:
+        """Return the member with its time, or without a time if it does not fit."""
+        member = self._with_memory(shape, index)
+        if self._refuses(member.memory):
+            return member
+        self.evaluations += 1
+        return member._replace(time=time_for(member.job))
+
+    def _with_memory(self, shape: Shape, index: int) -> Examined:
+        if (shape, index) not in self._members:
+            self.evaluations += 1
+            self._members[shape, index] = _with_memory(
+                self._request, shape, self._bound.micro_batch, self._options[index]
+            )
+        return self._members[shape, index]
+
+
+def _without_bubble(time: TimeBreakdown | Unknown) -> float:
+    """Return the seconds of a step without the bubble of its pipeline: a lower bound for every schedule."""
+    seconds = _seconds(time)
+    if isinstance(time, Unknown) or isinstance(time.bubble, Unknown) or not math.isfinite(seconds):
+        return seconds
+    # Stragglers lengthen the bubble with the rest of the step.
+    return seconds - time.bubble * seconds / max(seconds - value_or(time.overhead, 0.0), 1e-9)
+
+
+def _is_better(member: Examined, other: Examined) -> bool:
+    """Return whether a member of the same degrees is better: faster, or as fast with less memory."""
+    mine, theirs = member.seconds, other.seconds
+    tie = constant("layout_tie")
+    if mine < theirs * (1 - tie):
+        return True
+    if mine > theirs * (1 + tie):
+        return False
+    return (_is_tight(member), mine) < (_is_tight(other), theirs)
+
+
+def _ranked(members: list[Examined]) -> tuple[Examined, ...]:
+    """Return the members with the best first; the best is the simplest of those that tie with the fastest."""
+    members.sort(key=lambda member: (member.seconds, _simplicity(member)))
+    if not members:
+        return ()
+    limit = members[0].seconds * (1 + constant("layout_tie"))
+    ties = [member for member in members if member.seconds <= limit]
+    chosen = min(ties, key=lambda member: (_is_tight(member), _simplicity(member)))
+    return (chosen, *(member for member in members if member is not chosen))
+
+
+def _is_tight(member: Examined) -> bool:
+    """Return whether the layout uses nearly all memory."""
+    limit = member.job.cluster.memory_bytes_per_rank
+    return limit is not None and member.memory.needed > constant("tight_memory") * limit.value
+
+
+_SHARDINGS = ("none", "zero1", "zero2", "zero3")
+
+
+def _simplicity(member: Examined) -> tuple[float, ...]:
+    """Return a key that puts the simpler layout first: fewer kinds of parallelism, then less sharding, less
+    recomputation, and smaller degrees.
+    """
+    candidate = member.candidate
+    degrees = candidate.degrees
+    divided = (degrees.tp, degrees.pp, degrees.cp, degrees.ep, degrees.vp)
+    again = candidate.recomputed_share if candidate.activation_checkpointing == "full" else 0.0
+    return (
+        sum(size > 1 for size in divided) + (degrees.dp > 1 and degrees.fsdp > 1),
+        _SHARDINGS.index(candidate.sharding_stage),
+        again,
+        math.prod(divided),
+        candidate.grad_accum,
+        *divided,
+    )
