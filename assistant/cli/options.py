@@ -112,7 +112,7 @@ def verbosity_options(function: Command) -> Command:
     return click.option("-q", "--quiet", is_flag=True, help="Print only errors on stderr.")(function)
 
 
-class _Count(click.ParamType):
+class _Count(click.ParamType):  # type: ignore[type-arg]
     """A whole number with an optional unit: `300B` is 300e9, `1.5T` is 1.5e12."""
 
     name = "count"

@@ -52,8 +52,9 @@ _STEPS = ((4096, 512), (2048, 256), (0, 128))
 Widths of at least this size are multiples of the step, so that tensor parallelism can split whole heads.
 """
 _LAYER_STEPS = ((48, 16), (32, 8), (0, 4))
-"""Pairs of a number of layers and a step: from this number on, numbers of layers are multiples of the step (GPT-3,
-Llama, MPT, BLOOM, Falcon: 24, 28, 32, 40, 48, 64, 80, 96).
+"""Pairs of a number of layers and a step. From this number on, numbers of layers are multiples of the step.
+
+Published models have such numbers: 24, 28, 32, 40, 48, 64, 80, 96 (GPT-3, Llama, MPT, Falcon).
 """
 _SAME_MODEL = 0.06
 """Difference of the logarithms of two numbers of parameters below which a model has the layers of a row."""
@@ -110,10 +111,11 @@ def hidden_for(params_b: float, layers: int, *, experts: int = 0) -> int:
 
 
 def _layers(params_b: float) -> int:
-    """Return the number of layers: that of a row with nearly as many parameters, or else interpolated between two
-    rows on the logarithm of the parameters and rounded to a number that pipelines divide.
+    """Return the number of layers of a model of this size.
 
-    Outside the range of the table, return the number of the nearest row.
+    A row with nearly as many parameters determines the number. Otherwise it is interpolated between two rows
+    on the logarithm of the parameters, and rounded to a number that pipelines divide. Outside the table, the
+    nearest row determines the number.
     """
     nearest = min(_DECODERS, key=lambda row: abs(math.log(row[0] / params_b)))
     if (

@@ -288,6 +288,10 @@ NARROW_PRECISIONS = ("fp8", "mxfp8", "nvfp4")
 """Precisions that only matrix products use; all other operations are computed in 16 bits."""
 
 
+DEFAULT_ADAPTER_RANK = 16
+"""Rank of LoRA's matrices that is assumed if none is stated."""
+
+
 class Workload(StrictRecord, kw_only=True):
     """One training job, independent of the machine."""
 
@@ -327,7 +331,7 @@ class Workload(StrictRecord, kw_only=True):
     """Whether optimizer states are in memory that the driver moves between GPU and host, outside the
     framework's allocator.
     """
-    adapter_rank: int = 16
+    adapter_rank: int = DEFAULT_ADAPTER_RANK
     """Rank of LoRA's matrices.
 
     Every linear layer of a block has such matrices, unless the stack's row names other layers.

@@ -10,7 +10,15 @@ from probes.facts import MachineFacts
 from recipes.constants import constant
 from recipes.job.candidate import Candidate, Degrees
 from recipes.job.models.counts import load_models
-from recipes.job.workload import Optimizer, Pins, Precision, TransformerModel, Tuning, Workload
+from recipes.job.workload import (
+    DEFAULT_ADAPTER_RANK,
+    Optimizer,
+    Pins,
+    Precision,
+    TransformerModel,
+    Tuning,
+    Workload,
+)
 from recipes.machine.cluster_records import Cluster
 from recipes.planning.environment_rules import environment
 from recipes.planning.learning_rate import learning_rate, warmup_steps
@@ -82,15 +90,15 @@ def default_workload(
         base_bits=4 if tuning == "qlora" else 16,
         fine_tuning=tuning != "full",
         optimizer=optimizer,
-        **({} if adapter_rank is None else {"adapter_rank": adapter_rank}),
+        adapter_rank=adapter_rank or DEFAULT_ADAPTER_RANK,
     )
 
 
 def shared_batch(sequences: int, ranks: int) -> int:
     """Return the number of sequences nearest to `sequences` that the ranks can share.
 
-    If there are more ranks than sequences, groups of ranks share a sequence, and the number is a multiple of a
-    divisor of the ranks.
+    If there are more ranks than sequences, groups of ranks share one sequence. The number is then a
+    multiple of a divisor of the ranks.
     """
     multiple = max(size for size in divisors(ranks) if size <= sequences)
     below = sequences // multiple * multiple
@@ -153,8 +161,8 @@ def make_plan(
     known_positions = model_positions(workload.model)
     if known_positions < workload.model.learned_positions:
         warnings.append(
-            f"{workload.model.id} learned {known_positions} positions: for sequences of {workload.sequence_length} "
-            "its table of positions must be enlarged and trained"
+            f"{workload.model.id} learned {known_positions} positions: sequences of "
+            f"{workload.sequence_length} need a larger table of positions, which must be trained"
         )
     time = choices[0].predicted.step_time_s.total
     if isinstance(time, Unknown):
@@ -216,7 +224,7 @@ def _nothing_legal(request: Request) -> UsageError:
         return UsageError(
             f"{request.program.title} has no layout with {words} for {workload.model.id} on "
             f"{cluster.world_size} ranks and a global batch of {workload.global_batch}",
-            f"change a pin or the batch; degrees must divide the ranks, the model's {_sizes(request)} and the batch",
+            f"change a pin or the batch: degrees must divide the ranks, the batch and {_sizes(request)}",
         )
     multiple = cluster.world_size * (pins.micro_batch or 1)
     nearest = " or ".join(str(valid) for valid in nearest_global_batches(workload.global_batch, multiple))

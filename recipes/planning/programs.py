@@ -79,7 +79,7 @@ def program_named(name: str) -> Program:
 
 @functools.lru_cache(maxsize=256)
 def program_of_stack(stack: str) -> Program:
-    """Return the program that people use when they name this stack; the user's own torch program otherwise."""
+    """Return the program that people use when they name this stack, or else the user's own torch program."""
     rows = load_programs().values()
     named = [row for row in rows if stack in (row.stack, row.tuning_stack) or stack in row.stacks]
     return min(named, key=lambda row: (row.stack != stack, row.id != stack), default=load_programs()[OWN])

@@ -1,9 +1,9 @@
 """Search for the fastest layout that fits.
 
-Every shape of `space.py` is examined. Inside a shape two facts that hold for the models of memory and time save
-most evaluations, and a test compares the result with brute force: memory grows with the micro-batch and shrinks
-with the recomputed part, and recomputing more never saves time. So the least recomputation that fits is the
-fastest for a micro-batch, and once nothing fits, no larger micro-batch of this shape does.
+Every shape of `space.py` is examined. Inside a shape, two properties of the models save most evaluations; a
+test compares the result with brute force. Memory grows with the micro-batch and shrinks with the recomputed
+part, and recomputing more never saves time. Therefore the least recomputation that fits is the fastest for
+a micro-batch, and if a micro-batch does not fit with full recomputation, no larger one fits.
 """
 
 import math
@@ -60,9 +60,9 @@ class Searched(NamedTuple):
 def search(request: Request, refuses: Refuse, *, alternatives: int = 12) -> Searched:
     """Return the best layouts for the request, and the rejected ones.
 
-    Layouts are ranked by the predicted time of a step. Among layouts whose times are equal within the tie, a
-    layout that leaves memory free comes first, then the simpler one. A shape is refined only if its lower bound
-    can still beat the fastest layout, or until `alternatives` sets of degrees are known.
+    Layouts are ranked by the predicted time of a step. If times are equal within the tie, a layout that
+    leaves memory free comes first, then the simpler one. A shape is examined closely only if its lower
+    bound can beat the fastest layout, or until `alternatives` sets of degrees are known.
     """
     options = recomputations(request)
     smallest: dict[Degrees, Examined] = {}
@@ -133,8 +133,8 @@ def _bounds(
 ) -> tuple[list[_Bound], int]:
     """Return the lower bounds of all shapes that may fit, lowest first, and the number of evaluations.
 
-    A pipeline with one part per stage keeps fewest activations, so no other schedule fits if it does not. A step
-    without its bubble is a lower bound for every schedule.
+    A pipeline with one part per stage keeps the fewest activations: if it does not fit, no other schedule
+    fits. The time of a step without its bubble is a lower bound for every schedule.
     """
     bounds: list[_Bound] = []
     examined = 0

@@ -1,7 +1,7 @@
 """The layouts that a program allows for a job on a cluster.
 
-A layout is divided into its shape (degrees of parallelism, sharding, pipeline schedule) and the choices inside a
-shape (micro-batch and recomputation). `search.py` evaluates them.
+A layout has a shape (degrees of parallelism, sharding, pipeline schedule) and choices inside the shape
+(micro-batch and recomputation). `search.py` evaluates the layouts.
 """
 
 import functools
@@ -23,7 +23,7 @@ section 3.3.2, gives each of 16 ranks 8192 tokens; NeMo's recipes 2048 to 4096, 
 1024).
 """
 LARGEST_MICRO_BATCH_TOKENS = 2**18
-"""Tokens of a micro-batch beyond which nothing becomes faster; only micro-batches of one sequence exceed them."""
+"""Tokens of a micro-batch beyond which nothing becomes faster; only single sequences may exceed them."""
 _RECOMPUTED = (0.25, 0.5, 0.75, 1.0)
 """Parts of the layers that programs with a setting for it may recompute."""
 BESIDE = 2
@@ -33,8 +33,10 @@ BESIDE = 2
 
 
 STRATEGIES = ("ddp", "zero1", "zero2", "fsdp", "hsdp")
-"""Names of data-parallel strategies: whole copies, shared optimizer states, also shared gradients, fully sharded
-over all ranks, and fully sharded in groups.
+"""Names of data-parallel strategies.
+
+They mean whole copies, shared optimizer states, shared states and gradients, everything sharded over all
+ranks, and everything sharded within groups of ranks.
 """
 
 
@@ -139,8 +141,9 @@ def _pinned(pinned: int | None, choices: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def tensor_degrees(request: Request) -> tuple[int, ...]:
-    """Return the numbers of ranks that can divide each matrix: inside the domain of fast links, with whole heads
-    on each rank.
+    """Return the numbers of ranks that can divide each matrix.
+
+    The ranks are inside the domain of fast links, and each has whole heads.
     """
     model, cluster = request.model, request.cluster
     if model is None or not request.program.tensor:
@@ -195,8 +198,8 @@ def expert_degrees(request: Request, ranks: int) -> tuple[int, ...]:
 def _shardings(request: Request, tensor: int, pipeline: int, sharers: int) -> tuple[Sharding, ...]:
     """Return the shardings to examine.
 
-    Where the optimizer states can be shared, plain copies are examined only without model parallelism: they save
-    no time, only settings.
+    If the program can share optimizer states, plain copies are examined only without model parallelism,
+    because they save no time, only settings.
     """
     program, strategy = request.program, request.pins.strategy
     named: Sharding | None = None
@@ -214,8 +217,10 @@ def _shardings(request: Request, tensor: int, pipeline: int, sharers: int) -> tu
 
 
 def _shards(request: Request, sharding: Sharding, replicas: int, inner: int) -> Iterator[int]:
-    """Yield the sizes of the groups that share one copy of the parameters: all data-parallel ranks, or groups of
-    one, two, four ... nodes. `inner` ranks work on the same sequences.
+    """Yield the sizes of the groups that share one copy of the parameters.
+
+    A group has all data-parallel ranks, or those of one, two, four ... nodes. `inner` ranks work on the same
+    sequences.
     """
     if sharding != "zero3":
         if request.pins.fsdp in (None, 1):

@@ -1,7 +1,8 @@
 """Grammar of the kernel log, which `check` and `explain` share: the lines of interest and their meaning.
 
 To add a line of a new kernel or driver, add a row to `kernel_gpu.py`, `kernel_amdgpu.py`,
-`kernel_devices.py`, `kernel_network.py`, `kernel_host.py` or `kernel_storage.py`. Both commands then read this line.
+`kernel_devices.py`, `kernel_network.py`, `kernel_host.py` or `kernel_storage.py`. Both commands then read the
+line.
 """
 
 import functools
