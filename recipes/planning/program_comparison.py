@@ -1,15 +1,11 @@
 """The program that would train a job fastest on a machine, compared with the program of a plan."""
 
-import math
-
 import msgspec
-
-from probes.base.record import Record
 
 from recipes.constants import constant
 from recipes.job.workload import Pins, Workload
 from recipes.machine.cluster_records import Cluster
-from recipes.planning.plan import OWN_PROGRAM
+from recipes.planning.plan import OWN_PROGRAM, FastestProgram
 from recipes.planning.planner import request_of
 from recipes.planning.programs import REFERENCE_PROGRAM, Program, load_programs
 from recipes.planning.search import Examined, search
@@ -19,53 +15,34 @@ _NOT_COMPARED = (REFERENCE_PROGRAM, OWN_PROGRAM, "torch")
 """Programs to which nobody moves: rigtune's own workload, and two ways to write a torch program."""
 
 
-class FastestProgram(Record, kw_only=True):
-    """The program with the shortest predicted step for a job on a machine."""
-
-    program: str
-    """Row of `recipes/data/programs.toml`; the plan's own program if no other is faster by more than the tie."""
-    title: str
-    layout: str = ""
-    """Layout of that program, in words; empty for the plan's own program."""
-    step_time_s: float
-    speed_up: float
-    """Speed relative to the plan, less 1: 0.25 means a quarter more tokens per second."""
-    compared: tuple[str, ...] = ()
-    """Programs that can train this job, without the plan's own."""
-
-
 def fastest_program(
     workload: Workload,
     cluster: Cluster,
     pins: Pins,
     *,
     headroom: float | None = None,
-    own_s: float = math.inf,
+    own_s: float,
     own: str = OWN_PROGRAM,
 ) -> FastestProgram | None:
     """Return the fastest program, or the plan's own (a step of `own_s` seconds) if no other beats it clearly.
 
-    The comparison uses the same job, pins and memory. The result is None if nothing fits at all, or if the
-    memory of the machine is unknown.
+    The comparison uses the same job, pins and memory, and of each program only the layouts that usually win:
+    the program is at least as fast as the answer states. None if the memory of the machine is unknown.
     """
     room = cluster.memory_bytes_per_rank
     if room is None:
         return None
     allowed = room.value * (1 - (constant("memory_headroom") if headroom is None else headroom))
-    limit = own_s / (1 + constant("layout_tie")) if math.isfinite(own_s) else own_s
+    limit = own_s / (1 + constant("layout_tie"))
     best: tuple[Program, Examined] | None = None
     rows = [row for row in _distinct() if _can_train(row, workload) and row.id != own]
     for row in rows:
         request = request_of(workload, cluster, row, pins)._replace(is_coarse=True)
-        result = search(
-            request, lambda memory: memory.needed > allowed, alternatives=0, limit_s=limit
-        )
+        result = search(request, lambda memory: memory.needed > allowed, alternatives=0, limit_s=limit)
         if result.ranked and result.ranked[0].seconds < limit:
             best, limit = (row, result.ranked[0]), result.ranked[0].seconds
     compared = tuple(row.id for row in rows)
     if best is None:
-        if not math.isfinite(own_s):
-            return None
         title = load_programs()[own].title
         return FastestProgram(program=own, title=title, step_time_s=own_s, speed_up=0.0, compared=compared)
     row, member = best
@@ -74,7 +51,7 @@ def fastest_program(
         title=row.title,
         layout=layout_words(member.candidate),
         step_time_s=member.seconds,
-        speed_up=own_s / member.seconds - 1 if math.isfinite(own_s) else math.inf,
+        speed_up=own_s / member.seconds - 1,
         compared=compared,
     )
 

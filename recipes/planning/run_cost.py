@@ -1,38 +1,14 @@
 """Cost of a whole run: hours, GPU hours, money, and what failures are expected to lose."""
 
-from probes.base.record import Record, Unknown
+from typing import Literal
+
+from probes.base.record import Unknown
 from recipes.constants import constant
 from recipes.job.workload import Workload
 from recipes.machine.cluster_records import Cluster
+from recipes.planning.plan import RunCost
 
-RunBasis = str
-"""Setting that determines the length of a run: `tokens`, `samples`, `steps` or `assumed`."""
-
-
-class RunCost(Record, kw_only=True):
-    """A run from its first to its last step, on all ranks of a plan."""
-
-    length_from: RunBasis
-    """Setting that determines the number of steps: `tokens`, `samples`, `steps`, or `assumed` if the user
-    gave none of these.
-    """
-    steps: int
-    samples: int
-    tokens: int
-    hours: float | Unknown
-    """Hours of training, without failures."""
-    gpu_hours: float | Unknown
-    """Hours of all GPUs, without failures."""
-    interruptions: float | Unknown
-    """Expected number of unexpected interruptions."""
-    lost_hours: float | Unknown
-    """Expected hours that interruptions lose: half a checkpoint interval and a restart for each."""
-    lost_share: float | Unknown
-    """Part of the whole time that interruptions lose."""
-    price_per_gpu_hour: float | None = None
-    """Price that the user gave; None if the user gave none."""
-    cost: float | Unknown | None = None
-    """Price of all GPU hours, those that interruptions lose included; None without a price."""
+RunLength = Literal["tokens", "samples", "steps", "assumed"]
 
 
 def run_cost(
@@ -41,7 +17,7 @@ def run_cost(
     step_s: float | Unknown,
     *,
     price: float | None = None,
-    length_from: RunBasis = "steps",
+    length_from: RunLength = "steps",
 ) -> RunCost:
     """Return the cost of all steps of the workload; on a CPU a rank counts as a GPU.
 
