@@ -57,9 +57,9 @@ def fastest_program(
 
 
 def _distinct() -> list[Program]:
-    """Return the programs that differ in what they can do, those with the fewest layouts first.
+    """Return the programs that differ in what they can do, in the order of the search.
 
-    A fast layout of one program then excludes most layouts of the next.
+    A fast layout of one program excludes most layouts of the next.
     """
     rows: dict[object, Program] = {}
     for row in load_programs().values():
@@ -68,11 +68,12 @@ def _distinct() -> list[Program]:
                 row, id="", title="", stacks=(), words=(), settings={}, source="", date=""
             )
             rows.setdefault(msgspec.json.encode(abilities), row)
-    return sorted(rows.values(), key=_number_of_kinds)
+    return sorted(rows.values(), key=_search_order)
 
 
-def _number_of_kinds(row: Program) -> int:
-    return row.hybrid + len(row.pipeline_shardings) + 2 * ("zero3" in row.pipeline_shardings)
+def _search_order(row: Program) -> tuple[bool, bool, int]:
+    """Return a key that puts programs with many layouts last, and those that divide matrices first."""
+    return "zero3" in row.pipeline_shardings, not row.tensor, len(row.pipeline_shardings)
 
 
 def _can_train(row: Program, workload: Workload) -> bool:
