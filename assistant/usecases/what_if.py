@@ -10,6 +10,7 @@ from assistant.usecases.plan import PlanRequest, plan_of
 from probes.facts import MachineFacts
 from probes.facts.measurements import Measurement
 from recipes.planning.what_if import (
+    Answer,
     Comparison,
     ScalingCurve,
     Sensitivity,
@@ -38,7 +39,8 @@ def scale(place: Place, node_counts: tuple[int, ...]) -> Generator[Event, None, 
         yield Progress(stage="plan", message=f"{nodes} nodes", done=done, total=len(node_counts))
         request = _quick(msgspec.structs.replace(place.request, nodes=nodes))
         label = f"{nodes} node" if nodes == 1 else f"{nodes} nodes"
-        answers.append(answer(label, lambda asked=request: plan_of(*_machine(place), asked)))  # type: ignore[misc]
+        answers.append((nodes, _answer(label, place._replace(request=request))))
+    _require_some([row for _, row in answers], place._replace(request=request))
     return scaling_curve(answers)
 
 
@@ -47,7 +49,9 @@ def vary(place: Place) -> Generator[Event, None, Sensitivity]:
     """Plan the job with other hardware numbers; the last event's result is a `Sensitivity`."""
     yield StageStarted(stage="plan", title="Planning with other hardware numbers")
     request = _quick(place.request)
-    return sensitivity(lambda change: plan_of(*_machine(place), request, change))
+    effects = sensitivity(lambda change: plan_of(place.facts, place.measurements, request, change))
+    _require_some([effects.base, *(change.more for change in effects.changes)], place)
+    return effects
 
 
 @stage("plan")
@@ -57,15 +61,19 @@ def compare(places: tuple[Place, ...]) -> Generator[Event, None, Comparison]:
     answers = []
     for done, place in enumerate(places):
         yield Progress(stage="plan", message=place.name, done=done, total=len(places))
-        request = _quick(place.request)
-        answers.append(
-            answer(place.name, lambda at=place, asked=request: plan_of(*_machine(at), asked))  # type: ignore[misc]
-        )
+        answers.append(_answer(place.name, place._replace(request=_quick(place.request))))
+    _require_some(answers, places[0])
     return comparison(tuple(answers))
 
 
-def _machine(place: Place) -> tuple[MachineFacts, tuple[Measurement, ...]]:
-    return place.facts, place.measurements
+def _answer(label: str, place: Place) -> Answer:
+    return answer(label, lambda: plan_of(place.facts, place.measurements, place.request))
+
+
+def _require_some(answers: list[Answer], place: Place) -> None:
+    """Raise the error of the plan if no variant has a plan."""
+    if not any(row.layout for row in answers):
+        plan_of(place.facts, place.measurements, place.request)
 
 
 def _quick(request: PlanRequest) -> PlanRequest:

@@ -19,6 +19,7 @@ _LEAST_COMMUNICATION = 0.5
 """Part of a step outside of computation below which half of the GPUs cannot be faster: they would compute
 for twice the time.
 """
+_TRIED = "tried: powers of two nodes, three times these, and divisors of a node's GPUs"
 
 
 class Size(NamedTuple):
@@ -56,9 +57,9 @@ def best_size(plan_at: PlanAt, whole: Size, objective: Objective = "throughput")
     Raises the error of the whole machine if no size has a plan.
     """
     if objective == "fewest-gpus":
-        return _noted(_fewest(plan_at, whole), whole, "the fewest on which this job fits")
+        return _noted(_fewest(plan_at, whole), whole, f"the fewest on which this job fits; {_TRIED}")
     if objective == "cost":
-        return _noted(_cheapest(plan_at, whole), whole, "which need the fewest GPU hours")
+        return _noted(_cheapest(plan_at, whole), whole, f"which need the fewest GPU hours; {_TRIED}")
     try:
         plan = plan_at(whole)
     except (NoFeasiblePlanError, UsageError) as error:

@@ -77,6 +77,8 @@ def answer(label: str, planning: Planning) -> Answer:
 class ScalingPoint(Record, kw_only=True):
     """One size of a scaling curve."""
 
+    nodes: int
+    """Number of nodes that there are; a plan may use fewer."""
     answer: Answer
     efficiency: float | Unknown
     """Tokens per second and GPU, relative to the smallest size that has a plan."""
@@ -99,31 +101,36 @@ class ScalingCurve(Record, kw_only=True):
     """First number of nodes that does not pay; None if all sizes pay."""
 
 
-def scaling_curve(answers: Iterable[Answer]) -> ScalingCurve:
-    """Return the curve of answers in ascending order of nodes, with the size at which more stops paying."""
+def scaling_curve(answers: Iterable[tuple[int, Answer]]) -> ScalingCurve:
+    """Return the curve of answers by ascending number of nodes, with the size at which more stops paying."""
     threshold = constant("paying_efficiency")
     points: list[ScalingPoint] = []
     first: tuple[int, float] | None = None
     before: tuple[int, float] = (0, 0.0)
     pays_until: int | None = None
     stops_at: int | None = None
-    for row in answers:
+    for nodes, row in answers:
         speed = row.tokens_per_s
         if isinstance(speed, Unknown):
-            points.append(ScalingPoint(answer=row, efficiency=speed, marginal_efficiency=speed))
+            points.append(ScalingPoint(nodes=nodes, answer=row, efficiency=speed, marginal_efficiency=speed))
             continue
         first = first or (row.gpus, speed)
         per_gpu = first[1] / first[0]
         added = row.gpus - before[0]
         marginal = (speed - before[1]) / added / per_gpu if added else 0.0
         points.append(
-            ScalingPoint(answer=row, efficiency=speed / row.gpus / per_gpu, marginal_efficiency=marginal)
+            ScalingPoint(
+                nodes=nodes,
+                answer=row,
+                efficiency=speed / row.gpus / per_gpu,
+                marginal_efficiency=marginal,
+            )
         )
         before = (row.gpus, speed) if added else before
         if stops_at is None and marginal < threshold:
-            stops_at = row.nodes
+            stops_at = nodes
         elif stops_at is None:
-            pays_until = row.nodes
+            pays_until = nodes
     return ScalingCurve(
         points=tuple(points), threshold=threshold, pays_until_nodes=pays_until, stops_at_nodes=stops_at
     )

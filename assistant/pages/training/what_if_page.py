@@ -8,6 +8,7 @@ from recipes.planning.what_if import Answer, Comparison, ScalingCurve, Sensitivi
 
 _NUMBERS = (Column("step", right=True), Column("tokens/s", right=True))
 _COSTS = (Column("run", right=True), Column("GPU hours", right=True))
+_LAYOUT = Column("layout", least=24)
 
 
 def scaling_page(curve: ScalingCurve) -> Page:
@@ -15,12 +16,12 @@ def scaling_page(curve: ScalingCurve) -> Page:
     has_price = any(point.answer.cost is not None for point in curve.points)
     rows = tuple(
         (
-            str(point.answer.nodes) if point.answer.layout else point.answer.label.split()[0],
+            str(point.nodes),
             str(point.answer.gpus) if point.answer.layout else "-",
             *_speed(point.answer),
             _share(point.efficiency),
             _share(point.marginal_efficiency),
-            *_run(point.answer, has_price=has_price),
+            *_run(point.answer, has_price=has_price)[1:],
             _layout(point.answer),
         )
         for point in curve.points
@@ -30,12 +31,25 @@ def scaling_page(curve: ScalingCurve) -> Page:
         Column("GPUs", right=True),
         *_NUMBERS,
         Column("efficiency", right=True),
-        Column("of the added", right=True),
-        *_COSTS,
+        Column("added", right=True),
+        _COSTS[1],
         *_price(has_price=has_price),
-        Column("layout"),
+        _LAYOUT,
     )
-    return (section(_stop_words(curve), []), Section("", (Table(columns, rows),)))
+    answers = tuple(point.answer for point in curve.points)
+    notes = [
+        "efficiency: each GPU relative to the smallest size; added: the GPUs added since the size before"
+    ]
+    return (
+        section(_stop_words(curve), [words((note, "dim")) for note in notes]),
+        Section("", (Table(columns, rows),)),
+        _without_plan(answers),
+    )
+
+
+def _without_plan(answers: tuple[Answer, ...]) -> Section:
+    """Return why variants have no plan."""
+    return section("", [f"{row.label}: {row.reason}" for row in answers if not row.layout])
 
 
 def _stop_words(curve: ScalingCurve) -> str:
@@ -45,8 +59,8 @@ def _stop_words(curve: ScalingCurve) -> str:
     if curve.stops_at_nodes is None:
         return f"All sizes pay: the added GPUs always do at least {limit} of the work of the first GPUs"
     return (
-        f"More nodes stop paying after {curve.pays_until_nodes}: at {curve.stops_at_nodes}, the added GPUs do "
-        f"less than {limit} of the work of the first GPUs"
+        f"More nodes stop paying after {curve.pays_until_nodes}: at {curve.stops_at_nodes}, the added GPUs "
+        f"do less than {limit} of the work of the first GPUs"
     )
 
 
@@ -70,7 +84,12 @@ def sensitivity_page(answers: Sensitivity) -> Page:
     base = answers.base
     speed = _speed(base)
     first = f"{base.layout}: {speed[0]} per step, {speed[1]} tokens/s" if base.layout else base.reason
-    return (section(best_words(answers), [words(first)]), Section("", (Table(columns, rows),)))
+    asked = (row for change in answers.changes for row in (change.more, change.twice) if row is not None)
+    return (
+        section(best_words(answers), [words(first)]),
+        Section("", (Table(columns, rows),)),
+        _without_plan(tuple(asked) if base.layout else ()),
+    )
 
 
 def best_words(answers: Sensitivity) -> str:
@@ -84,7 +103,7 @@ def best_words(answers: Sensitivity) -> str:
     )
     other = answers.best_other_change
     if other and other != answers.best_change:
-        best += f"; with the same compute rates, twice the {other}: {_gain(answers.best_other_gain)}"
+        best += f"; without faster computation, twice the {other}: {_gain(answers.best_other_gain)}"
     return best
 
 
@@ -109,12 +128,12 @@ def comparison_page(answers: Comparison) -> Page:
         Column("speed", right=True),
         *_COSTS,
         *_price(has_price=has_price),
-        Column("layout"),
+        _LAYOUT,
     )
     timed = [row for row in answers.answers if isinstance(row.tokens_per_s, float)]
     fastest = max(timed, key=lambda row: float(str(row.tokens_per_s)), default=None)
     title = "No machine has a plan with a known speed" if fastest is None else f"Fastest: {fastest.label}"
-    return (section(title, []), Section("", (Table(columns, rows),)))
+    return (section(title, []), Section("", (Table(columns, rows),)), _without_plan(answers.answers))
 
 
 def _price(*, has_price: bool) -> tuple[Column, ...]:
@@ -138,7 +157,7 @@ def _run(row: Answer, *, has_price: bool) -> tuple[str, ...]:
 
 
 def _layout(row: Answer) -> Cell:
-    return row.layout or words((f"no plan: {row.reason}", "caution"))
+    return row.layout or words(("no plan", "caution"))
 
 
 def _share(value: float | Unknown) -> str:
