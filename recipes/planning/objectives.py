@@ -19,6 +19,9 @@ _LEAST_COMMUNICATION = 0.5
 """Part of a step outside of computation below which half of the GPUs cannot be faster: they would compute
 for twice the time.
 """
+_ALL_NODES = 32
+"""Number of nodes up to which a search for the fewest GPUs tries every number."""
+_FEWEST = f"tried: every number of GPUs of a node and of up to {_ALL_NODES} nodes, then multiples"
 _TRIED = "tried: powers of two nodes, three times these, and divisors of a node's GPUs"
 
 
@@ -57,7 +60,7 @@ def best_size(plan_at: PlanAt, whole: Size, objective: Objective = "throughput")
     Raises the error of the whole machine if no size has a plan.
     """
     if objective == "fewest-gpus":
-        return _noted(_fewest(plan_at, whole), whole, f"the fewest on which this job fits; {_TRIED}")
+        return _noted(_fewest(plan_at, whole), whole, f"the fewest on which this job fits; {_FEWEST}")
     if objective == "cost":
         return _noted(_cheapest(plan_at, whole), whole, f"which need the fewest GPU hours; {_TRIED}")
     try:
@@ -97,7 +100,10 @@ def _plans(plan_at: PlanAt, sizes: "Iterator[Size] | tuple[Size, ...]") -> Itera
 
 
 def _fewest(plan_at: PlanAt, whole: Size) -> Plan:
-    smallest = next(_plans(plan_at, tuple(reversed(smaller_sizes(whole)))), None)
+    every = {Size(1, ranks) for ranks in range(1, whole.ranks_per_node)}
+    every |= {Size(nodes, whole.ranks_per_node) for nodes in range(1, min(whole.nodes, _ALL_NODES + 1))}
+    sizes = sorted(every | set(smaller_sizes(whole)), key=lambda size: size.ranks)
+    smallest = next(_plans(plan_at, tuple(sizes)), None)
     return plan_at(whole) if smallest is None else smallest
 
 
