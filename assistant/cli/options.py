@@ -156,6 +156,8 @@ class _Nodes(click.ParamType):  # type: ignore[type-arg]
             )
         if len(counts) > _MOST_SIZES:
             self.fail(f"{len(counts)} numbers of nodes are too many; give at most {_MOST_SIZES}", param, ctx)
+        if len(counts) > 1 and min(counts) < 1:
+            self.fail(f"--nodes is {min(counts)}, but must be 1 or more", param, ctx)
         return tuple(counts if len(counts) == 1 else sorted(set(counts)))
 
 

@@ -1,5 +1,6 @@
 """Plan how to train a model on this machine."""
 
+import math
 from collections.abc import Callable, Generator
 from typing import Any
 
@@ -92,6 +93,8 @@ def plan_of(
         gpus=request.gpus,
         lora_rank=request.lora_rank,
     )
+    if request.price is not None and not 0 < request.price < math.inf:
+        raise UsageError(f"--price is {request.price}", "give the price of a GPU hour, above 0")
     if request.objective == "cost" and request.price is None:
         raise UsageError("--objective cost needs a price", "give the price of a GPU hour with --price")
     program = program_named(request.program or OWN)
@@ -115,7 +118,14 @@ def plan_of(
     if request.program or change is not None or isinstance(step, Unknown):
         return plan
     cluster = plan.cluster if request.objective in ("cost", "fewest-gpus") else cluster_at(None)
-    fastest = fastest_program(plan.workload, cluster, request.pins, headroom=request.headroom, own_s=step)
+    fastest = fastest_program(
+        plan.workload,
+        cluster,
+        request.pins,
+        headroom=request.headroom,
+        own_s=step,
+        own=plan.chosen.program,
+    )
     return msgspec.structs.replace(plan, fastest_program=fastest)
 
 

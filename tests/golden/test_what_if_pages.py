@@ -1,4 +1,4 @@
-"""Compare the pages of a run's cost and of what-if questions. RIGTUNE_UPDATE_GOLDEN=1 writes the files anew."""
+"""Compare the pages of a run and of what-if questions. RIGTUNE_UPDATE_GOLDEN=1 writes the files anew."""
 
 from __future__ import annotations
 
@@ -114,9 +114,7 @@ TEXTS = {
     "sensitivity-unfit": text_of(sensitivity_page(UNFIT), width=100),
     "compare": text_of(
         comparison_page(
-            comparison(
-                (timed_answer(16, 1000.0, "dgx-h100"), timed_answer(16, 2790.0, "dgx-b200"), NOTHING)
-            )
+            comparison((timed_answer(16, 1000.0, "dgx-h100"), timed_answer(16, 2790.0, "dgx-b200"), NOTHING))
         ),
         width=100,
     ),
