@@ -1,6 +1,6 @@
 """The size of a machine that suits an objective: all GPUs, or fewer if that is faster, cheaper or enough."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -20,7 +20,7 @@ _LEAST_COMMUNICATION = 0.5
 for twice the time.
 """
 _ALL_NODES = 32
-"""Number of nodes up to which a search for the fewest GPUs tries every number."""
+"""Number of nodes up to which every number is tried if the whole machine has no plan, or for the fewest."""
 _FEWEST = f"tried: every number of GPUs of a node and of up to {_ALL_NODES} nodes, then multiples"
 _TRIED = "tried: powers of two nodes, three times these, and divisors of a node's GPUs"
 
@@ -41,17 +41,19 @@ PlanAt = Callable[[Size], Plan]
 """Function that plans the job on a part of the machine; raises as `make_plan` does."""
 
 
-def smaller_sizes(whole: Size) -> tuple[Size, ...]:
+def smaller_sizes(whole: Size, *, every: bool = False) -> tuple[Size, ...]:
     """Return parts of the machine, largest first: powers of two and three times a power of two of nodes, then
     divisors of one node's ranks.
+
+    `every` adds each number of ranks of one node, and of nodes up to a limit.
     """
     counts = {base * 2**power for base in (1, 3) for power in range(whole.nodes.bit_length())}
+    if every:
+        counts |= set(range(1, _ALL_NODES + 1))
     nodes = sorted((count for count in counts if count < whole.nodes), reverse=True)
-    inside = [ranks for ranks in range(whole.ranks_per_node - 1, 0, -1) if whole.ranks_per_node % ranks == 0]
-    return (
-        *(Size(count, whole.ranks_per_node) for count in nodes),
-        *(Size(1, ranks) for ranks in inside),
-    )
+    ranks = whole.ranks_per_node
+    inside = [part for part in range(ranks - 1, 0, -1) if every or ranks % part == 0]
+    return (*(Size(count, ranks) for count in nodes), *(Size(1, part) for part in inside))
 
 
 def best_size(plan_at: PlanAt, whole: Size, objective: Objective = "throughput") -> Plan:
@@ -66,7 +68,7 @@ def best_size(plan_at: PlanAt, whole: Size, objective: Objective = "throughput")
     try:
         plan = plan_at(whole)
     except (NoFeasiblePlanError, UsageError) as error:
-        smaller = next(_plans(plan_at, smaller_sizes(whole)), None)
+        smaller = next(_plans(plan_at, smaller_sizes(whole, every=True)), None)
         if smaller is None:
             raise
         return _noted(smaller, whole, f"because {error}")
@@ -90,7 +92,7 @@ def _may_gain(plan: Plan) -> bool:
     return compute < (1 - _LEAST_COMMUNICATION) * total
 
 
-def _plans(plan_at: PlanAt, sizes: "Iterator[Size] | tuple[Size, ...]") -> Iterator[Plan]:
+def _plans(plan_at: PlanAt, sizes: Iterable[Size]) -> Iterator[Plan]:
     """Yield the plans of the sizes that have one."""
     for size in sizes:
         try:
@@ -100,10 +102,7 @@ def _plans(plan_at: PlanAt, sizes: "Iterator[Size] | tuple[Size, ...]") -> Itera
 
 
 def _fewest(plan_at: PlanAt, whole: Size) -> Plan:
-    every = {Size(1, ranks) for ranks in range(1, whole.ranks_per_node)}
-    every |= {Size(nodes, whole.ranks_per_node) for nodes in range(1, min(whole.nodes, _ALL_NODES + 1))}
-    sizes = sorted(every | set(smaller_sizes(whole)), key=lambda size: size.ranks)
-    smallest = next(_plans(plan_at, tuple(sizes)), None)
+    smallest = next(_plans(plan_at, reversed(smaller_sizes(whole, every=True))), None)
     return plan_at(whole) if smallest is None else smallest
 
 

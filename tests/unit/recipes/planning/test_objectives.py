@@ -58,6 +58,10 @@ def test_batch_below_the_ranks_uses_fewer_gpus() -> None:
     assert "global batch 4 cannot be shared by 8 ranks" in plan.warnings[0]
 
 
+def test_odd_batch_leaves_one_gpu_idle() -> None:
+    assert planned("llama-3-8b", 1, "throughput", batch=7).cluster.world_size == 7
+
+
 def test_fewest_gpus_is_the_smallest_size_with_a_plan() -> None:
     plan = planned("llama-3-8b", 4, "fewest-gpus")
     assert plan.cluster.world_size < 8
