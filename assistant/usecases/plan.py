@@ -83,7 +83,7 @@ def plan_of(
 
     Raises UsageError, InputError or NoFeasiblePlanError.
     """
-    _require_positive(
+    require_positive(
         nodes=request.nodes,
         global_batch=request.global_batch,
         sequence_length=request.sequence_length,
@@ -107,7 +107,10 @@ def plan_of(
     def plan_at(size: Size) -> Plan:
         cluster = cluster_at(size)
         workload = _workload_of(model, cluster, request, program, rounds_batch=change is not None)
-        plan = make_plan(workload, cluster, facts, request.pins, program=program, headroom=request.headroom)
+        pins = request.pins
+        if change is not None:  # a change may take a GPU from each node
+            pins = msgspec.structs.replace(pins, ranks_per_node=None)
+        plan = make_plan(workload, cluster, facts, pins, program=program, headroom=request.headroom)
         step = plan.chosen.predicted.step_time_s.total
         cost = run_cost(workload, cluster, step, price=request.price, length_from=_length_from(request))
         return msgspec.structs.replace(plan, run=cost, objective=request.objective)
@@ -227,7 +230,8 @@ def model_named(name: str) -> TransformerModel:
     return read_model(name) if names_model_file(name) or "/" in name else find_model(name)
 
 
-def _require_positive(**values: int | None) -> None:
+def require_positive(**values: int | None) -> None:
+    """Raise UsageError for an option that is not positive, or for more nodes than any cluster has."""
     for name, value in values.items():
         if value is not None and value < 1:
             raise UsageError(

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import msgspec
 
 from assistant.usecases.events import Event, Progress, StageStarted, stage
-from assistant.usecases.plan import PlanRequest, plan_of
+from assistant.usecases.plan import PlanRequest, plan_of, require_positive
 from probes.facts import MachineFacts
 from probes.facts.measurements import Measurement
 from recipes.planning.what_if import (
@@ -34,6 +34,8 @@ class Place(NamedTuple):
 def scale(place: Place, node_counts: tuple[int, ...]) -> Generator[Event, None, ScalingCurve]:
     """Plan the job on each number of nodes; the last event's result is a `ScalingCurve`."""
     yield StageStarted(stage="plan", title=f"Planning {len(node_counts)} sizes")
+    for nodes in node_counts:
+        require_positive(nodes=nodes)
     answers = []
     for done, nodes in enumerate(node_counts):
         yield Progress(stage="plan", message=f"{nodes} nodes", done=done, total=len(node_counts))

@@ -86,6 +86,12 @@ def test_sensitivity_rounds_a_batch_that_fewer_gpus_cannot_share(tmp_path: Path)
     assert (fewer["gpus"], fewer["global_batch"] % 7) == (7, 0)
 
 
+def test_pinned_ranks_allow_one_gpu_fewer(tmp_path: Path) -> None:
+    arguments = (*HERE, "--ranks-per-node", "4", "--sensitivity")
+    effects = answer(*arguments, folder=tmp_path, schema="plan-sensitivity")
+    assert effects["changes"][-1]["more"]["gpus"] == 3
+
+
 def test_comparison_conforms(tmp_path: Path) -> None:
     arguments = (*HERE, "--compare", "H200", "--compare", "dgx-b200")
     compared = answer(*arguments, folder=tmp_path, schema="plan-compare")
@@ -107,6 +113,7 @@ def test_comparison_conforms(tmp_path: Path) -> None:
         ((*HERE, "--tokens", "1B", "--samples", "3"), 2, "both tokens and samples"),
         ((*HERE, "--samples", "none"), 2, "--samples"),
         ((*HERE, "--nodes", "0,1"), 2, "--nodes is 0"),
+        ((*HERE, "--nodes", "1,200000"), 2, "--nodes is 200000"),
         ((*HERE, "--nodes", "1,...,8"), 2, "--nodes"),
         ((*HERE, "--nodes", "4,2,...,8"), 2, "--nodes"),
         ((*HERE, "--nodes", "1,2,3,...,4096"), 2, "too many"),

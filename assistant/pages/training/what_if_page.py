@@ -94,6 +94,10 @@ def sensitivity_page(answers: Sensitivity) -> Page:
 
 def best_words(answers: Sensitivity) -> str:
     """Return which single change would win most, such as `twice the network bandwidth: +6 %`."""
+    if answers.base.layout and isinstance(answers.base.tokens_per_s, Unknown):
+        return (
+            f"The speed is unknown, and so is the effect of the hardware: {answers.base.tokens_per_s.detail}"
+        )
     if not answers.best_change:
         return "No single change of the hardware would win anything"
     if isinstance(answers.best_gain, Unknown):
