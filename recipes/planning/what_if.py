@@ -1,4 +1,4 @@
-"""What-if questions: the same job with more nodes, on other hardware, or on another machine.
+"""Answers to what-if questions: the same job with more nodes, on other hardware, or on another machine.
 
 Each question is one function, `answer`, with other inputs.
 """
@@ -137,7 +137,7 @@ def scaling_curve(answers: Iterable[tuple[int, Answer]]) -> ScalingCurve:
 
 
 class Change(Record, kw_only=True):
-    """What another hardware number would do to a plan that is made again for it."""
+    """Effect of another hardware number on a plan that is made again for it."""
 
     name: str
     """Hardware number, such as `network bandwidth`."""
