@@ -5,7 +5,7 @@ Field names are the JSON contract of `rigtune plan --format json`.
 
 from probes.base.record import EvidenceRef, Record
 from recipes.job.candidate import ActivationCheckpointing, Candidate, Degrees, Schedule, Sharding
-from recipes.job.workload import Workload
+from recipes.job.workload import AnyWorkload
 from recipes.machine.cluster_records import Basis, Cluster
 from recipes.predict.breakdowns import Predicted
 
@@ -72,7 +72,7 @@ class Plan(Record, kw_only=True):
     """The answer to "how should this workload run on this machine"."""
 
     schema_version: int = SCHEMA_VERSION
-    workload: Workload
+    workload: AnyWorkload
     cluster: Cluster
     chosen: Choice
     decisions: tuple[Decision, ...]

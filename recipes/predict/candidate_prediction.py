@@ -94,7 +94,11 @@ def predicted_of(job: TransformerJob, memory: MemoryBreakdown, time: TimeBreakdo
     workload, cluster = job.workload, job.cluster
     if isinstance(time.total, Unknown):
         return Predicted(
-            memory_bytes_per_gpu=memory, step_time_s=time, tokens_per_s_per_gpu=time.total, mfu=time.total
+            memory_bytes_per_gpu=memory,
+            step_time_s=time,
+            tokens_per_s_per_gpu=time.total,
+            samples_per_s=time.total,
+            mfu=time.total,
         )
     tokens_per_s = workload.tokens_per_step / cluster.world_size / time.total
     peak = cluster.peak_flops_per_s.get(workload.precision)
@@ -102,7 +106,11 @@ def predicted_of(job: TransformerJob, memory: MemoryBreakdown, time: TimeBreakdo
     if peak is not None:
         mfu = tokens_per_s * flops_per_token(workload.model, workload.sequence_length) / peak.value
     return Predicted(
-        memory_bytes_per_gpu=memory, step_time_s=time, tokens_per_s_per_gpu=tokens_per_s, mfu=mfu
+        memory_bytes_per_gpu=memory,
+        step_time_s=time,
+        tokens_per_s_per_gpu=tokens_per_s,
+        samples_per_s=workload.global_batch / time.total,
+        mfu=mfu,
     )
 
 
