@@ -27,9 +27,10 @@ from recipes.machine.completed import completed_facts, describe_completed
 from recipes.machine.from_facts import cluster_from_facts
 from recipes.planning.default_model import first_plan
 from recipes.planning.image_jobs import image_workload
+from recipes.planning.own_step import with_own_steps
 from recipes.planning.plan import Plan
 from recipes.planning.planner import default_workload, make_plan, native_precision
-from recipes.planning.programs import OWN, Program, program_named
+from recipes.planning.programs import OWN, REFERENCE_PROGRAM, Program, program_named
 from recipes.predict.parameters import memory_interval
 
 
@@ -92,7 +93,11 @@ def plan_workload(
 
     def planned(model: TransformerModel | VisionModel, length: int | None, headroom: float | None) -> Plan:
         workload = _workload_of(model, cluster, request, program, length)
-        return make_plan(workload, cluster, facts, request.pins, program=program, headroom=headroom)
+        # The reference workload has its own measured steps.
+        timed = cluster
+        if request.model and program.id != REFERENCE_PROGRAM:
+            timed = with_own_steps(cluster, workload, measurements)
+        return make_plan(workload, timed, facts, request.pins, program=program, headroom=headroom)
 
     if model is not None:
         return planned(model, request.sequence_length, request.headroom)
@@ -100,7 +105,9 @@ def plan_workload(
     spare = request.headroom
     if spare is None:
         spare = 1 - 1 / memory_interval("allocated").high if cluster.device == "cuda" else 0.0
-    return first_plan(cluster, request.sequence_length, lambda *job: planned(*job, spare))
+    return first_plan(
+        cluster, request.sequence_length, lambda default, length: planned(default, length, spare)
+    )
 
 
 def _workload_of(

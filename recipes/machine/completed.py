@@ -9,7 +9,7 @@ import difflib
 import msgspec
 
 from probes.base.errors import UsageError
-from probes.base.record import Unknown, items_of, known
+from probes.base.record import items_of, known
 from probes.catalogue.hardware import Catalogue, GpuModel
 from probes.facts import Gpu, MachineFacts
 from recipes.machine.cluster_records import MachineDescription
@@ -129,7 +129,8 @@ def describe_completed(
         described = usual
     else:
         described = describe_facts(completed, catalogue, nodes=nodes, ranks_per_node=ranks)
-        if isinstance(facts.links, Unknown):
+        # Without a topology, and with a listing of the PCI bus, the NVLinks are unknown.
+        if not any(link.sees_nvlink for link in items_of(facts.links)):
             described = msgspec.structs.replace(described, links=usual.links)
     if own.line_rate_bytes_per_s is None:
         return msgspec.structs.replace(described, network=usual.network)
