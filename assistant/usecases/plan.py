@@ -105,9 +105,8 @@ def plan_workload(
     spare = request.headroom
     if spare is None:
         spare = 1 - 1 / memory_interval("allocated").high if cluster.device == "cuda" else 0.0
-    return first_plan(
-        cluster, request.sequence_length, lambda default, length: planned(default, length, spare)
-    )
+    room = spare
+    return first_plan(cluster, request.sequence_length, lambda model, length: planned(model, length, room))
 
 
 def _workload_of(

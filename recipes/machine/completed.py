@@ -115,6 +115,11 @@ def describe_completed(
         )
     completed = completed_facts(facts, gpu, gpus_per_node, catalogue)
     usable = len(training_gpus(completed))
+    if not usable:
+        raise UsageError(
+            f"all GPUs of {facts.source or 'the paste'} are in MIG mode: ranks cannot communicate between slices",
+            "turn MIG off, or plan for whole GPUs without --from",
+        )
     ranks = usable if ranks_per_node is None else ranks_per_node
     if ranks > usable:
         raise UsageError(
@@ -130,7 +135,7 @@ def describe_completed(
     else:
         described = describe_facts(completed, catalogue, nodes=nodes, ranks_per_node=ranks)
         # Without a topology, and with a listing of the PCI bus, the NVLinks are unknown.
-        if not any(link.sees_nvlink for link in items_of(facts.links)):
+        if not any(link.sees_nvlink or link.kind == "NVLINK" for link in items_of(facts.links)):
             described = msgspec.structs.replace(described, links=usual.links)
     if own.line_rate_bytes_per_s is None:
         return msgspec.structs.replace(described, network=usual.network)

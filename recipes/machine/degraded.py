@@ -42,9 +42,10 @@ def slow_links(gpus: tuple[Gpu, ...], row: GpuModel | None) -> SlowLinks:
         for gpu in gpus
         if known(gpu.nvlinks) and all(known(link.active) for link in gpu.nvlinks)
     }
-    counts = {index: len(links) for index, links in up_by_gpu.items() if links}
+    counts = {index: len(links) for index, links in up_by_gpu.items()}
     broken = {index: count for index, count in counts.items() if count < row.nvlink_count}
-    if not any(link.active is False for gpu in gpus for link in items_of(gpu.nvlinks)):
+    is_dead = any(link.active is False for gpu in gpus for link in items_of(gpu.nvlinks))
+    if not is_dead or not any(counts.values()):
         broken = {}
     floor = load_thresholds().nvlink_rate_minimum_fraction.value * row.nvlink_bandwidth_bytes_per_s
     slowest = {
@@ -55,9 +56,9 @@ def slow_links(gpus: tuple[Gpu, ...], row: GpuModel | None) -> SlowLinks:
     warnings = []
     if broken:
         fewest = min(broken.values())
+        used = "the lower bandwidth for all GPUs" if fewest else "PCIe between the GPUs"
         warnings.append(
-            f"{_gpus(broken)} with only {fewest} of {row.nvlink_count} NVLinks up: "
-            "the plan uses the lower bandwidth for all GPUs"
+            f"{_gpus(broken)} with only {fewest} of {row.nvlink_count} NVLinks up: the plan uses {used}"
         )
     if slow:
         rate = min(slow.values())
@@ -97,7 +98,7 @@ def lanes_warning(gpus: tuple[Gpu, ...]) -> str:
         return ""
     worst = min(narrow.values(), key=lambda link: value_or(link.width, 0))
     return (
-        f"{_gpus(narrow)} with only {worst.width} of {worst.width_max} PCIe lanes: "
+        f"{_gpus(narrow)} with {worst.width} of {worst.width_max} PCIe lanes: "
         "the plan uses the lower rate for PCIe and for the network"
     )
 
@@ -140,13 +141,13 @@ def slow_ports(facts: MachineFacts, gpus: tuple[Gpu, ...]) -> SlowPorts:
     if narrow:
         worst = min(narrow, key=lambda nic: _slot_rate(nic.pcie))
         warnings.append(
-            f"{_names(narrow)} with only {worst.pcie.width} of {worst.pcie.width_max} PCIe lanes: "
+            f"{_names(narrow)} with {worst.pcie.width} of {worst.pcie.width_max} PCIe lanes: "
             "the plan uses the rate of these lanes, if it is lower than the port's"
         )
-    slots = [_slot_rate(gpu.pcie) for gpu in gpus if _lacks_lanes(gpu.pcie)]
+    slot = min((_slot_rate(gpu.pcie) for gpu in gpus if _lacks_lanes(gpu.pcie)), default=0.0)
     return SlowPorts(
-        port_limit_bytes_per_s=min(map(_slot_rate, (nic.pcie for nic in narrow)), default=None),
-        node_limit_bytes_per_s=len(gpus) * min(slots) if slots and min(slots) else None,
+        port_limit_bytes_per_s=min((_slot_rate(nic.pcie) for nic in narrow), default=None),
+        node_limit_bytes_per_s=len(gpus) * slot or None,
         warnings=tuple(warnings),
     )
 

@@ -179,16 +179,19 @@ def _gpu_links(
     row = rows[0] if len(rows) == 1 else None
     slow = slow_links(gpus, row)
     links = fewest or all_links
-    fabric = _fabric(pairs, fewest, rows, len(gpus))
+    fabric = "pcie" if slow.links == 0 else _fabric(pairs, fewest, rows, len(gpus))
     # Without a switch, each pair has its own links. If a GPU has too few links for this, they lead to a
     # switch.
     is_switched = fabric == "nvswitch" or links * (len(gpus) - 1) > all_links
     if is_switched and slow.links is not None:
         links = min(links, slow.links)
     # A listing of the PCI bus shows no NVLinks.
-    sees = any(link.sees_nvlink for link in items_of(facts.links))
-    is_usual = sees and row is not None and load_designs()[row.design].fabric == "nvswitch"
-    warnings = (lanes_warning(gpus), *slow.warnings, missing_links(pairs, row, is_usual=is_usual))
+    sees = any(link.sees_nvlink or link.kind == "NVLINK" for link in items_of(facts.links))
+    design = load_designs().get(row.design) if sees and row is not None else None
+    is_usual = design is not None and design.fabric == "nvswitch"
+    # A single GPU sends nothing to others.
+    lanes = lanes_warning(gpus) if len(gpus) > 1 else ""
+    warnings = (lanes, *slow.warnings, missing_links(pairs, row, is_usual=is_usual))
     described = NodeLinks(
         fabric=fabric,
         links=min(links, all_links) if is_switched else links * max(1, ranks - 1),

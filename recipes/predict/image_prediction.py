@@ -70,9 +70,9 @@ def modelled_image_anchor(anchor: ImageAnchor, cluster: Cluster, planned: Vision
     ranks = anchor.world_size
     batch = anchor.micro_batch * ranks
     work = VisionWorkload(
-        model=planned
-        if anchor.model == planned.id
-        else reference_vision_model(NETWORKS[anchor.model], anchor.image_size),
+        model=reference_vision_model(NETWORKS[anchor.model], anchor.image_size)
+        if anchor.model in NETWORKS
+        else planned,
         image_size=anchor.image_size,
         global_batch=batch,
         precision=cast("Precision", anchor.precision),

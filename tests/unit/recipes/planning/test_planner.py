@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from probes.base.errors import ExitCode, NoFeasiblePlanError, UsageError
 from probes.base.record import Unknown
 from probes.base.units import GIB, gib
-from probes.facts import Gpu, MachineFacts
+from probes.facts import MachineFacts
 from probes.facts.measurements import Measurement
 from recipes.job.models.counts import load_models
 from recipes.job.models.names import find_model
