@@ -117,8 +117,8 @@ def describe_completed(
     usable = len(training_gpus(completed))
     if not usable:
         raise UsageError(
-            f"all GPUs of {facts.source or 'the paste'} are in MIG mode: ranks cannot communicate between slices",
-            "turn MIG off, or plan for whole GPUs without --from",
+            f"all GPUs of {facts.source or 'the paste'} are in MIG mode",
+            "ranks cannot communicate between slices: turn MIG off, or plan for whole GPUs without --from",
         )
     ranks = usable if ranks_per_node is None else ranks_per_node
     if ranks > usable:

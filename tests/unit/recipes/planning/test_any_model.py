@@ -172,7 +172,7 @@ def test_a_default_sequence_is_shortened_where_the_model_would_not_fit():
     assert asked.workload.sequence_length == 512
 
 
-@pytest.mark.parametrize(("memory_bytes", "longest"), [(8 * 2**30, 256), (700 * 2**20, 128)])
+@pytest.mark.parametrize(("memory_bytes", "longest"), [(8 * 2**30, 256), (800 * 2**20, 128)])
 def test_the_default_on_a_cpu_fits_its_memory(memory_bytes, longest):
     facts = MachineFacts(
         gpus=(),
