@@ -182,14 +182,14 @@ def _require_image_settings(model: VisionModel, request: PlanRequest) -> None:
             raise UsageError(f"{model.id} is an image model, which has no {option}", hint)
     if size is None:
         return
-    if model.fixed_size and size != model.image_size:
-        raise UsageError(
-            f"{model.id} takes images of {model.image_size} pixels, not {size}", "leave --image-size out"
-        )
     if not model.image_size:
         raise UsageError(
             f"the work of {model.id[-60:]} was counted for its own input, so --image-size cannot change it",
             "leave --image-size out",
+        )
+    if model.fixed_size and size != model.image_size:
+        raise UsageError(
+            f"{model.id} takes images of {model.image_size} pixels, not {size}", "leave --image-size out"
         )
     if size > _LARGEST_IMAGE:
         raise UsageError(f"--image-size is {size} pixels", f"give at most {_LARGEST_IMAGE}")
