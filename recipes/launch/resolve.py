@@ -1,7 +1,7 @@
 """Convert a plan into a recipe: every choice becomes a setting, every reason a note."""
 
 from probes.base.errors import UsageError
-from recipes.job.workload import TransformerModel
+from recipes.job.workload import TransformerModel, VisionWorkload
 from recipes.launch.recipe import (
     Chosen,
     Command,
@@ -30,6 +30,14 @@ def require_program(model: TransformerModel, command: Command) -> None:
         )
 
 
+def no_image_recipe(model: str) -> UsageError:
+    """Return the error for a recipe of an image model, whose sizes no recipe can carry."""
+    return UsageError(
+        f"{model[-60:]} is an image model, and a recipe carries only the sizes of a transformer",
+        "plan without -o, and give micro-batch, accumulation and learning rate to your own program",
+    )
+
+
 def recipe_of(
     plan: Plan,
     *,
@@ -45,18 +53,22 @@ def recipe_of(
 
     `name` is the job's name, `command` the program of every rank, `python` the path of the training
     interpreter on the nodes (empty for `python3`), `hosts` the nodes in order; the rest are settings of the
-    Slurm site. Raises UsageError if the command is the reference workload and cannot build the model.
+    Slurm site. Raises UsageError for an image model, and if the command is the reference workload and cannot
+    build the model.
     """
-    require_program(plan.workload.model, command)
-    beyond = not_in_reference(plan.workload.model)
+    workload = plan.workload
+    if isinstance(workload, VisionWorkload):
+        raise no_image_recipe(workload.model.id)
+    require_program(workload.model, command)
+    beyond = not_in_reference(workload.model)
     chosen, cluster = plan.chosen, plan.cluster
     cores = cluster.physical_cores_per_rank
     return Recipe(
         name=name,
-        title=f"{plan.workload.model.title} on {cluster.title}",
+        title=f"{workload.model.title} on {cluster.title}",
         model=ModelShape(
-            sequence_length=plan.workload.sequence_length,
-            **{name: getattr(plan.workload.model, name) for name in _SHAPE},
+            sequence_length=workload.sequence_length,
+            **{name: getattr(workload.model, name) for name in _SHAPE},
         ),
         parallelism=Parallelism(
             strategy=chosen.strategy,
@@ -66,10 +78,10 @@ def recipe_of(
             grad_accum=chosen.grad_accum,
             global_batch=chosen.global_batch,
             activation_checkpointing="full" if chosen.activation_checkpointing == "full" else "none",
-            precision="fp32" if plan.workload.precision == "fp32" else "bf16",
+            precision="fp32" if workload.precision == "fp32" else "bf16",
         ),
         convergence=Convergence(
-            learning_rate=chosen.learning_rate, warmup_steps=chosen.warmup_steps, steps=plan.workload.steps
+            learning_rate=chosen.learning_rate, warmup_steps=chosen.warmup_steps, steps=workload.steps
         ),
         resources=Resources(
             device=cluster.device,
@@ -91,7 +103,7 @@ def recipe_of(
         not_in_reference=beyond or None,
         notes=tuple(f"Warning: {warning}" for warning in plan.warnings),
         decisions=_decisions(plan),
-        model_details=model_details(plan.workload.model),
+        model_details=model_details(workload.model),
         machine=cluster,
     )
 
