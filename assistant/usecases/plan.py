@@ -20,8 +20,9 @@ from recipes.machine.from_facts import cluster_from_facts
 from recipes.machine.from_words import MachineWords, cluster_from_words, gpu_named
 from recipes.planning.default_model import default_model_id
 from recipes.planning.plan import Plan
-from recipes.planning.planner import default_workload, make_plan
-from recipes.planning.programs import OWN, program_named
+from recipes.planning.planner import default_workload
+from recipes.planning.programs import program_named
+from recipes.planning.resorts import best_plan
 
 
 class PlanRequest(Record, kw_only=True):
@@ -70,7 +71,7 @@ def plan_workload(
         gpus=request.gpus,
         lora_rank=request.lora_rank,
     )
-    program = program_named(request.program or OWN)
+    named = program_named(request.program) if request.program else None
     model = model_named(request.model or default_model_id(facts))
     cluster = _cluster_of(facts, measurements, request)
     workload = default_workload(
@@ -83,9 +84,9 @@ def plan_workload(
         tokens=request.tokens,
         tuning=request.tuning,
         adapter_rank=request.lora_rank,
-        program=program,
+        program=named,
     )
-    return make_plan(workload, cluster, facts, request.pins, program=program, headroom=request.headroom)
+    return best_plan(workload, cluster, facts, request.pins, program=named, headroom=request.headroom)
 
 
 def _cluster_of(facts: MachineFacts, measurements: tuple[Measurement, ...], request: PlanRequest) -> Cluster:
