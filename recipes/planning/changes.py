@@ -1,6 +1,8 @@
-"""Changes of a request without a plan: each is tried by searching again, and the smallest that helps is named."""
+"""Changes that make a request feasible: each is tried by another search, and the smallest are named."""
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import msgspec
 
@@ -14,121 +16,6 @@ _MOST_TIMES = 1024
 """Largest number of times as many nodes that is tried."""
 _SHORTEST = 512
 """Shortest sequence that is suggested, in tokens."""
-
-
-def helpful_changes(
-    workload: Workload, cluster: Cluster, pins: Pins, program: Program, headroom: float | None
-) -> list[str]:
-    """Return the changes that make the job fit, each with its number, such as `8 nodes`.
-
-    Each change is made alone.
-    """
-    request = _Asked(workload, cluster, pins, program, headroom)
-    return [
-        *request.without_headroom(),
-        *request.without_a_pin(),
-        *request.with_more_nodes(),
-        *request.with_a_shorter_sequence(),
-        *request.with_adapters(),
-        *request.with_another_program(),
-    ]
-
-
-class _Asked:
-    """A request of which nothing fits."""
-
-    def __init__(
-        self, workload: Workload, cluster: Cluster, pins: Pins, program: Program, headroom: float | None
-    ) -> None:
-        self._workload, self._cluster, self._pins = workload, cluster, pins
-        self._program, self._headroom = program, headroom
-
-    def without_headroom(self) -> Iterator[str]:
-        if self._headroom and self._fits(headroom=0.0):
-            yield f"leave less memory free than --headroom {self._headroom:g}"
-
-    def without_a_pin(self) -> Iterator[str]:
-        for name in Pins.__struct_fields__:
-            value = getattr(self._pins, name)
-            if value is None or name in _NOT_LAYOUT:
-                continue
-            if self._fits(pins=msgspec.structs.replace(self._pins, **{name: None})):
-                words = _DROPPED.get(f"{name} {value}", "drop the pinned {name} {value}")
-                yield words.format(name=name.replace("_", "-"), value=value)
-
-    def with_more_nodes(self) -> Iterator[str]:
-        """Yield the smallest number of nodes that suffices.
-
-        The batch grows to the next number that all ranks can share.
-        """
-        if self._cluster.device == "cpu":
-            return
-        few, many = self._cluster.nodes, 2 * self._cluster.nodes
-        while not self._fits_on(many):
-            few, many = many, 2 * many
-            if many > _MOST_TIMES * self._cluster.nodes:
-                return
-        while many - few > 1:
-            middle = (few + many) // 2
-            few, many = (few, middle) if self._fits_on(middle) else (middle, many)
-        yield f"{many} nodes"
-
-    def _fits_on(self, nodes: int) -> bool:
-        cluster = msgspec.structs.replace(self._cluster, nodes=nodes)
-        ranks = cluster.world_size
-        batch = -(-self._workload.global_batch // ranks) * ranks
-        return self._fits(
-            cluster=cluster, workload=msgspec.structs.replace(self._workload, global_batch=batch)
-        )
-
-    def with_a_shorter_sequence(self) -> Iterator[str]:
-        length = self._workload.sequence_length
-        while length >= 2 * _SHORTEST:
-            length //= 2
-            if self._fits(workload=msgspec.structs.replace(self._workload, sequence_length=length)):
-                yield f"sequences of {length} tokens (--sequence-length {length})"
-                return
-
-    def with_adapters(self) -> Iterator[str]:
-        ways: dict[Tuning, tuple[Tuning, ...]] = {"full": ("lora", "qlora"), "lora": ("qlora",)}
-        for tuning in ways.get(self._workload.tuning, ()):
-            if tuning not in self._program.tunings:
-                continue
-            workload = msgspec.structs.replace(
-                self._workload, tuning=tuning, base_bits=4 if tuning == "qlora" else 16, fine_tuning=True
-            )
-            if self._fits(workload=workload):
-                yield f"train adapters instead of all weights (--tuning {tuning})"
-                return
-
-    def with_another_program(self) -> Iterator[str]:
-        workload = self._workload
-        for other in load_programs().values():
-            can = workload.precision in other.precisions and workload.tuning in other.tunings
-            if other.id != self._program.id and other.is_suggested and can and self._fits(program=other):
-                yield f"another program (--program {other.id})"
-                return
-
-    def _fits(
-        self,
-        *,
-        workload: Workload | None = None,
-        cluster: Cluster | None = None,
-        pins: Pins | None = None,
-        program: Program | None = None,
-        headroom: float | None = None,
-    ) -> bool:
-        """Return whether the request with a change has a layout that fits."""
-        request = request_of(
-            workload or self._workload,
-            cluster or self._cluster,
-            program or self._program,
-            self._pins if pins is None else pins,
-        )
-        free = self._headroom if headroom is None else headroom
-        return bool(search_with_headroom(request, free)[0].ranked)
-
-
 _NOT_LAYOUT = ("learning_rate", "warmup_steps", "ranks_per_node")
 """Pins that have no influence on what fits, or that describe the machine."""
 _DROPPED = {
@@ -136,3 +23,140 @@ _DROPPED = {
     "activation_checkpointing none": "allow activation checkpointing (drop the pinned none)",
 }
 """Words for pins whose removal has a name of its own."""
+
+
+class Asked(NamedTuple):
+    """A request, as the user can change it."""
+
+    workload: Workload
+    cluster: Cluster
+    pins: Pins
+    program: Program
+    headroom: float | None
+
+    @property
+    def fits(self) -> bool:
+        """Whether a layout fits."""
+        request = request_of(self.workload, self.cluster, self.program, self.pins)
+        result, _ = search_with_headroom(request, self.headroom)
+        return bool(result.ranked)
+
+    def with_nodes(self, nodes: int) -> "Asked":
+        """Return the request on this number of nodes, with the next batch that all ranks can share."""
+        cluster = msgspec.structs.replace(self.cluster, nodes=nodes)
+        ranks = cluster.world_size
+        batch = -(-self.workload.global_batch // ranks) * ranks
+        return self._replace(
+            cluster=cluster, workload=msgspec.structs.replace(self.workload, global_batch=batch)
+        )
+
+
+class _Change(NamedTuple):
+    words: str
+    asked: Asked
+
+
+_Kind = Callable[[Asked], Iterator[_Change]]
+"""Function that yields the changes of one kind, the smallest first."""
+
+
+def helpful_changes(asked: Asked) -> list[str]:
+    """Return the smallest change of each kind that makes the job fit, with its number, such as `8 nodes`.
+
+    If no single change helps, the result has the first combinations of two changes that do.
+    """
+    single = [words for kind in _KINDS if (words := _smallest(kind, asked))]
+    if single:
+        return single
+    pairs = []
+    for first, second in _PAIRS:
+        for change in first(asked):
+            if words := _smallest(second, change.asked):
+                pairs.append(f"{change.words} and {words}")
+                break
+    return pairs
+
+
+def _smallest(kind: _Kind, asked: Asked) -> str:
+    """Return the words of the smallest change of this kind that helps; empty if none does."""
+    before = None
+    for change in kind(asked):
+        if change.asked.fits:
+            return _refined(before, change) if kind is _more_nodes else change.words
+        before = change
+    return ""
+
+
+def _refined(before: _Change | None, change: _Change) -> str:
+    """Return the smallest number of nodes between a number that is too small and one that suffices."""
+    many = change.asked.cluster.nodes
+    few = many // 2 if before is None else before.asked.cluster.nodes
+    while many - few > 1:
+        middle = (few + many) // 2
+        few, many = (few, middle) if change.asked.with_nodes(middle).fits else (middle, many)
+    return f"{many} nodes"
+
+
+def _less_headroom(asked: Asked) -> Iterator[_Change]:
+    if asked.headroom:
+        yield _Change(f"less free memory than --headroom {asked.headroom:g}", asked._replace(headroom=0.0))
+
+
+def _fewer_pins(asked: Asked) -> Iterator[_Change]:
+    for name in Pins.__struct_fields__:
+        value = getattr(asked.pins, name)
+        if value is None or name in _NOT_LAYOUT:
+            continue
+        words = _DROPPED.get(f"{name} {value}", f"drop the pinned {name.replace('_', '-')} {value}")
+        yield _Change(words, asked._replace(pins=msgspec.structs.replace(asked.pins, **{name: None})))
+
+
+def _more_nodes(asked: Asked) -> Iterator[_Change]:
+    times = 2
+    while asked.cluster.device != "cpu" and times <= _MOST_TIMES:
+        nodes = times * asked.cluster.nodes
+        yield _Change(f"{nodes} nodes", asked.with_nodes(nodes))
+        times *= 2
+
+
+def _shorter_sequence(asked: Asked) -> Iterator[_Change]:
+    length = asked.workload.sequence_length
+    while length >= 2 * _SHORTEST:
+        length //= 2
+        workload = msgspec.structs.replace(asked.workload, sequence_length=length)
+        yield _Change(
+            f"sequences of {length} tokens (--sequence-length {length})", asked._replace(workload=workload)
+        )
+
+
+def _adapters(asked: Asked) -> Iterator[_Change]:
+    ways: dict[Tuning, tuple[Tuning, ...]] = {"full": ("lora", "qlora"), "lora": ("qlora",)}
+    for tuning in ways.get(asked.workload.tuning, ()):
+        if tuning not in asked.program.tunings:
+            continue
+        bits = 4 if tuning == "qlora" else 16
+        workload = msgspec.structs.replace(asked.workload, tuning=tuning, base_bits=bits, fine_tuning=True)
+        what = "adapters over 4-bit weights" if tuning == "qlora" else "adapters instead of all weights"
+        yield _Change(f"{what} (--tuning {tuning})", asked._replace(workload=workload))
+
+
+def _other_program(asked: Asked) -> Iterator[_Change]:
+    for other in load_programs().values():
+        trains = asked.workload.precision in other.precisions and asked.workload.tuning in other.tunings
+        if other.is_suggested and trains and other.id != asked.program.id:
+            yield _Change(f"another program (--program {other.id})", asked._replace(program=other))
+
+
+_KINDS: tuple[_Kind, ...] = (
+    _less_headroom,
+    _fewer_pins,
+    _more_nodes,
+    _shorter_sequence,
+    _adapters,
+    _other_program,
+)
+_PAIRS: tuple[tuple[_Kind, _Kind], ...] = (
+    *itertools.product((_fewer_pins, _adapters, _shorter_sequence), (_shorter_sequence, _more_nodes)),
+    (_other_program, _more_nodes),
+)
+"""Kinds of changes that are combined, the second one being the smallest that suffices."""

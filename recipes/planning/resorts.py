@@ -18,7 +18,7 @@ from recipes.constants import constant
 from recipes.job.candidate import Offload
 from recipes.job.workload import Pins, Workload
 from recipes.machine.cluster_records import Cluster
-from recipes.planning.changes import helpful_changes
+from recipes.planning.changes import Asked, helpful_changes
 from recipes.planning.plan import Plan
 from recipes.planning.planner import NoLayoutError, make_plan
 from recipes.planning.programs import OWN, Program, load_programs, program_named
@@ -64,12 +64,14 @@ def best_plan(
             warnings = (*plan.warnings, *_warnings(plan, cluster, base, problem))
             return msgspec.structs.replace(plan, warnings=warnings)
     if isinstance(problem, NoFeasiblePlanError) and cluster.memory_bytes_per_rank is not None:
-        changes = helpful_changes(workload, cluster, pins, base, headroom)
+        changes = helpful_changes(Asked(workload, cluster, pins, base, headroom))
         raise NoFeasiblePlanError(str(problem), "; ".join(changes) or _NOTHING_HELPS)
     raise problem
 
 
-_NOTHING_HELPS = "no single change makes it fit: use several of more nodes, a shorter sequence and adapters"
+_NOTHING_HELPS = (
+    "no two changes of nodes, sequence, adapters and program make it fit: a GPU with more memory is needed"
+)
 
 
 def _step_s(plan: Plan) -> float:
@@ -82,7 +84,7 @@ def _attempted(
 ) -> Plan | None:
     """Return the plan of an attempt; None if there is none."""
     try:
-        return make_plan(
+        plan = make_plan(
             workload,
             attempt.cluster,
             facts,
@@ -93,6 +95,16 @@ def _attempted(
         )
     except (NoFeasiblePlanError, UsageError):
         return None
+    return plan if plan.chosen.host_bytes_per_node <= _host_limit(facts, attempt.cluster) else None
+
+
+def _host_limit(facts: MachineFacts, cluster: Cluster) -> float:
+    """Return the memory of a node's host that offloaded states may fill."""
+    total, group = facts.memory.total_bytes, facts.memory.limit_bytes
+    if isinstance(total, Unknown):
+        return constant("host_share") * constant("host_bytes_per_gpu") * cluster.ranks_per_node
+    usable = min(total, group) if isinstance(group, int) else total
+    return constant("host_share") * usable
 
 
 def _rounds(
