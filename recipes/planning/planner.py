@@ -226,6 +226,9 @@ def _nothing_legal(request: Request) -> NoLayoutError:
             "schedule",
             "micro_batch",
             "grad_accum",
+            "strategy",
+            "activation_checkpointing",
+            "recomputed_share",
         )
         if (value := getattr(pins, name)) is not None
     }

@@ -138,7 +138,7 @@ def _bounds(
     """
     bounds: list[_Bound] = []
     examined = 0
-    for shape in shapes(request):
+    for shape in shapes(request) if options else ():
         for micro_batch in micro_batches(request, shape):
             examined += 1
             smallest_member = _with_memory(request, shape, micro_batch, options[-1])

@@ -210,6 +210,8 @@ def _shardings(request: Request, tensor: int, pipeline: int, sharers: int) -> tu
     named: Sharding | None = None
     if strategy is not None:
         named = {"ddp": "none", "fsdp": "zero3", "hsdp": "zero3"}.get(strategy, strategy)  # type: ignore[assignment]
+    if named is not None and request.pins.sharding not in (None, named):
+        return ()
     pinned = request.pins.sharding or named
     allowed = program.shardings if pipeline == 1 else program.pipeline_shardings
     if request.base.offload:
@@ -236,9 +238,11 @@ def _shards(request: Request, sharding: Sharding, replicas: int, inner: int) -> 
         if request.pins.fsdp in (None, 1):
             yield 1
         return
-    if request.pins.fsdp is not None:
-        if replicas % request.pins.fsdp == 0:
-            yield request.pins.fsdp
+    if (pinned := request.pins.fsdp) is not None:
+        # All ranks are one group with fsdp, and there are several groups with hsdp.
+        named = {"fsdp": pinned == replicas, "hsdp": pinned < replicas}
+        if replicas % pinned == 0 and named.get(request.pins.strategy or "", True):
+            yield pinned
         return
     if request.pins.strategy != "hsdp":
         yield replicas
