@@ -45,7 +45,14 @@ def cluster_of(gpu: str, nodes: int, ranks: int) -> Cluster:
 
 
 def request_for(
-    program: str, model: str, gpu: str, *, nodes: int = 1, ranks: int = 8, batch: int = 32, pins: Pins = Pins()
+    program: str,
+    model: str,
+    gpu: str,
+    *,
+    nodes: int = 1,
+    ranks: int = 8,
+    batch: int = 32,
+    pins: Pins = Pins(),
 ) -> Request:
     cluster, row = cluster_of(gpu, nodes, ranks), program_named(program)
     workload = default_workload(
