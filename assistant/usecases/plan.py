@@ -7,13 +7,14 @@ import msgspec
 
 from assistant.usecases.events import Event, StageStarted, stage
 from assistant.usecases.model_file import read_model
-from probes.base.errors import UsageError
+from probes.base.errors import InputError, UsageError
 from probes.base.record import Record
 from probes.catalogue.hardware import load_catalogue
 from probes.facts import MachineFacts
 from probes.facts.measurements import Measurement
 from recipes.job.models.files import names_model_file
 from recipes.job.models.names import find_model
+from recipes.job.models.names import model_named as preset_named
 from recipes.job.workload import Pins, Precision, TransformerModel, Tuning
 from recipes.machine.cluster_records import Cluster
 from recipes.machine.from_facts import cluster_from_facts
@@ -150,8 +151,20 @@ _MOST_NODES = 100_000
 
 
 def model_named(name: str) -> TransformerModel:
-    """Return a preset by its id, or the model in a file. Raises UsageError or InputError."""
-    return read_model(name) if names_model_file(name) or "/" in name else find_model(name)
+    """Return a preset by its id or its Hugging Face name, or the model in a file or folder.
+
+    Raises UsageError or InputError.
+    """
+    if names_model_file(name):
+        return read_model(name)
+    if "/" in name:
+        try:
+            return read_model(name)
+        except InputError:
+            if not (preset := preset_named(name)):
+                raise
+            return preset
+    return find_model(name)
 
 
 def _require_positive(**values: int | None) -> None:

@@ -66,7 +66,8 @@ def processor_seconds(job: Job, gpus: int) -> float:
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
-        preexec_fn=lambda: os.sched_setaffinity(0, {core}),  # noqa: PLW1509 - the child starts no threads first
+        check=False,
+        preexec_fn=lambda: os.sched_setaffinity(0, {core}),
     )
     if ended.returncode:
         print(f"{job.model} on {gpus} GPUs: {ended.stderr.strip()[-200:]}")

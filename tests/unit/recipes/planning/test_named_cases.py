@@ -101,7 +101,8 @@ SLOWER_AT_MOST = 1.02
 
 def seconds(case: ResolvedCase) -> float:
     time = time_for(case.job)
-    assert not isinstance(time, Unknown) and not isinstance(time.total, Unknown)
+    assert not isinstance(time, Unknown)
+    assert not isinstance(time.total, Unknown)
     return time.total
 
 

@@ -52,13 +52,13 @@ def request_for(
     nodes: int = 1,
     ranks: int = 8,
     batch: int = 32,
-    pins: Pins = Pins(),
+    pins: Pins | None = None,
 ) -> Request:
     cluster, row = cluster_of(gpu, nodes, ranks), program_named(program)
     workload = default_workload(
         find_model(model), cluster, global_batch=batch, sequence_length=512, program=row
     )
-    return request_of(workload, cluster, row, pins)
+    return request_of(workload, cluster, row, pins or Pins())
 
 
 def jobs_of(request: Request) -> Iterator[Job]:
@@ -83,7 +83,8 @@ def fastest_of(request: Request) -> float:
     for job in jobs_of(request):
         if memory_for(job).needed <= limit_of(request):
             time = time_for(job)
-            assert not isinstance(time, Unknown) and not isinstance(time.total, Unknown)
+            assert not isinstance(time, Unknown)
+            assert not isinstance(time.total, Unknown)
             best = min(best, time.total)
     return best
 
@@ -114,15 +115,11 @@ def test_pruning_never_changes_the_result(
 @settings(max_examples=15, deadline=None)
 @given(st.sampled_from(PROGRAMS), st.sampled_from(MODELS), st.sampled_from([1, 4]))
 def test_the_same_request_gives_the_same_result(program: str, model: str, nodes: int) -> None:
-    results = [
-        search_with_headroom(request_for(program, model, "H100-SXM-80GB", nodes=nodes)) for _ in range(2)
-    ]
-    assert [[member.candidate for member in result.ranked] for result, _ in results][0] == [
-        member.candidate for member in results[1][0].ranked
-    ]
-    assert [member.candidate for member in results[0][0].rejected] == [
-        member.candidate for member in results[1][0].rejected
-    ]
+    request = request_for(program, model, "H100-SXM-80GB", nodes=nodes)
+    first, _ = search_with_headroom(request)
+    second, _ = search_with_headroom(request_for(program, model, "H100-SXM-80GB", nodes=nodes))
+    for mine, other in ((first.ranked, second.ranked), (first.rejected, second.rejected)):
+        assert [member.candidate for member in mine] == [member.candidate for member in other]
 
 
 PINNED = st.fixed_dictionaries(
@@ -166,9 +163,8 @@ def test_every_plan_fits_and_keeps_pins_batch_and_ranks(  # noqa: PLR0917
     try:
         workload = default_workload(find_model(model), cluster, global_batch=batch, program=row)
         plan = best_plan(workload, cluster, MachineFacts(), pins, program=row)
-    except (UsageError, NoFeasiblePlanError) as error:
-        assert error.hint
-        return
+    except (UsageError, NoFeasiblePlanError):
+        return  # what they name has tests of its own
     limit = cluster.memory_bytes_per_rank
     assert limit is not None
     assert plan.cluster.world_size <= cluster.world_size
