@@ -30,7 +30,7 @@ from recipes.planning.space import STRATEGIES, Request, divisors, shapes, strate
 from recipes.predict.candidate_prediction import predicted_of, time_with_interval
 from recipes.predict.job_prediction import memory_for
 from recipes.predict.stacks import load_stacks
-from recipes.predict.training_job import job_of
+from recipes.predict.training_job import TransformerJob, job_of
 
 _LONGEST_RUN = 10**9
 _PRECISIONS: tuple[Precision, ...] = ("bf16", "fp16", "fp32")
@@ -276,7 +276,8 @@ def _named(candidate: Candidate) -> Candidate:
 
 
 def _choice(member: Examined, program: Program, rate: float, warmup: int) -> Choice:
-    candidate = member.candidate
+    candidate, job = member.candidate, member.job
+    assert isinstance(job, TransformerJob)  # noqa: S101 - the workload is a transformer's
     return Choice(
         strategy=strategy_of(candidate),
         program=program.id,
@@ -294,7 +295,7 @@ def _choice(member: Examined, program: Program, rate: float, warmup: int) -> Cho
         precision=candidate.precision,
         learning_rate=rate,
         warmup_steps=warmup,
-        predicted=predicted_of(member.job, member.memory, time_with_interval(member.job)),
+        predicted=predicted_of(job, member.memory, time_with_interval(job)),
     )
 
 
