@@ -35,6 +35,7 @@ from recipes.planning.plan import Plan
 from recipes.planning.planner import default_workload, make_plan, native_precision, shared_batch
 from recipes.planning.program_comparison import fastest_program
 from recipes.planning.programs import OWN, REFERENCE_PROGRAM, Program, program_named
+from recipes.planning.resorts import best_plan
 from recipes.planning.run_cost import RunLength, run_cost
 from recipes.planning.what_if import Variation
 from recipes.predict.parameters import memory_interval
@@ -111,7 +112,9 @@ def plan_of(
     )
     _require_price(request)
     program = program_named(request.program or OWN)
-    model = request.own_model or (model_named(request.model) if request.model else None)
+    asked = request.own_model or (model_named(request.model) if request.model else None)
+    unchanged = _cluster_of(facts, measurements, request, None)
+    whole = Size(unchanged.nodes, unchanged.ranks_per_node)
 
     def cluster_at(size: Size | None) -> Cluster:
         cluster = _cluster_of(facts, measurements, request, size)
@@ -129,14 +132,20 @@ def plan_of(
         timed = cluster
         if request.model and program.id != REFERENCE_PROGRAM:
             timed = with_own_steps(cluster, workload, measurements)
-        plan = make_plan(workload, timed, facts, pins, program=program, headroom=headroom)
+        # Last resorts are for the whole machine; a goal that leaves GPUs idle plans its own sizes.
+        is_whole = size == whole and change is None and request.objective in ("throughput", "time")
+        if is_whole and model is asked and isinstance(workload, Workload):
+            named = program if request.program else None
+            plan = best_plan(workload, timed, facts, pins, program=named, headroom=headroom)
+        else:
+            plan = make_plan(workload, timed, facts, pins, program=program, headroom=headroom)
         step = plan.chosen.predicted.step_time_s.total
         cost = run_cost(workload, cluster, step, price=request.price, length_from=_length_from(request))
         return msgspec.structs.replace(plan, run=cost, objective=request.objective)
 
     def plan_at(size: Size) -> Plan:
-        if model is not None:
-            return planned(size, model, request.sequence_length, request.headroom)
+        if asked is not None:
+            return planned(size, asked, request.sequence_length, request.headroom)
         # A model that nobody asked for should fit even in the worst case of the memory model.
         cluster, spare = cluster_at(size), request.headroom
         if spare is None:
@@ -146,8 +155,7 @@ def plan_of(
             cluster, request.sequence_length, lambda model, length: planned(size, model, length, room)
         )
 
-    unchanged = _cluster_of(facts, measurements, request, None)
-    plan = best_size(plan_at, Size(unchanged.nodes, unchanged.ranks_per_node), request.objective)
+    plan = best_size(plan_at, whole, request.objective)
     step = plan.chosen.predicted.step_time_s.total
     if (
         request.program

@@ -9,6 +9,8 @@ Sharding = Literal["none", "zero1", "zero2", "zero3"]
 """Training state that is divided among data-parallel ranks: nothing, optimizer states, also gradients, also
 parameters (FSDP).
 """
+Offload = Literal["states", "weights"]
+"""Training state in the host's memory: optimizer states (with sharded gradients), or also sharded weights."""
 Schedule = Literal["1f1b", "gpipe", "interleaved", "zero-bubble", "layers"]
 """Order of work in a pipeline.
 

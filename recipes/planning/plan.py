@@ -33,6 +33,12 @@ class Choice(Record, kw_only=True):
     activation_checkpointing: ActivationCheckpointing
     recomputed_share: float = 1.0
     """Part of the layers that full checkpointing recomputes."""
+    offload: bool = False
+    """Whether optimizer states are in the host's memory."""
+    offload_weights: bool = False
+    """Whether sharded weights are in the host's memory too."""
+    host_bytes_per_node: float = 0.0
+    """Memory of each node's host that holds offloaded states."""
     precision: str
     learning_rate: float
     warmup_steps: int

@@ -8,7 +8,7 @@ from probes.base.errors import NoFeasiblePlanError, UsageError
 from probes.base.record import Unknown
 from probes.facts import MachineFacts
 from recipes.constants import constant
-from recipes.job.candidate import Candidate, Degrees
+from recipes.job.candidate import Candidate, Degrees, Offload
 from recipes.job.models.counts import load_models
 from recipes.job.workload import (
     DEFAULT_ADAPTER_RANK,
@@ -30,8 +30,9 @@ from recipes.planning.programs import OWN, Program, program_named
 from recipes.planning.reasons import decisions_of, memory_warning, rejection, tightest
 from recipes.planning.search import Examined, Searched, search_with_headroom
 from recipes.planning.space import STRATEGIES, Request, divisors, shapes, strategy_of
-from recipes.predict.job_prediction import predicted_for
+from recipes.predict.job_prediction import memory_for, predicted_for
 from recipes.predict.stacks import load_stacks
+from recipes.predict.training_job import job_of
 
 _LONGEST_RUN = 10**9
 _PRECISIONS: tuple[Precision, ...] = ("bf16", "fp16", "fp32")
@@ -138,6 +139,7 @@ def make_plan(
     *,
     program: Program | None = None,
     headroom: float | None = None,
+    offload: Offload | None = None,
 ) -> Plan:
     """Return the best plan with its reasons, alternatives and rejected candidates.
 
@@ -153,7 +155,7 @@ def make_plan(
             f"the memory of {cluster.device_name} is unknown, so rigtune cannot decide what fits",
             "read it on the machine with `rigtune probe`, or name a catalogue machine with --machine",
         )
-    request = request_of(workload, cluster, program, pins)
+    request = request_of(workload, cluster, program, pins, offload)
     result, _ = search_with_headroom(request, headroom)
     if not result.ranked:
         rejected = _rejections(result, limit.value)
@@ -209,7 +211,9 @@ def _position_warning(workload: AnyWorkload) -> tuple[str, ...]:
     )
 
 
-def request_of(workload: AnyWorkload, cluster: Cluster, program: Program, pins: Pins) -> Request:
+def request_of(
+    workload: AnyWorkload, cluster: Cluster, program: Program, pins: Pins, offload: Offload | None = None
+) -> Request:
     """Return the search request of a job: the program's stack, and a candidate with the other settings."""
     tuning = workload.tuning if isinstance(workload, Workload) else "full"
     stack = load_stacks()[program.stack_for(tuning)]
@@ -221,11 +225,17 @@ def request_of(workload: AnyWorkload, cluster: Cluster, program: Program, pins: 
         global_batch=workload.global_batch,
         activation_checkpointing="none",
         precision=workload.precision,
+        offload=offload is not None,
+        offload_weights=offload == "weights",
     )
     return Request(workload, cluster, stack, program, pins, base)
 
 
-def _nothing_legal(request: Request) -> UsageError:
+class NoLayoutError(UsageError):
+    """The program has no layout for the number of ranks, the batch and the pins."""
+
+
+def _nothing_legal(request: Request) -> NoLayoutError:
     """Return the error for a request without a single layout: the batch or a pin allows none."""
     workload, cluster, pins = request.workload, request.cluster, request.pins
     fixed = {
@@ -241,13 +251,16 @@ def _nothing_legal(request: Request) -> UsageError:
             "schedule",
             "micro_batch",
             "grad_accum",
+            "strategy",
+            "activation_checkpointing",
+            "recomputed_share",
         )
         if (value := getattr(pins, name)) is not None
     }
     unpinned = request._replace(pins=Pins())
     if fixed and any(True for _ in shapes(unpinned)):
         words = ", ".join(f"{name} {value}" for name, value in fixed.items())
-        return UsageError(
+        return NoLayoutError(
             f"{request.program.title} has no layout with {words} for {workload.model.id} on "
             f"{cluster.world_size} ranks and a global batch of {workload.global_batch}",
             f"change a pin or the batch: degrees must divide {_sizes(request)}",
@@ -255,7 +268,7 @@ def _nothing_legal(request: Request) -> UsageError:
     multiple = cluster.world_size * (pins.micro_batch or 1)
     nearest = " or ".join(str(valid) for valid in nearest_global_batches(workload.global_batch, multiple))
     pinned = f" x micro-batch {pins.micro_batch}" if pins.micro_batch else ""
-    return UsageError(
+    return NoLayoutError(
         f"global batch {workload.global_batch} cannot be shared by {cluster.world_size} ranks{pinned}",
         f"choose a global batch of {nearest}, or another number of ranks",
     )
@@ -302,11 +315,28 @@ def _choice(member: Examined, program: Program, rate: float, warmup: int) -> Cho
         global_batch=candidate.global_batch,
         activation_checkpointing=candidate.activation_checkpointing,
         recomputed_share=candidate.recomputed_share,
+        offload=candidate.offload,
+        offload_weights=candidate.offload_weights,
+        host_bytes_per_node=_host_bytes(member),
         precision=candidate.precision,
         learning_rate=rate,
         warmup_steps=warmup,
         predicted=predicted_for(member.job, member.memory),
     )
+
+
+def _host_bytes(member: Examined) -> float:
+    """Return the memory of a node's host that holds offloaded states."""
+    if not member.candidate.offload:
+        return 0.0
+    inside = msgspec.structs.replace(member.candidate, offload=False, offload_weights=False)
+    job = member.job
+    memory = memory_for(job_of(job.workload, inside, job.cluster, job.stack))
+    moved = sum(
+        getattr(memory, term) - getattr(member.memory, term)
+        for term in ("parameters", "gradients", "optimizer")
+    )
+    return max(0.0, float(moved)) * job.cluster.ranks_per_node
 
 
 def _require_sound(workload: AnyWorkload, cluster: Cluster, pins: Pins, program: Program) -> None:

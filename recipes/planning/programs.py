@@ -10,7 +10,7 @@ from typing import Literal
 from probes.base.errors import UsageError
 from probes.base.record import StrictRecord
 from probes.base.rows import load_rows
-from recipes.job.candidate import ActivationCheckpointing, Schedule, Sharding
+from recipes.job.candidate import ActivationCheckpointing, Offload, Schedule, Sharding
 from recipes.job.workload import Precision, Tuning
 from recipes.planning.plan import OWN_PROGRAM
 
@@ -35,6 +35,8 @@ class Program(StrictRecord, kw_only=True):
     hybrid: bool = False
     """Whether a group smaller than all data-parallel ranks can share parameters (HSDP)."""
     tensor: bool = False
+    divides: tuple[Tuning, ...] = ("full",)
+    """Kinds of training in which the program divides matrices and layers over ranks."""
     context: Literal["", "ring", "heads"] = ""
     """Division of one sequence over ranks: not possible, by rings (every rank has an early and a late part),
     or by attention heads (DeepSpeed-Ulysses).
@@ -45,6 +47,10 @@ class Program(StrictRecord, kw_only=True):
     checkpointing: tuple[ActivationCheckpointing, ...] = ("none", "full")
     precisions: tuple[Precision, ...] = ("bf16", "fp16", "fp32")
     tunings: tuple[Tuning, ...] = ("full",)
+    offloads: tuple[Offload, ...] = ()
+    """Training state that the program can keep in the host's memory: optimizer states, or also weights."""
+    is_suggested: bool = False
+    """Whether a plan may be made for the program although the user did not name it."""
     trains_images: bool = True
     """Whether people train image models with the program."""
     settings: dict[str, str] = {}

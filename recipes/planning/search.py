@@ -3,7 +3,8 @@
 Every shape of `space.py` is examined. Inside a shape, two properties of the models save most evaluations; a
 test compares the result with brute force. Memory grows with the micro-batch and shrinks with the recomputed
 part, and recomputing more never saves time. Therefore the least recomputation that fits is the fastest for
-a micro-batch, and if a micro-batch does not fit with full recomputation, no larger one fits.
+a micro-batch, and if a micro-batch does not fit with full recomputation, no larger one fits, except the
+whole batch of a rank, which needs no memory to accumulate gradients.
 """
 
 import math
@@ -147,17 +148,20 @@ def _bounds(
     bounds: list[_Bound] = []
     examined = 0
     computed: dict[tuple[int, ...], float] = {}
-    for shape in shapes(request):
-        degrees = shape.degrees
+    for shape in shapes(request) if options else ():
+        degrees, is_full = shape.degrees, False
         for micro_batch in micro_batches(request, shape):
             key = (degrees.tp, degrees.pp, degrees.cp, degrees.ep, micro_batch)
-            if computed.get(key, 0.0) >= limit_s:
+            is_too_large = is_full and micro_batch * shape.replicas < request.workload.global_batch
+            if is_too_large or computed.get(key, 0.0) >= limit_s:
                 continue
             examined += 1
             smallest_member = _with_memory(request, shape, micro_batch, options[-1])
             if refuses(smallest_member.memory):
                 _keep_smallest(smallest, smallest_member)
-                break
+                # Without accumulation, gradients of earlier micro-batches need no memory.
+                is_full = True
+                continue
             candidate = candidate_of(request, shape, micro_batch, options[0])
             time = time_for(job_of(request.workload, candidate, request.cluster, request.stack))
             seconds = _without_bubble(time)

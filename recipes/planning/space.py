@@ -142,13 +142,18 @@ def _pinned(pinned: int | None, choices: tuple[int, ...]) -> tuple[int, ...]:
     return (pinned,) if pinned in choices else ()
 
 
+def _divides(request: Request) -> bool:
+    """Return whether the program divides the model's matrices and layers in this kind of training."""
+    return isinstance(request.workload, Workload) and request.workload.tuning in request.program.divides
+
+
 def tensor_degrees(request: Request) -> tuple[int, ...]:
     """Return the numbers of ranks that can divide each matrix.
 
     The ranks are inside the domain of fast links, and each has whole heads.
     """
     model, cluster = request.model, request.cluster
-    if model is None or not request.program.tensor:
+    if model is None or not request.program.tensor or not _divides(request):
         return (1,)
     domain = min(cluster.domain_ranks or cluster.ranks_per_node, cluster.world_size)
     return tuple(
@@ -164,7 +169,7 @@ def tensor_degrees(request: Request) -> tuple[int, ...]:
 def pipeline_degrees(request: Request, ranks: int) -> tuple[int, ...]:
     """Return the numbers of stages into which the layers can be divided evenly."""
     model = request.model
-    if model is None or not request.program.schedules:
+    if model is None or not request.program.schedules or not _divides(request):
         return (1,)
     layers = model.layers + model.encoder_layers
     return tuple(size for size in divisors(ranks) if size <= layers and deals_evenly(model, size))
@@ -212,8 +217,15 @@ def _shardings(request: Request, tensor: int, pipeline: int, sharers: int) -> tu
     named: Sharding | None = None
     if strategy is not None:
         named = {"ddp": "none", "fsdp": "zero3", "hsdp": "zero3"}.get(strategy, strategy)  # type: ignore[assignment]
+    if named is not None and request.pins.sharding not in (None, named):
+        return ()
     pinned = request.pins.sharding or named
     allowed = program.shardings if pipeline == 1 else program.pipeline_shardings
+    if request.base.offload:
+        # Only shards are offloaded: gradients and optimizer states of ZeRO-2, or everything of ZeRO-3.
+        kept: tuple[Sharding, ...] = ("zero3",) if request.base.offload_weights else ("zero2", "zero3")
+        allowed = tuple(sharding for sharding in allowed if sharding in kept)
+        return tuple(sharding for sharding in allowed if pinned in (None, sharding))
     if sharers == 1 and "none" in allowed and pinned is None:
         allowed = ("none",)
     elif "zero1" in allowed and pinned != "none" and tensor * pipeline > 1:
@@ -233,9 +245,11 @@ def _shards(request: Request, sharding: Sharding, replicas: int, inner: int) -> 
         if request.pins.fsdp in (None, 1):
             yield 1
         return
-    if request.pins.fsdp is not None:
-        if replicas % request.pins.fsdp == 0:
-            yield request.pins.fsdp
+    if (pinned := request.pins.fsdp) is not None:
+        # All ranks are one group with fsdp, and there are several groups with hsdp.
+        named = {"fsdp": pinned == replicas, "hsdp": pinned < replicas}
+        if replicas % pinned == 0 and named.get(request.pins.strategy or "", True):
+            yield pinned
         return
     if request.pins.strategy != "hsdp":
         yield replicas

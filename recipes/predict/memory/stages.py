@@ -58,9 +58,13 @@ def stages_of(
         model = msgspec.structs.replace(model, tied_embeddings=False)
     stages = degrees.pp
     chosen = sorted({0, min(1, stages - 1), stages - 1})
-    return tuple(_stage(model, degrees, micro_batches, schedule, index) for index in chosen)
+    # Other degrees and more micro-batches than any schedule keeps do not change a stage.
+    dividing = Degrees(tp=degrees.tp, pp=stages, ep=degrees.ep, vp=degrees.vp)
+    kept = micro_batches if schedule == "gpipe" else min(micro_batches, 2 * stages * degrees.vp + 1)
+    return tuple(_stage(model, dividing, kept, schedule, index) for index in chosen)
 
 
+@functools.lru_cache(maxsize=4096)
 def _stage(model: TransformerModel, degrees: Degrees, micro_batches: int, schedule: str, index: int) -> Stage:
     first, last = index == 0, index == degrees.pp - 1
     root = float(root_parameter_count(model))

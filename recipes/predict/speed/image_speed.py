@@ -224,6 +224,11 @@ def _gathering_s(job: ImageJob, *, beside: float) -> float:
 
 
 def _straggling(cluster: Cluster, how: str) -> float:
-    """Return the part of a step by which the slowest of the ranks is late."""
+    """Return the part of a step by which the slowest of the ranks is late.
+
+    The largest of n independent delays with a normal distribution is about sqrt(2 ln n) standard deviations
+    above the mean, so a thousand nodes wait little longer than a hundred.
+    """
     within = parameter("vision.straggling", how) * math.log2(cluster.ranks_per_node)
-    return within + parameter("vision.straggling_nodes", how) * math.log2(cluster.nodes)
+    nodes = math.sqrt(2.0 * math.log(cluster.nodes))
+    return within + parameter("vision.straggling_nodes", how) * nodes

@@ -1,0 +1,182 @@
+"""The plan that a user gets: the program's best layout, or a last resort if there is none.
+
+A last resort is tried only if all earlier rounds have no plan: another program or fewer GPUs, then optimizer
+states in the host's memory, then weights there too. A warning says what was done. If no resort helps, the
+error names the smallest changes that do.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import msgspec
+
+from probes.base.errors import NoFeasiblePlanError, UsageError
+from probes.base.record import Unknown
+from probes.base.units import gib
+from probes.facts import MachineFacts
+from recipes.constants import constant
+from recipes.job.candidate import Offload
+from recipes.job.workload import Pins, Workload
+from recipes.machine.cluster_records import Cluster
+from recipes.planning.changes import Asked, helpful_changes
+from recipes.planning.plan import Plan
+from recipes.planning.planner import NoLayoutError, make_plan
+from recipes.planning.programs import OWN, Program, load_programs, program_named
+
+
+class _Attempt(NamedTuple):
+    """One way to plan the job after the asked one has no plan."""
+
+    program: Program
+    cluster: Cluster
+    offload: Offload | None = None
+
+
+def best_plan(
+    workload: Workload,
+    cluster: Cluster,
+    facts: MachineFacts,
+    pins: Pins,
+    *,
+    program: Program | None = None,
+    headroom: float | None = None,
+) -> Plan:
+    """Return the best plan of the program, or of the first round of last resorts that has a plan.
+
+    `program` is None if the user names none: the plan is then for the user's own torch program, or for
+    another one if that program has no plan. Raises UsageError and NoFeasiblePlanError as `make_plan` does.
+    """
+    base = program or program_named(OWN)
+    try:
+        return make_plan(workload, cluster, facts, pins, program=base, headroom=headroom)
+    except (NoFeasiblePlanError, NoLayoutError) as error:
+        problem = error
+    for attempts in _rounds(workload, cluster, pins, base, may_switch=program is None):
+        plans = [
+            plan
+            for attempt in attempts
+            if (plan := _attempted(workload, facts, pins, attempt, headroom)) is not None
+        ]
+        if plans:
+            tie = 1 + constant("layout_tie")
+            limit = min(map(_step_s, plans)) * tie
+            plan = next(plan for plan in plans if _step_s(plan) <= limit)
+            warnings = (*plan.warnings, *_warnings(plan, cluster, base, problem))
+            return msgspec.structs.replace(plan, warnings=warnings)
+    if isinstance(problem, NoFeasiblePlanError) and cluster.memory_bytes_per_rank is not None:
+        changes = helpful_changes(Asked(workload, cluster, pins, base, headroom))
+        raise NoFeasiblePlanError(str(problem), "; ".join(changes) or _NOTHING_HELPS)
+    raise problem
+
+
+_NOTHING_HELPS = (
+    "no two changes of nodes, sequence, adapters and program make it fit: a GPU with more memory is needed"
+)
+
+
+def _step_s(plan: Plan) -> float:
+    time = plan.chosen.predicted.step_time_s.total
+    return 0.0 if isinstance(time, Unknown) else time
+
+
+def _attempted(
+    workload: Workload, facts: MachineFacts, pins: Pins, attempt: _Attempt, headroom: float | None
+) -> Plan | None:
+    """Return the plan of an attempt; None if there is none."""
+    try:
+        plan = make_plan(
+            workload,
+            attempt.cluster,
+            facts,
+            pins,
+            program=attempt.program,
+            headroom=headroom,
+            offload=attempt.offload,
+        )
+    except (NoFeasiblePlanError, UsageError):
+        return None
+    return plan if plan.chosen.host_bytes_per_node <= _host_limit(facts, attempt.cluster) else None
+
+
+def _host_limit(facts: MachineFacts, cluster: Cluster) -> float:
+    """Return the memory of a node's host that offloaded states may fill."""
+    total, group = facts.memory.total_bytes, facts.memory.limit_bytes
+    if isinstance(total, Unknown):
+        return constant("host_share") * constant("host_bytes_per_gpu") * cluster.ranks_per_node
+    usable = min(total, group) if isinstance(group, int) else total
+    return constant("host_share") * usable
+
+
+def _rounds(
+    workload: Workload, cluster: Cluster, pins: Pins, base: Program, *, may_switch: bool
+) -> Iterator[list[_Attempt]]:
+    """Yield the rounds of attempts, the least intrusive first.
+
+    In each round the program that the user has comes first, and its plan wins ties.
+    """
+    others = [
+        other for other in load_programs().values() if may_switch and _can_replace(other, base, workload)
+    ]
+    smaller = _fewer_ranks(workload, cluster, pins)
+    dividing = [other for other in others if other.tensor]
+    yield [
+        *([] if smaller is None else [_Attempt(base, smaller)]),
+        *(_Attempt(other, cluster) for other in dividing),
+    ]
+    rounds: tuple[Offload, ...] = ("states", "weights")
+    for offload in rounds:
+        places = [cluster] if smaller is None else [cluster, smaller]
+        yield [
+            _Attempt(each, place, offload)
+            for each in (base, *others)
+            if offload in each.offloads
+            for place in places
+        ]
+
+
+def _can_replace(other: Program, base: Program, workload: Workload) -> bool:
+    """Return whether plans may be made for this program in place of the one that cannot train the job."""
+    return (
+        other.is_suggested
+        and other.id != base.id
+        and workload.precision in other.precisions
+        and workload.tuning in other.tunings
+    )
+
+
+def _fewer_ranks(workload: Workload, cluster: Cluster, pins: Pins) -> Cluster | None:
+    """Return the largest part of the cluster whose ranks can share the batch; None if the whole can.
+
+    Whole nodes are left out; if a single node is too many, some of its ranks.
+    """
+    batch = workload.global_batch // (pins.micro_batch or 1)
+    if batch % cluster.world_size == 0:
+        return None
+    for nodes in range(cluster.nodes - 1, 0, -1):
+        if batch % (nodes * cluster.ranks_per_node) == 0:
+            return msgspec.structs.replace(cluster, nodes=nodes)
+    if pins.ranks_per_node is not None:
+        return None
+    ranks = max((size for size in range(1, cluster.ranks_per_node) if batch % size == 0), default=1)
+    return msgspec.structs.replace(cluster, nodes=1, ranks_per_node=ranks)
+
+
+def _warnings(plan: Plan, asked: Cluster, base: Program, problem: Exception) -> Iterator[str]:
+    """Yield what was done to get a plan, with the reason."""
+    chosen, used = plan.chosen, plan.cluster.world_size
+    if chosen.program != base.id:
+        title = program_named(chosen.program).title
+        yield f"the plan is for {title}, because {base.title} has none: {problem}"
+    elif used == asked.world_size:
+        yield f"the host's memory is used, because otherwise there is no plan: {problem}"
+    if used < asked.world_size:
+        yield (
+            f"only {used} of {asked.world_size} GPUs work: "
+            f"{asked.world_size} ranks cannot share a global batch of {chosen.global_batch}"
+        )
+    if chosen.offload:
+        kept = "optimizer states and weights" if chosen.offload_weights else "optimizer states"
+        yield (
+            f"{kept} are in the host's memory and need {gib(chosen.host_bytes_per_node)} of each node: "
+            "each step waits for copies"
+        )

@@ -1,0 +1,213 @@
+"""Promises of the search: pruning changes nothing, the result is the same each time, pins hold, plans fit."""
+
+import itertools
+import math
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from probes.base.errors import NoFeasiblePlanError, UsageError
+from probes.base.record import Unknown
+from probes.catalogue.hardware import load_catalogue
+from probes.facts import MachineFacts
+from recipes.constants import constant
+from recipes.job.models.names import find_model
+from recipes.job.workload import Pins, Workload
+from recipes.machine.cluster_records import Cluster
+from recipes.machine.from_words import MachineWords, cluster_from_words
+from recipes.planning.plan import Choice
+from recipes.planning.planner import default_workload, request_of
+from recipes.planning.programs import program_named
+from recipes.planning.resorts import best_plan
+from recipes.planning.search import search, search_with_headroom
+from recipes.planning.space import (
+    Request,
+    candidate_of,
+    micro_batches,
+    recomputations,
+    schedules,
+    shapes,
+)
+from recipes.predict.job_prediction import memory_for, time_for
+from recipes.predict.training_job import Job, job_of
+
+PROGRAMS = ("own", "torchtitan", "megatron", "deepspeed", "torchtune", "nanotron", "maxtext", "colossalai")
+MODELS = ("gpt2", "llama-3.2-1b", "llama-3-8b", "mixtral-8x7b", "bert-large", "qwen3-30b-a3b")
+GPUS = ("A100-SXM-40GB", "H100-SXM-80GB", "RTX4090", "MI300X", "V100-SXM2-32GB")
+NONE_KEPT_FREE = 0.0
+
+
+def cluster_of(gpu: str, nodes: int, ranks: int) -> Cluster:
+    words = MachineWords(gpu=gpu, gpus=nodes * ranks, gpus_per_node=ranks)
+    return cluster_from_words(words, load_catalogue())
+
+
+def request_for(
+    program: str,
+    model: str,
+    gpu: str,
+    *,
+    nodes: int = 1,
+    ranks: int = 8,
+    batch: int = 32,
+    pins: Pins | None = None,
+) -> Request:
+    cluster, row = cluster_of(gpu, nodes, ranks), program_named(program)
+    workload = default_workload(
+        find_model(model), cluster, global_batch=batch, sequence_length=512, program=row
+    )
+    return request_of(workload, cluster, row, pins or Pins())
+
+
+def jobs_of(request: Request) -> Iterator[Job]:
+    """Yield every combination of shape, schedule, micro-batch and recomputation."""
+    for shape in shapes(request):
+        for schedule, parts in schedules(request, shape.degrees.pp):
+            scheduled = shape.scheduled(schedule, parts)
+            for size, again in itertools.product(micro_batches(request, scheduled), recomputations(request)):
+                candidate = candidate_of(request, scheduled, size, again)
+                yield job_of(request.workload, candidate, request.cluster, request.stack)
+
+
+def limit_of(request: Request) -> float:
+    limit = request.cluster.memory_bytes_per_rank
+    assert limit is not None
+    return limit.value
+
+
+def fastest_of(request: Request) -> float:
+    """Return the time of the fastest layout that fits, by brute force; infinite if none fits."""
+    best = math.inf
+    for job in jobs_of(request):
+        if memory_for(job).needed <= limit_of(request):
+            time = time_for(job)
+            assert not isinstance(time, Unknown)
+            assert not isinstance(time.total, Unknown)
+            best = min(best, time.total)
+    return best
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.sampled_from(PROGRAMS),
+    st.sampled_from(MODELS),
+    st.sampled_from(GPUS),
+    st.sampled_from([(1, 2), (1, 8), (2, 4), (1, 6)]),
+    st.sampled_from([8, 24, 32]),
+)
+def test_pruning_never_changes_the_result(
+    program: str, model: str, gpu: str, machine: tuple[int, int], batch: int
+) -> None:
+    request = request_for(program, model, gpu, nodes=machine[0], ranks=machine[1], batch=batch)
+    result, _ = search_with_headroom(request, NONE_KEPT_FREE)
+    best = fastest_of(request)
+    if not result.ranked:
+        assert best == math.inf
+        return
+    found = min(member.seconds for member in result.ranked)
+    assert found == pytest.approx(best, rel=constant("layout_tie"))
+    assert result.ranked[0].seconds <= best * (1 + constant("layout_tie")) ** 2
+    assert result.examined <= 4 * sum(1 for _ in jobs_of(request)) + 50
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.sampled_from(PROGRAMS), st.sampled_from(MODELS), st.sampled_from([1, 4]))
+def test_the_same_request_gives_the_same_result(program: str, model: str, nodes: int) -> None:
+    request = request_for(program, model, "H100-SXM-80GB", nodes=nodes)
+    first, _ = search_with_headroom(request)
+    second, _ = search_with_headroom(request_for(program, model, "H100-SXM-80GB", nodes=nodes))
+    for mine, other in ((first.ranked, second.ranked), (first.rejected, second.rejected)):
+        assert [member.candidate for member in mine] == [member.candidate for member in other]
+
+
+PINNED = st.fixed_dictionaries(
+    {},
+    optional={
+        "tp": st.sampled_from([1, 2, 8]),
+        "pp": st.sampled_from([1, 2, 4]),
+        "cp": st.sampled_from([1, 2]),
+        "ep": st.sampled_from([1, 4]),
+        "vp": st.sampled_from([1, 2]),
+        "micro_batch": st.sampled_from([1, 2, 3]),
+        "grad_accum": st.sampled_from([1, 4]),
+        "sharding": st.sampled_from(["none", "zero1", "zero3"]),
+        "strategy": st.sampled_from(["ddp", "fsdp", "hsdp", "zero1"]),
+        "activation_checkpointing": st.sampled_from(["none", "selective", "full"]),
+        "fsdp": st.sampled_from([1, 4, 8]),
+    },
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.sampled_from([None, *PROGRAMS]),
+    st.sampled_from(MODELS),
+    st.sampled_from(GPUS),
+    st.sampled_from([(1, 2), (2, 8)]),
+    st.sampled_from([6, 64]),
+    PINNED,
+)
+def test_every_plan_fits_and_keeps_pins_batch_and_ranks(  # noqa: PLR0917
+    program: str | None,
+    model: str,
+    gpu: str,
+    machine: tuple[int, int],
+    batch: int,
+    pinned: dict[str, object],
+) -> None:
+    cluster = cluster_of(gpu, *machine)
+    row = None if program is None else program_named(program)
+    pins = Pins(**pinned)  # type: ignore[arg-type]
+    try:
+        workload = default_workload(find_model(model), cluster, global_batch=batch, program=row)
+        plan = best_plan(workload, cluster, MachineFacts(), pins, program=row)
+    except (UsageError, NoFeasiblePlanError):
+        return  # what they name has tests of its own
+    limit = cluster.memory_bytes_per_rank
+    assert limit is not None
+    assert plan.cluster.world_size <= cluster.world_size
+    for choice in (plan.chosen, *plan.alternatives):
+        assert choice.predicted.memory_bytes_per_gpu.needed <= limit.value
+        require_pins(choice, pinned)
+        require_whole(choice, plan.workload, plan.cluster)
+    if plan.cluster.world_size < cluster.world_size or plan.chosen.program != (program or "own"):
+        assert plan.warnings
+
+
+def require_pins(choice: Choice, pinned: dict[str, object]) -> None:
+    for name, value in pinned.items():
+        if name == "strategy":
+            assert choice.strategy == value
+        elif hasattr(choice.degrees, name):
+            assert getattr(choice.degrees, name) == value, name
+        else:
+            assert getattr(choice, name) == value, name
+
+
+def require_whole(choice: Choice, workload: Workload, cluster: Cluster) -> None:
+    degrees = choice.degrees
+    replicas = degrees.dp * degrees.fsdp
+    assert replicas * degrees.tp * degrees.pp * degrees.cp == cluster.world_size
+    assert choice.micro_batch * choice.grad_accum * replicas == workload.global_batch == choice.global_batch
+
+
+@pytest.mark.parametrize(
+    ("program", "model", "nodes", "batch", "most"),
+    [
+        ("own", "llama-3-8b", 1, 64, 50),
+        ("megatron", "llama-3-70b", 8, 512, 2_000),
+        ("megatron", "llama-3-405b", 2048, 16384, 6_000),
+        ("torchtitan", "llama-3-405b", 128, 1024, 8_000),
+        ("megatron", "deepseek-v3", 256, 16384, 20_000),
+    ],
+)
+def test_the_number_of_predictions_is_bounded(
+    program: str, model: str, nodes: int, batch: int, most: int
+) -> None:
+    """A prediction takes a quarter of a millisecond, so the bounds keep the search within seconds."""
+    request = request_for(program, model, "H100-SXM-80GB", nodes=nodes, batch=batch)
+    result = search(request, lambda memory: memory.needed > limit_of(request))
+    assert result.ranked
+    assert result.examined <= most
