@@ -7,15 +7,15 @@ import math
 
 from probes.base.record import Unknown
 from probes.catalogue.hardware import load_catalogue
-from recipes.job.candidate import Candidate
-from recipes.job.models.blocks import blocks_of
+from recipes.job.candidate import Candidate, Degrees
+from recipes.job.models.blocks import Block, blocks_of
 from recipes.job.workload import steps_all_at_once, traffic_share
 from recipes.machine.cluster import PCIE_LANE_BYTES_PER_S
 from recipes.machine.cluster_records import Cluster
 from recipes.predict.breakdowns import COMPUTE_TERMS, TimeBreakdown
 from recipes.predict.memory.states import is_pure
 from recipes.predict.parameters import parameter
-from recipes.predict.shares import Held, held_by
+from recipes.predict.shares import Held, counted_as_layers, held_by
 from recipes.predict.speed.collectives import collective_time_s, unknown_link, world_group
 from recipes.predict.speed.communication import (
     beside,
@@ -69,14 +69,20 @@ def step_time(job: TransformerJob) -> TimeBreakdown | Unknown:
         exposed += block.count * (talk[0] + talk[1])
         for name in _OF_BLOCKS:
             parts[name] += block.count * getattr(times, name)
-    forward, backward, exposed = forward / stages, backward / stages, exposed / stages
-    root_forward, root_backward = root_s(job, rates)
-    root = (root_forward + root_backward) * (1.0 if stages == 1 else parameter("time.head_on_stage"))
+    # The fullest stage has more than the mean number of layers if embedding and head replace layers of other
+    # stages; the head then delays its stage only by the time that it exceeds a layer's.
+    total, replaced, has_head = _replaced_layers(blocks, degrees)
+    even = stages * total / (total + replaced)
+    forward, backward, exposed = forward / even, backward / even, exposed / even
+    root = sum(root_s(job, rates))
+    if has_head:
+        root = max(0.0, root - (forward + backward + exposed) * even / total)
+    root *= 1.0 if stages == 1 else parameter("time.head_on_stage")
     micro_batches = candidate.grad_accum
-    parts |= {"recomputation": repeated, "head": root * stages}
+    parts |= {"recomputation": repeated, "head": root * even}
     computing = forward + backward + root
     held = held_by(job, blocks)
-    layers = max(1.0, sum(block.count for block in blocks) / stages)
+    layers = max(1.0, total / even)
     each, once = _sharding(job, held, layers, forward=forward, backward=backward)
     boundary, filling = boundary_s(job, computing)
     copies, optimizer = _stepped(job, held, rates, forward=forward, backward=backward)
@@ -84,7 +90,7 @@ def step_time(job: TransformerJob) -> TimeBreakdown | Unknown:
     waits = candidate.grad_accum if candidate.schedule == "layers" else 1.0 / degrees.vp
     # ZB-H1 computes the gradients of weights in the gaps of the pipeline. The gaps shrink by twice this time:
     # the work leaves the critical path and fills the gaps.
-    filled = 2.0 * weights / stages if candidate.schedule == "zero-bubble" else 0.0
+    filled = 2.0 * weights / even if candidate.schedule == "zero-bubble" else 0.0
     bubble = (stages - 1) * waits * max(0.0, computing + exposed + each - filled)
     waiting = parameter("time.step_overhead_s", cluster.device) + (
         micro_batches * parameter("time.micro_batch_overhead_s", cluster.device)
@@ -106,8 +112,21 @@ def step_time(job: TransformerJob) -> TimeBreakdown | Unknown:
         overhead=overhead,
         low=total,
         high=total,
-        **{name: micro_batches * value / stages for name, value in parts.items()},
+        **{name: micro_batches * value / even for name, value in parts.items()},
     )
+
+
+def _replaced_layers(blocks: tuple[Block, ...], degrees: Degrees) -> tuple[int, int, bool]:
+    """Return the number of layers, how many the embedding and the head replace, and whether the head does.
+
+    Layers for multi-token prediction are beside the others if those are divided evenly.
+    """
+    total, dealt = sum(block.count for block in blocks), sum(block.count for block in blocks if not block.extra)
+    units = degrees.pp * degrees.vp
+    if degrees.pp == 1 or dealt % units == 0:
+        return total, 0, False
+    before, after = counted_as_layers(total, units)
+    return total, before + after, after > 0
 
 
 def _recomputed(candidate: Candidate, forward_s: float) -> float:
