@@ -26,7 +26,7 @@ from recipes.predict.speed.communication import (
     group_of,
     shards_s,
 )
-from recipes.predict.speed.layers import Rates, block_times, rates_of, root_s
+from recipes.predict.speed.layers import Rates, computation_of
 from recipes.predict.stacks import on_cpu
 from recipes.predict.training_job import TransformerJob
 
@@ -42,9 +42,9 @@ def step_time(job: TransformerJob) -> TimeBreakdown | Unknown:
     candidate, cluster = job.candidate, job.cluster
     if cluster.device == "cpu":
         job = job._replace(stack=on_cpu(job.stack))
-    rates = rates_of(job)
-    if isinstance(rates, Unknown):
-        return rates
+    computation = computation_of(job)
+    if isinstance(computation, Unknown):
+        return computation
     replicated = candidate.sharding_stage == "none"
     unknown = unknown_link(
         world_group(cluster), cluster, *(("all_reduce",) if replicated else ("all_gather", "reduce_scatter"))
@@ -56,8 +56,7 @@ def step_time(job: TransformerJob) -> TimeBreakdown | Unknown:
     stages = degrees.pp
     forward = backward = weights = exposed = repeated = 0.0
     parts = dict.fromkeys(COMPUTE_TERMS, 0.0)
-    for block in blocks:
-        times = block_times(job, rates, block)
+    for block, times in zip(blocks, computation.blocks, strict=True):
         talk = block_s(job, block)
         again = block.count * _recomputed(candidate, times.forward)
         if candidate.activation_checkpointing == "full":
@@ -74,7 +73,7 @@ def step_time(job: TransformerJob) -> TimeBreakdown | Unknown:
     total, replaced, has_head = _replaced_layers(blocks, degrees)
     even = stages * total / (total + replaced)
     forward, backward, exposed = forward / even, backward / even, exposed / even
-    root = sum(root_s(job, rates))
+    root = computation.root_s
     if has_head:
         root = max(0.0, root - (forward + backward + exposed) * even / total)
     root *= 1.0 if stages == 1 else parameter("time.head_on_stage")
@@ -85,7 +84,7 @@ def step_time(job: TransformerJob) -> TimeBreakdown | Unknown:
     layers = max(1.0, total / even)
     each, once = _sharding(job, held, layers, forward=forward, backward=backward)
     boundary, filling = boundary_s(job, computing)
-    copies, optimizer = _stepped(job, held, rates, forward=forward, backward=backward)
+    copies, optimizer = _stepped(job, held, computation.rates, forward=forward, backward=backward)
     each += copies
     waits = candidate.grad_accum if candidate.schedule == "layers" else 1.0 / degrees.vp
     # ZB-H1 computes the gradients of weights in the gaps of the pipeline. The gaps shrink by twice this time:
@@ -121,7 +120,10 @@ def _replaced_layers(blocks: tuple[Block, ...], degrees: Degrees) -> tuple[int, 
 
     Layers for multi-token prediction are beside the others if those are divided evenly.
     """
-    total, dealt = sum(block.count for block in blocks), sum(block.count for block in blocks if not block.extra)
+    total, dealt = (
+        sum(block.count for block in blocks),
+        sum(block.count for block in blocks if not block.extra),
+    )
     units = degrees.pp * degrees.vp
     if degrees.pp == 1 or dealt % units == 0:
         return total, 0, False
