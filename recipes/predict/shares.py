@@ -82,7 +82,7 @@ def adapter_parameters(block: Block, rank: int, targets: AdapterTargets) -> int:
 
 @functools.lru_cache(maxsize=1024)
 def counted_as_layers(layers: int, units: int) -> tuple[int, int]:
-    """Return 1 for the embedding and 1 for the head if each takes the place of a layer in a pipeline, else 0.
+    """Return 1 for the embedding and 1 for the head if each replaces a layer of a pipeline, else 0.
 
     If `units`, the number of chunks of all stages, does not divide the layers, people let the head, or both,
     count as one layer where this makes the split even (Megatron-LM: --account-for-embedding-in-pipeline-split,

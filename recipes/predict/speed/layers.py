@@ -83,7 +83,7 @@ def computation_of(job: TransformerJob) -> Computation | Unknown:
 
 
 class _Computed:
-    """Job with equality by what its computation depends on; the job keeps the identities of its parts valid."""
+    """Job with equality by what its computation depends on; holding the job keeps identities valid."""
 
     __slots__ = ("_parts", "job")
 

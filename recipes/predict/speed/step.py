@@ -70,18 +70,18 @@ def step_time(job: TransformerJob) -> TimeBreakdown | Unknown:
             parts[name] += block.count * getattr(times, name)
     # The fullest stage has more than the mean number of layers if embedding and head replace layers of other
     # stages; the head then delays its stage only by the time that it exceeds a layer's.
-    total, replaced, has_head = _replaced_layers(blocks, degrees)
-    even = stages * total / (total + replaced)
+    count, replaced, has_head = _replaced_layers(blocks, degrees)
+    even = stages * count / (count + replaced)
     forward, backward, exposed = forward / even, backward / even, exposed / even
     root = computation.root_s
     if has_head:
-        root = max(0.0, root - (forward + backward + exposed) * even / total)
+        root = max(0.0, root - (forward + backward + exposed) * even / count)
     root *= 1.0 if stages == 1 else parameter("time.head_on_stage")
     micro_batches = candidate.grad_accum
     parts |= {"recomputation": repeated, "head": root * even}
     computing = forward + backward + root
     held = held_by(job, blocks)
-    layers = max(1.0, total / even)
+    layers = max(1.0, count / even)
     each, once = _sharding(job, held, layers, forward=forward, backward=backward)
     boundary, filling = boundary_s(job, computing)
     copies, optimizer = _stepped(job, held, computation.rates, forward=forward, backward=backward)
