@@ -259,24 +259,12 @@ def _batch(case: Case, choice: Choice, replicas: int, assumed: int) -> tuple[int
 
 def _divided(case: Case, micro: int, batch: int, replicas: int, notes: list[str]) -> int:
     """Return the micro-batch of a rank, and append to `notes` how a smaller batch is divided."""
-    if _share_sequences(case, micro * replicas, batch):
-        notes.append(f"the {case.ep} expert-parallel GPUs of a group are taken to compute the same sequences")
-        return micro
     if batch >= micro * replicas:
         return micro
     words = f"global_batch {batch} is less than micro_batch {micro} on {replicas} data-parallel GPUs"
     divided = max(1, batch // replicas)
     notes.append(f"{words}: micro_batch {divided} is taken")
     return divided
-
-
-def _share_sequences(case: Case, computed: int, batch: int) -> bool:
-    """Return whether expert-parallel ranks compute the same sequences.
-
-    Some software has an axis of ranks for experts alone. The stated batch is then that of the other ranks:
-    `computed`, the sequences of all ranks, divided by the degree.
-    """
-    return (case.ep or 1) > 1 and bool(case.micro_batch) and round(computed / batch) == case.ep
 
 
 def _accumulated(case: Case, choice: Choice) -> int:

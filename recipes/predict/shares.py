@@ -80,6 +80,19 @@ def adapter_parameters(block: Block, rank: int, targets: AdapterTargets) -> int:
     )
 
 
+@functools.lru_cache(maxsize=1024)
+def counted_as_layers(layers: int, units: int) -> tuple[int, int]:
+    """Return 1 for the embedding and 1 for the head if each replaces a layer of a pipeline, else 0.
+
+    If `units`, the chunks of all stages, does not divide the layers, people let the head, or both, count as
+    one layer where this makes the split even (Megatron-LM: --account-for-embedding-in-pipeline-split,
+    --account-for-loss-in-pipeline-split; Llama 3's 126 layers, arXiv 2407.21783, section 3.3.2).
+    """
+    if layers % units and (layers + 2) % units == 0:
+        return 1, 1
+    return 0, int(layers % units > 0 and (layers + 1) % units == 0)
+
+
 class Held(NamedTuple):
     """Parameters of one rank before data-parallel sharding, the mean over pipeline stages."""
 

@@ -26,7 +26,7 @@ from recipes.predict.implementations import (
 from recipes.predict.memory.buffers import buffers_of
 from recipes.predict.memory.stages import Stage, stages_of
 from recipes.predict.memory.states import States, autocasts_loss, compute_of, is_pure, states_of
-from recipes.predict.parameters import memory_interval, parameter
+from recipes.predict.parameters import parameter
 from recipes.predict.stacks import BEFORE_FUSED
 from recipes.predict.training_job import TransformerJob
 
@@ -95,7 +95,10 @@ def memory_of(job: TransformerJob) -> MemoryBreakdown:
         ((_reserved(peak, kind, usable), peak) for peak in peaks), key=lambda pair: pair[0]
     )
     held = most.allocated * (1 + parameter("memory.least_fragmentation"))
-    needed, margin = held + context + network, held * (memory_interval("allocated").high - 1)
+    needed, margin = (
+        held + context + network,
+        held * (parameter("interval.peak_memory_high", "allocated") - 1),
+    )
     moment = fullest.moment
     return MemoryBreakdown(
         total=reserved + context + network,

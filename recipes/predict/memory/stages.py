@@ -12,7 +12,7 @@ from recipes.job.candidate import Degrees
 from recipes.job.models.blocks import Block, blocks_of
 from recipes.job.models.counts import root_parameter_count
 from recipes.job.workload import TransformerModel
-from recipes.predict.shares import BlockShare, block_share
+from recipes.predict.shares import BlockShare, block_share, counted_as_layers
 
 
 class Stage(NamedTuple):
@@ -115,11 +115,7 @@ def _shares(
     total = sum(group.count for group in groups if not group.extra)
     if total % units:
         beside, total = (), sum(group.count for group in groups)
-    before = after = 0
-    if total % units and (total + 2) % units == 0:
-        before = after = 1
-    elif total % units and (total + 1) % units == 0:
-        after = 1
+    before, after = counted_as_layers(total, units)
     even = (total + before + after) / units
     ahead = min(ahead, total / (stages * stages))
     dealt = [group for group in groups if group not in beside]

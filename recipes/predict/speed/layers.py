@@ -3,11 +3,12 @@
 The time consists of matrix products, attention, elementwise work and kernel launches.
 """
 
+import functools
 import math
 from typing import NamedTuple
 
 from probes.base.record import Unknown, first_unknown
-from recipes.job.models.blocks import Block, Product, head_product
+from recipes.job.models.blocks import Block, Product, blocks_of, head_product
 from recipes.job.workload import NARROW_PRECISIONS
 from recipes.machine.cluster_records import Cluster
 from recipes.predict.parameters import parameter
@@ -61,6 +62,57 @@ class BlockTime(NamedTuple):
     elementwise: float
     launches: float
     """Time that the host adds if it launches kernels more slowly than the device runs them."""
+
+
+class Computation(NamedTuple):
+    """Computation of one micro-batch on one rank, before the layers are dealt to pipeline stages."""
+
+    rates: Rates
+    blocks: tuple[BlockTime, ...]
+    """Times of one block of each kind, in the order of `blocks_of`."""
+    root_s: float
+    """Time of head, loss and embedding for both passes."""
+
+
+def computation_of(job: TransformerJob) -> Computation | Unknown:
+    """Return the computation of one micro-batch; Unknown if the cluster has no rate for the workload.
+
+    Layouts that differ only in replicas, stages or accumulation have the same computation.
+    """
+    return _computation(_Computed(job))
+
+
+class _Computed:
+    """Job with equality by what its computation depends on; holding the job keeps identities valid."""
+
+    __slots__ = ("_parts", "job")
+
+    def __init__(self, job: TransformerJob) -> None:
+        candidate = job.candidate
+        degrees = candidate.degrees
+        self.job = job
+        self._parts = (
+            *(id(job.workload), id(job.cluster), id(job.stack)),
+            *(degrees.tp, degrees.cp, degrees.ep, candidate.micro_batch),
+            *(candidate.compiled, candidate.sequence_parallel, candidate.flash_attention),
+            candidate.sharding_stage == "zero3" and degrees.fsdp > 1,
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Computed) and self._parts == other._parts
+
+    def __hash__(self) -> int:
+        return hash(self._parts)
+
+
+@functools.lru_cache(maxsize=1024)
+def _computation(computed: _Computed) -> Computation | Unknown:
+    job = computed.job
+    rates = rates_of(job)
+    if isinstance(rates, Unknown):
+        return rates
+    blocks = tuple(block_times(job, rates, block) for block in blocks_of(job.workload.model))
+    return Computation(rates, blocks, sum(root_s(job, rates)))
 
 
 def rates_of(job: TransformerJob) -> Rates | Unknown:

@@ -7,15 +7,15 @@ import math
 
 from probes.base.record import Unknown
 from probes.catalogue.hardware import load_catalogue
-from recipes.job.candidate import Candidate
-from recipes.job.models.blocks import blocks_of
+from recipes.job.candidate import Candidate, Degrees
+from recipes.job.models.blocks import Block, blocks_of
 from recipes.job.workload import steps_all_at_once, traffic_share
 from recipes.machine.cluster import PCIE_LANE_BYTES_PER_S
 from recipes.machine.cluster_records import Cluster
 from recipes.predict.breakdowns import COMPUTE_TERMS, TimeBreakdown
 from recipes.predict.memory.states import is_pure
 from recipes.predict.parameters import parameter
-from recipes.predict.shares import Held, held_by
+from recipes.predict.shares import Held, counted_as_layers, held_by
 from recipes.predict.speed.collectives import collective_time_s, unknown_link, world_group
 from recipes.predict.speed.communication import (
     beside,
@@ -26,7 +26,7 @@ from recipes.predict.speed.communication import (
     group_of,
     shards_s,
 )
-from recipes.predict.speed.layers import Rates, block_times, rates_of, root_s
+from recipes.predict.speed.layers import Rates, computation_of
 from recipes.predict.stacks import on_cpu
 from recipes.predict.training_job import TransformerJob
 
@@ -42,9 +42,9 @@ def step_time(job: TransformerJob) -> TimeBreakdown | Unknown:
     candidate, cluster = job.candidate, job.cluster
     if cluster.device == "cpu":
         job = job._replace(stack=on_cpu(job.stack))
-    rates = rates_of(job)
-    if isinstance(rates, Unknown):
-        return rates
+    computation = computation_of(job)
+    if isinstance(computation, Unknown):
+        return computation
     replicated = candidate.sharding_stage == "none"
     unknown = unknown_link(
         world_group(cluster), cluster, *(("all_reduce",) if replicated else ("all_gather", "reduce_scatter"))
@@ -56,8 +56,7 @@ def step_time(job: TransformerJob) -> TimeBreakdown | Unknown:
     stages = degrees.pp
     forward = backward = weights = exposed = repeated = 0.0
     parts = dict.fromkeys(COMPUTE_TERMS, 0.0)
-    for block in blocks:
-        times = block_times(job, rates, block)
+    for block, times in zip(blocks, computation.blocks, strict=True):
         talk = block_s(job, block)
         again = block.count * _recomputed(candidate, times.forward)
         if candidate.activation_checkpointing == "full":
@@ -69,22 +68,28 @@ def step_time(job: TransformerJob) -> TimeBreakdown | Unknown:
         exposed += block.count * (talk[0] + talk[1])
         for name in _OF_BLOCKS:
             parts[name] += block.count * getattr(times, name)
-    forward, backward, exposed = forward / stages, backward / stages, exposed / stages
-    root_forward, root_backward = root_s(job, rates)
-    root = (root_forward + root_backward) * (1.0 if stages == 1 else parameter("time.head_on_stage"))
+    # The fullest stage has more than the mean number of layers if embedding and head replace layers of other
+    # stages; the head then delays its stage only by the time that it exceeds a layer's.
+    count, replaced, has_head = _replaced_layers(blocks, degrees)
+    even = stages * count / (count + replaced)
+    forward, backward, exposed = forward / even, backward / even, exposed / even
+    root = computation.root_s
+    if has_head:
+        root = max(0.0, root - (forward + backward + exposed) * even / count)
+    root *= 1.0 if stages == 1 else parameter("time.head_on_stage")
     micro_batches = candidate.grad_accum
-    parts |= {"recomputation": repeated, "head": root * stages}
+    parts |= {"recomputation": repeated, "head": root * even}
     computing = forward + backward + root
     held = held_by(job, blocks)
-    layers = max(1.0, sum(block.count for block in blocks) / stages)
+    layers = max(1.0, count / even)
     each, once = _sharding(job, held, layers, forward=forward, backward=backward)
     boundary, filling = boundary_s(job, computing)
-    copies, optimizer = _stepped(job, held, rates, forward=forward, backward=backward)
+    copies, optimizer = _stepped(job, held, computation.rates, forward=forward, backward=backward)
     each += copies
     waits = candidate.grad_accum if candidate.schedule == "layers" else 1.0 / degrees.vp
     # ZB-H1 computes the gradients of weights in the gaps of the pipeline. The gaps shrink by twice this time:
     # the work leaves the critical path and fills the gaps.
-    filled = 2.0 * weights / stages if candidate.schedule == "zero-bubble" else 0.0
+    filled = 2.0 * weights / even if candidate.schedule == "zero-bubble" else 0.0
     bubble = (stages - 1) * waits * max(0.0, computing + exposed + each - filled)
     waiting = parameter("time.step_overhead_s", cluster.device) + (
         micro_batches * parameter("time.micro_batch_overhead_s", cluster.device)
@@ -106,8 +111,24 @@ def step_time(job: TransformerJob) -> TimeBreakdown | Unknown:
         overhead=overhead,
         low=total,
         high=total,
-        **{name: micro_batches * value / stages for name, value in parts.items()},
+        **{name: micro_batches * value / even for name, value in parts.items()},
     )
+
+
+def _replaced_layers(blocks: tuple[Block, ...], degrees: Degrees) -> tuple[int, int, bool]:
+    """Return the number of layers, how many the embedding and the head replace, and whether the head does.
+
+    Layers for multi-token prediction are beside the others if those are divided evenly.
+    """
+    total, dealt = (
+        sum(block.count for block in blocks),
+        sum(block.count for block in blocks if not block.extra),
+    )
+    units = degrees.pp * degrees.vp
+    if degrees.pp == 1 or dealt % units == 0:
+        return total, 0, False
+    before, after = counted_as_layers(total, units)
+    return total, before + after, after > 0
 
 
 def _recomputed(candidate: Candidate, forward_s: float) -> float:

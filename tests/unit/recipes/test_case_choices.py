@@ -88,8 +88,10 @@ def test_a_stated_layout_is_untouched() -> None:
 
 def test_fully_sharded_experts_are_spread_where_their_layers_do_not_fit() -> None:
     case = resolved("deepseek-v3", 1024, stack="torchtitan")
-    assert (case.candidate.sharding, case.candidate.degrees.fsdp) == ("zero3", 1024)
-    assert case.candidate.degrees.ep > 1
+    degrees = case.candidate.degrees
+    assert case.candidate.sharding == "zero3"
+    assert degrees.fsdp >= 64  # of a replica, or of all GPUs
+    assert degrees.ep > 1
     assert resolved("deepseek-v3", 1024, stack="hf-trainer").candidate.degrees.ep == 1  # it cannot
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from recipes.cases.case import CaseError, case_of_row
@@ -9,6 +10,8 @@ from recipes.cases.prediction import CasePrediction, predict_row
 from recipes.cases.resolved import resolve
 from recipes.cases.table_words import schedule_of
 from recipes.job.candidate import Candidate
+from recipes.predict.speed.layers import computation_of
+from recipes.predict.training_job import TransformerJob
 
 ROW = {
     "case_id": "a",
@@ -109,3 +112,26 @@ def test_adapters_leave_no_gradients_of_weights_to_fill_the_gaps_with() -> None:
     assert plain is not None
     assert filled is not None
     assert filled.bubble == pytest.approx(plain.bubble)
+
+
+def test_a_head_that_replaces_a_layer_hardly_delays_the_pipeline() -> None:
+    """126 layers and two places are 128: the last stage of 8 has the head instead of a 16th layer."""
+    row = {"model": "llama-3.1-405b", "n_gpus": "512", "tp": "8", "global_batch": "512"}
+    replaced, even = answer(**row, n_layers="126"), answer(**row, n_layers="128")
+    assert replaced.step_time_s is not None
+    assert even.step_time_s is not None
+    # Stages of both have 16 layers; only the second pays for the head beside them.
+    assert 0.93 * even.step_time_s < replaced.step_time_s < 0.995 * even.step_time_s
+
+
+def test_layouts_that_differ_in_stages_share_their_computation() -> None:
+    job = resolve(case_of_row(ROW)).job
+    assert isinstance(job, TransformerJob)
+    mine = job.candidate
+
+    def with_degrees(**degrees: int) -> TransformerJob:
+        changed = msgspec.structs.replace(mine.degrees, **degrees)
+        return job._replace(candidate=msgspec.structs.replace(mine, degrees=changed))
+
+    assert computation_of(with_degrees(pp=4, dp=2)) is computation_of(job)
+    assert computation_of(with_degrees(tp=8)) != computation_of(job)

@@ -85,12 +85,3 @@ def test_experts_that_replicas_spread_are_gathered_by_each_shard_group() -> None
     few = step(n_gpus="8", gpus_per_node="4", fsdp="2", ep="4", global_batch="8")
     kept = step(n_gpus="8", gpus_per_node="4", sharding="ddp", ep="4", global_batch="8")
     assert few.exposed_communication > 1.8 * kept.exposed_communication
-
-
-def test_a_batch_divided_by_the_expert_degree_means_that_expert_ranks_share_sequences() -> None:
-    shared = {"n_gpus": "32", "fsdp": "16", "ep": "2", "micro_batch": "12", "grad_accum": ""}
-    case = resolve(case_of_row({**ROW, **shared, "global_batch": "190"}))
-    assert case.candidate.micro_batch == 12
-    assert "compute the same sequences" in "; ".join(case.assumed)
-    dense = resolve(case_of_row({**ROW, **shared, "ep": "", "global_batch": "190"}))
-    assert dense.candidate.micro_batch == 5
