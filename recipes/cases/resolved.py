@@ -2,7 +2,6 @@
 
 import copy
 from collections.abc import Callable
-from typing import Literal
 
 import msgspec
 
@@ -13,9 +12,16 @@ from recipes.cases.case_layout import Layout, gpus_of, layout_of, recompute_word
 from recipes.cases.choices import Choice, choices_of, is_open, micro_batches_of, with_choice
 from recipes.cases.legality import require_divisible, require_whole, require_whole_parts, uneven_parts
 from recipes.cases.model import OwnModels, model_of
-from recipes.cases.notes import expert_notes, notes_of
+from recipes.cases.notes import expert_notes, image_layout_note, notes_of
 from recipes.cases.resolved_case import ResolvedCase
-from recipes.cases.software import precision_of, software_of, usual_length, usual_optimizer
+from recipes.cases.software import (
+    is_of_recipe,
+    precision_of,
+    software_of,
+    stored_bits,
+    usual_length,
+    usual_optimizer,
+)
 from recipes.cases.table_words import (
     Numbers,
     checkpointing_of,
@@ -207,7 +213,7 @@ class _OpenCase:
         )
         notes += taken
         if isinstance(model, VisionModel) and model.image_size and self._precision not in ("fp32", "tf32"):
-            notes.append(f"images are stored in memory {_LAYOUTS[stack.layout]}")
+            notes.append(image_layout_note(stack))
         self._numbers = numbers
         self._length = case.seq_len or (
             0 if isinstance(model, VisionModel) else usual_length(model, stack, self._task)
@@ -221,7 +227,7 @@ class _OpenCase:
             notes.append(f"seq_len {self._length}")
         recipe = stack.single_gpu_optimizer if gpus == 1 and self._task.tuning == "full" else ""
         words = case.optimizer
-        if not words or _is_recipes(words, recipe):
+        if not words or is_of_recipe(words, recipe):
             words = recipe
         self._optimizer: Optimizer = optimizer_of(words) if words else usual_optimizer(model, self._task)
         self._step = step_of(words)
@@ -303,11 +309,7 @@ class _OpenCase:
             case.grad_accum or 1
         )
         mode = checkpointing_of(case.activation_checkpointing) if case.activation_checkpointing else None
-        pins = Pins(
-            micro_batch=case.micro_batch,
-            activation_checkpointing=mode,
-            ep=case.ep,
-        )
+        pins = Pins(micro_batch=case.micro_batch, activation_checkpointing=mode, ep=case.ep)
         base = msgspec.structs.replace(base, global_batch=batch)
         workload = self._workload(base)
         program = program_of_stack(self._stack.id)
@@ -439,28 +441,10 @@ class _OpenCase:
             optimizer=self._optimizer,
             pure_weights=self._is_pure,
             tuning=tuning,
-            base_bits=_stored_bits(tuning, bits),
+            base_bits=stored_bits(tuning, bits),
             optimizer_step=self._step.kind,
             pages_states=self._step.pages,
             fine_tuning=not task.from_scratch,
             mean_length=self._case.mean_seq_len,
             length_stated=self._case.seq_len is not None,
         )
-
-
-def _stored_bits(tuning: Tuning, bits: Literal[4, 8, 16]) -> Literal[4, 8, 16]:
-    """Return the bits of a frozen weight: the stated number, or 4 for QLoRA."""
-    stored: Literal[4, 8, 16] = 4 if bits == 16 else bits
-    return stored if tuning == "qlora" else 16
-
-
-def _is_recipes(optimizer: str, recipe: str) -> bool:
-    """Return whether the optimizer is that of the framework's recipe; the recipe's step then applies."""
-    return (
-        bool(recipe)
-        and optimizer_of(optimizer) == optimizer_of(recipe)
-        and step_of(optimizer).pages == step_of(recipe).pages
-    )
-
-
-_LAYOUTS = {"first": "channels first", "last": "channels last", "either": "as often channels first as last"}
