@@ -8,12 +8,11 @@ from recipes.machine.cluster_records import Cluster, Figure
 from recipes.machine.from_words import USUAL_NETWORK
 from recipes.machine.link_words import fabric_of, inter_bandwidth_of, transport_of
 from recipes.predict.parameters import parameter
-from recipes.predict.stacks import BEFORE_FUSED, Stack
+from recipes.predict.stacks import BEFORE_FUSED
 from recipes.predict.training_job import TransformerJob
 
 FIGURES = ("allocated", "reserved", "device")
 """Kinds of memory figures that a row may request."""
-_LAYOUTS = {"first": "channels first", "last": "channels last", "either": "as often channels first as last"}
 _NO_FIGURE = ("", "unknown")
 _SHOWN = 40
 
@@ -106,11 +105,6 @@ def grounds_of(candidate: Candidate, cluster: Cluster) -> tuple[str, ...]:
     if network is not None and cluster.nodes > 1:
         lines.append(_line(f"{gb_per_s(network.value)} from node to node", network))
     return tuple(lines)
-
-
-def image_layout_note(stack: Stack) -> str:
-    """Return the note on the order of an image's channels in memory."""
-    return f"images are stored in memory {_LAYOUTS[stack.layout]}"
 
 
 def _line(words: str, figure: Figure) -> str:

@@ -4,23 +4,13 @@ The name of the software determines these defaults. If no row has this name, the
 """
 
 import re
-from typing import Literal
 
 import msgspec
 
 from recipes.cases.case import Case
-from recipes.cases.table_words import (
-    Numbers,
-    Task,
-    adapter_targets_of,
-    names_zero,
-    optimizer_of,
-    sharing_of,
-    step_of,
-    task_of,
-)
+from recipes.cases.table_words import Numbers, Task, adapter_targets_of, names_zero, sharing_of, task_of
 from recipes.constants import constant
-from recipes.job.workload import Optimizer, Precision, TransformerModel, Tuning, VisionModel
+from recipes.job.workload import Optimizer, Precision, TransformerModel, VisionModel
 from recipes.machine.cluster_records import Cluster
 from recipes.predict.stacks import ADAPTERS, SHARDED_ADAPTERS, UNKNOWN, Stack, load_stacks, stack_named
 
@@ -204,18 +194,3 @@ def usual_optimizer(model: TransformerModel | VisionModel, task: Task) -> Optimi
     if isinstance(model, VisionModel):
         return "sgd" if model.image_size else "adamw"  # the user's own module may be of any kind
     return "lamb" if model.kind == "encoder" and task.from_scratch else "adamw"
-
-
-def stored_bits(tuning: Tuning, bits: Literal[4, 8, 16]) -> Literal[4, 8, 16]:
-    """Return the bits of a frozen weight: the stated number, or 4 for QLoRA."""
-    stored: Literal[4, 8, 16] = 4 if bits == 16 else bits
-    return stored if tuning == "qlora" else 16
-
-
-def is_of_recipe(optimizer: str, recipe: str) -> bool:
-    """Return whether the framework's recipe uses the same optimizer; the recipe's step then applies."""
-    return (
-        bool(recipe)
-        and optimizer_of(optimizer) == optimizer_of(recipe)
-        and step_of(optimizer).pages == step_of(recipe).pages
-    )
