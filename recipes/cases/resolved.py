@@ -349,9 +349,9 @@ class _OpenCase:
         notes = []
         if job.candidate.activation_checkpointing != "none":
             stated = case.activation_checkpointing[:40]
-            notes.append(f"activation_checkpointing {stated} is left out: such models are not recomputed")
+            notes.append(f"activation_checkpointing {stated} is ignored: such models are not recomputed")
         if self._case.mean_seq_len is not None:
-            notes.append("mean_seq_len is left out: an image model has no sequences")
+            notes.append("mean_seq_len is ignored: an image model has no sequences")
         return notes + self._adapters_left_out()
 
     def _adapters_left_out(self) -> list[str]:

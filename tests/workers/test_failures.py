@@ -70,8 +70,8 @@ def short(monkeypatch):
 
 @pytest.fixture
 def trouble(monkeypatch) -> Callable[[str], None]:
-    """Something that happens to a rank right after its second sample: `kill:1`, `hang:1`, `garbage:0`,
-    `fill:0`.
+    """Return a function that makes a rank fail right after its second case: `kill:1`, `hang:1`,
+    `garbage:0`, `fill:0`.
     """
 
     def cause(kind_and_rank: str) -> None:

@@ -34,20 +34,17 @@ EXAMPLE = (
 
 @pytest.fixture(scope="module")
 def answer_of(torch_python, environment, tmp_path_factory):
-    """Run the workers of a request; return the lines that they wrote, by rank."""
+    """Run the workers of a request; return the lines that they wrote, by rank.
 
-    def run(request):
+    `script` is the text of a program that starts the worker; by default the worker is started as a module.
+    """
+
+    def run(request, script=""):
         folder = tmp_path_factory.mktemp(request.bench_id)
         (folder / "request.json").write_bytes(to_json(request))
-        program = (
-            "-m",
-            "rigtune_worker",
-            request.bench_id,
-            "--request",
-            "request.json",
-            "--out",
-            str(folder),
-        )
+        (folder / "script.py").write_text(script)
+        start = ("script.py",) if script else ("-m", "rigtune_worker")
+        program = (*start, request.bench_id, "--request", "request.json", "--out", str(folder))
         subprocess.run(
             agent_argv(torch_python, request.ranks, program),
             env=environment,
@@ -144,10 +141,21 @@ def test_recomputation_is_a_case_of_its_own(answer_of):
     assert steps == {(mode, size) for mode in ("none", "full") for size in (2, 4)}
 
 
+EVERY_CASE_HAS_TIME = """
+from rigtune_worker import timing
+from rigtune_worker.__main__ import main
+from rigtune_worker.worker_process import run_and_leave
+timing.Budget.next_case = lambda budget: 0.1
+run_and_leave(main)
+"""
+
+
 @pytest.mark.slow
 def test_all_variants_run_on_two_ranks(answer_of):
-    request = tiny(train_step, ranks=2, suite="full", budget_s=4.0)
-    measured = train_step.interpret(request, answer_of(request))
+    """Give every case the same short time, so that a slow machine skips none of them."""
+    request = tiny(train_step, ranks=2, suite="full")
+    request = msgspec.structs.replace(request, cases=request.cases[:4])
+    measured = train_step.interpret(request, answer_of(request, script=EVERY_CASE_HAS_TIME))
     assert {(m.parameters["strategy"], m.parameters["activation_checkpointing"]) for m in measured} == {
         (strategy, mode) for strategy in ("ddp", "fsdp") for mode in ("none", "full")
     }

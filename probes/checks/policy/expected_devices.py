@@ -1,6 +1,6 @@
 """Compare the GPUs and the training ports with the operator's policy.
 
-Source: the policy file. Limits and expectations that it does not state are not judged here.
+Source: the policy file. Only limits and expectations that the policy states are judged here.
 """
 
 import operator
@@ -45,7 +45,7 @@ def _held_gpus(evidence: Evidence) -> Iterator[Held]:
     if wanted.count is not None:
         number = "0" if has_no_gpu(evidence.facts) else map_known(gpus, lambda gpus: str(len(gpus)))
         yield Held("gpu.count", "the number of GPUs", str(wanted.count), number, number == str(wanted.count))
-    # A policy that expects no GPU is met by a machine whose GPUs cannot be read.
+    # A machine whose GPUs cannot be read meets a policy that expects no GPU.
     judged_gpus = () if wanted.count == 0 and isinstance(gpus, Unknown) else map_known(gpus, responsive_of)
     if wanted.model is not None:
         row = evidence.catalogue.gpu(wanted.model)

@@ -1,6 +1,6 @@
 """Compare versions and the rest of the host with the operator's policy.
 
-Source: the policy file. Limits and expectations that it does not state are not judged here.
+Source: the policy file. Only limits and expectations that the policy states are judged here.
 """
 
 import fnmatch
@@ -75,7 +75,7 @@ def _held_versions(evidence: Evidence) -> Iterator[Held]:
 
 
 def _driver(evidence: Evidence) -> str | Unknown | None:
-    """Return the driver of the software, else of the first GPU, as nvidia-smi reports it."""
+    """Return the driver version from the software facts, or else from the first GPU."""
     version, gpus = evidence.facts.software.driver_version, evidence.facts.gpus
     return gpus[0].driver_version if isinstance(version, Unknown) and known(gpus) and gpus else version
 
@@ -114,13 +114,13 @@ def _held_host(evidence: Evidence) -> Iterator[Held]:
 
 
 def _held_names(wanted: HostExpectation, evidence: Evidence) -> Iterator[Held]:
-    """Compare mounts, services and modules, each name by itself."""
+    """Compare mounts, services and modules, each name separately."""
     facts = evidence.facts
     mounts = map_known(facts.storage, lambda disks: {disk.mount: "mounted" for disk in disks})
     units = map_known(
         facts.software.services, lambda services: {_unit(service.name): service.value for service in services}
     )
-    # The kernel treats - and _ in the names of modules alike.
+    # The kernel does not distinguish between - and _ in names of modules.
     loaded = map_known(facts.software.modules, lambda modules: dict.fromkeys(map(_module, modules), "loaded"))
     tables: tuple[tuple[str, str, tuple[str, ...], dict[str, str] | Unknown, str, str], ...] = (
         ("host.mounts", "mount", wanted.mounts, mounts, "mounted", "not mounted"),

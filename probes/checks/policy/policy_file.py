@@ -14,13 +14,13 @@ from probes.judging.reporting import HOST
 SECTIONS = Judge(
     check_id="policy-sections", why="A section of the policy states what this kind of host must have."
 )
-WAIVERS = Judge(check_id="policy-waivers", why="A waiver that ran out no longer covers its problem.")
+WAIVERS = Judge(check_id="policy-waivers", why="An expired waiver no longer covers its problem.")
 
 
 def policy_waivers(evidence: Evidence) -> Iterator[Finding]:
     """Report waivers that have expired.
 
-    Waivers that cover nothing are notes of the verdict, because only the other findings show them.
+    Waivers that cover no finding are notes of the verdict, as they are known only after all other checks.
     """
     waivers = evidence.policy.waivers
     if not waivers:

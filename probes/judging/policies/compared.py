@@ -11,11 +11,11 @@ from probes.judging.reporting import HOST, evidence_of, fold_names, subject_name
 
 Value = TypeVar("Value")
 
-_REMEDY = "Repair or replace what differs; where the policy is out of date, change it."
+_REMEDY = "Repair or replace what differs; if the policy is outdated, change the policy."
 
 
 class Wish(NamedTuple):
-    """One expectation: the field of the policy, its subject in words, and the expected value in words."""
+    """An expectation: the field of the policy, and texts that name the subject and the expected value."""
 
     place: str
     what: str
@@ -23,7 +23,7 @@ class Wish(NamedTuple):
 
 
 class Held(NamedTuple):
-    """One expectation of the policy (field `place`), with the observed value."""
+    """An expectation of the policy (field `place`), with the observed value."""
 
     place: str
     what: str
@@ -72,7 +72,7 @@ def compared(judge: Judge, evidence: Evidence, held: Iterator[Held]) -> Iterator
             evidence=tuple(policy_ref(expectation.place) for expectation in met),
         )
     if not expectations:
-        yield judge.skipped(HOST, "the policy expects nothing of it")
+        yield judge.skipped(HOST, "the policy states no expectation for this part")
 
 
 def of_each(
@@ -82,7 +82,7 @@ def of_each(
     holds: Callable[[Value], bool],
     words: Callable[[Value], str],
 ) -> Iterator[Held]:
-    """Compare one expectation with every GPU; GPUs with the same value share one result."""
+    """Compare an expectation with every GPU; GPUs with the same value share one result."""
     if isinstance(gpus, Unknown):
         yield Held(*wish, gpus, holds=False)
         return
@@ -99,7 +99,7 @@ def of_each(
 
 
 def different(values: Iterable[Value | Unknown], nics: object) -> tuple[Value, ...] | Unknown:
-    """Return the different values, or why one of them is unknown."""
+    """Return the different values, or the Unknown of a value that could not be read."""
     different = dict.fromkeys(values)
     return first_unknown(nics, *different) or tuple(only_known(different))
 
@@ -109,7 +109,7 @@ def is_near(size: int, wanted: int, share_percent: float) -> bool:
 
 
 def active_links(gpu: Gpu) -> int | Unknown:
-    """Return the number of NVLinks that are up, or why one of them is unknown."""
+    """Return the number of NVLinks that are up, or the Unknown of a link that could not be read."""
     if isinstance(gpu.nvlinks, Unknown):
         return gpu.nvlinks
     return first_unknown(*(link.active for link in gpu.nvlinks)) or sum(

@@ -1,4 +1,4 @@
-"""Makes a real worker fail right after its second sample; Python loads this from PYTHONPATH.
+"""Makes a real worker fail right after its second case, measured or not; Python loads this from PYTHONPATH.
 
 RIGTUNE_TEST_TROUBLE is `KIND:RANK`.
 """
@@ -9,6 +9,7 @@ import contextlib
 import os
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 KIND, _, RANK = os.environ.get("RIGTUNE_TEST_TROUBLE", "").partition(":")
@@ -17,7 +18,7 @@ GARBAGE = (
 )
 
 
-def after_second_sample(answer: object) -> None:
+def after_second_case(answer: object) -> None:
     if KIND == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
     elif KIND == "hang":
@@ -38,15 +39,20 @@ def after_second_sample(answer: object) -> None:
 def install() -> None:
     from rigtune_worker import protocol  # type: ignore[import-not-found]  # noqa: PLC0415 - only workers can
 
-    sample, count = protocol.Answer.sample, [0]
+    ended_cases = [0]
 
-    def counted(self: object, *arguments: object, **figures: object) -> None:
-        sample(self, *arguments, **figures)
-        count[0] += 1
-        if count[0] == 2 and os.environ.get("RANK", "0") == RANK:
-            after_second_sample(self)
+    def counted(write: Callable[..., None]) -> Callable[..., None]:
+        def write_and_count(self: object, *arguments: object, **figures: object) -> None:
+            write(self, *arguments, **figures)
+            ended_cases[0] += 1
+            if ended_cases[0] == 2 and os.environ.get("RANK", "0") == RANK:
+                after_second_case(self)
 
-    protocol.Answer.sample = counted
+        return write_and_count
+
+    # A slow machine skips cases after the first when the time is over, and these end a case, too.
+    for event in ("sample", "skipped", "failure"):
+        setattr(protocol.Answer, event, counted(getattr(protocol.Answer, event)))
 
 
 if KIND and "rigtune_worker" in sys.orig_argv:

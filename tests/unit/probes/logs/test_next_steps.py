@@ -25,10 +25,10 @@ KERNEL = "[ 1234.5] nvidia 0000:1b:00.0: enabled\n[ 1240.1] mlx5_core 0000:1a:00
 @pytest.mark.parametrize(
     ("text", "words", "without"),
     [
-        (BARE, "NCCL_DEBUG=INFO", "NCCL_DEBUG_SUBSYS=INIT,NET,ENV,BOOTSTRAP,GRAPH beside"),
+        (BARE, "NCCL_DEBUG=INFO", "NCCL_DEBUG_SUBSYS=INIT,NET,ENV,BOOTSTRAP,GRAPH in addition"),
         (
             BARE + INFO,
-            "NCCL_DEBUG_SUBSYS=INIT,NET,ENV,BOOTSTRAP,GRAPH beside",
+            "NCCL_DEBUG_SUBSYS=INIT,NET,ENV,BOOTSTRAP,GRAPH in addition",
             "Run again with NCCL_DEBUG=INFO and",
         ),
         (BARE + INFO + CHANNEL, "kernel log", "NCCL_DEBUG_SUBSYS"),

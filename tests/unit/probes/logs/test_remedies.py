@@ -69,7 +69,7 @@ _REMEDIES = {
     "a bus error": (
         "Fatal Python error: Bus error\n",
         "bus-error",
-        ("signal 7", "shared memory ends by SIGBUS", "df -h"),
+        ("signal 7", "shared memory ends with SIGBUS", "df -h"),
     ),
     "a driver for an older CUDA": (
         "RuntimeError: The NVIDIA driver on your system is too old (found version 11040).\n",

@@ -116,7 +116,7 @@ _PLAIN = {
         "OSError: [Errno 28] No space left on device: '/data/step_100.pt'",
         "No space is left on a disk",
     ),
-    "a loss": ("Loss is nan, stopping training", "The loss is no longer a number"),
+    "a loss": ("Loss is nan, stopping training", "The loss became NaN or infinite"),
     "a data loader": (
         "RuntimeError: Caught RuntimeError in DataLoader worker process 3.\nOriginal Traceback "
         "(most recent call last):\n"

@@ -25,7 +25,7 @@ BOOTSTRAP = "w2:70:70 [0] NCCL INFO Bootstrap: Using eth0:10.5.0.2<0>\n"
 def test_ranks_that_never_began_are_named() -> None:
     explanation = explained(MODERN + BOOTSTRAP + begins(range(7), 8))
     assert (explanation.state, ids(explanation)[0]) == ("unknown", "rendezvous-mismatch")
-    assert "do not show that number 7 began" in explanation.diagnoses[0].summary
+    assert "do not show a start of rank 7 (of 8 ranks)" in explanation.diagnoses[0].summary
     assert explanation.facts["init_unseen"] == ["7"]
     assert not any(diagnosis.is_fault for diagnosis in explanation.diagnoses)
 

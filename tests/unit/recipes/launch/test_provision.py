@@ -211,12 +211,12 @@ def test_every_file_names_the_version_that_wrote_it(kind: str) -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"rigtune": "rigtune"}, "no absolute path"),
+        ({"rigtune": "rigtune"}, "not an absolute path"),
         ({"rigtune": "/opt/a\nb"}, "may misread"),
         ({"rigtune": "/opt/$HOME/rigtune"}, "may misread"),
         ({"policy": "/etc/a b.toml"}, "may misread"),
-        ({"policy": "policy.toml"}, "no absolute path"),
-        ({"slurm_conf": "slurm.conf"}, "no absolute path"),
+        ({"policy": "policy.toml"}, "not an absolute path"),
+        ({"slurm_conf": "slurm.conf"}, "not an absolute path"),
         ({"image": "two words"}, "no container image"),
         ({"gpus": -1}, "checks nothing"),
         ({"nodes": 0}, "checks nothing"),

@@ -39,7 +39,7 @@ HOSTILE = "RIGTUNE CRITICAL - nvlink-active GPU2: $(touch hurt) '; touch hurt ;'
 
 
 def files(kind: str, program: str = "/opt/rigtune/bin/rigtune") -> dict[str, str]:
-    options = ProvisionOptions(program=program, expect_gpus=8)
+    options = ProvisionOptions(rigtune=program, expect_gpus=8)
     return {artifact.path: artifact.text for artifact in render_provision(find_provision(kind), options)}
 
 

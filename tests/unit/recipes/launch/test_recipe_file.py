@@ -153,12 +153,12 @@ def edited(make_recipe, old: str, new: str) -> str:
             "title: contains a line break or control",
             "one line",
         ),
-        ('title = "rigtune-mini on a CPU"', 'title = "a\\u202e"', "title: holds", "text direction"),
+        ('title = "rigtune-mini on a CPU"', 'title = "a\\u202e"', "title: contains", "text direction"),
         (
             'strategy = "ddp"',
             'strategy = "zero9"',
             r"parallelism\.strategy: 'zero9' does not exist",
-            "ddp, fsdp",
+            "ddp, zero1",
         ),
         (
             'precision = "fp32"',

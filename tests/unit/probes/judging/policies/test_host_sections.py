@@ -117,5 +117,5 @@ def test_a_wrong_section_is_named(section: str, words: tuple[str, ...], hint: st
 
 def test_a_section_that_contradicts_the_rest_is_named() -> None:
     text = "checks = {required = ['nofile']}\n[[hosts]]\nnames = ['a']\nchecks = {off = {nofile = 'x'}}"
-    with pytest.raises(InputError, match=r"hosts\[0\]: checks.required: nofile stands in off as well"):
+    with pytest.raises(InputError, match=r"hosts\[0\]: checks.required: nofile is also in off"):
         policy_of(text)
