@@ -89,7 +89,7 @@ def _by_nvml(source: Source) -> tuple[tuple[Gpu, ...] | Unknown, float | Unknown
 
 
 def _read(source: Source) -> _Texts:
-    """Run every reader; on a live machine, only live readers, and none after the first has failed."""
+    """Run every reader. On a live machine, run only live readers, and stop after the first failure."""
     of_driver: list[tuple[Gpu, ...]] = []
     of_others: list[tuple[Gpu, ...]] = []
     on_bus: set[str] = set()

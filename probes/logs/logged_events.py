@@ -95,7 +95,7 @@ class LoggedEvents:
     def in_order(self, events: Sequence[Event[A]]) -> list[Event[A]]:
         """Return the events sorted by time and then by rank.
 
-        In the order of reading if any event lacks a time.
+        The events have the order of reading if any event lacks a time.
         """
         if events and all(event.time_s is not None for event in events):
             return sorted(

@@ -13,7 +13,7 @@ _MOST_PROCESSES = 1 << 17
 
 
 class RankBook:
-    """Rank of each process of each host, in the largest communicator of the process."""
+    """Rank of each process of each host; the rank is the rank in the largest communicator of the process."""
 
     def __init__(self) -> None:
         self._ranks: dict[tuple[str, int], tuple[int, int | None]] = {}

@@ -26,7 +26,7 @@ _GRAM = 4
 """Length in bytes of the pieces of a line that are searched for signs."""
 _SMALL_LETTERS = frozenset(range(ord("a"), ord("z") + 1))
 _TRIES = 64
-"""Lines of a shape that are searched for a sign, before the shape is treated as one without a sign."""
+"""Number of lines of a shape that are searched for a sign. If none has a sign, the shape is skipped."""
 LONGEST_LINE = 8192
 """Maximum length of a line in bytes; a longer line is split into pieces that have the same line number."""
 MOST_LINES_AFTER = 20_000

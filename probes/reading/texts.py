@@ -230,9 +230,9 @@ GPUS: tuple[TextReader[Gpu], ...] = (
 """Texts that report GPUs.
 
 A text without NVML's indices (lspci, an NCCL topology) results in `index=UNNUMBERED`. If no other source
-reports such a GPU, its index follows from its PCI address, as in NVML. If there are texts of the driver, the
-other texts only add values to the GPUs that the driver reports. On a live machine, NVML is queried first; the
-live rows are read if NVML does not answer.
+reports such a GPU, it is numbered by its PCI address, as in NVML. If there are texts of the driver, the other
+texts only add values to the GPUs that the driver reports. On a live machine, NVML is queried first; the live
+rows are read if NVML does not answer.
 """
 
 NICS: tuple[TextReader[Nic], ...] = (

@@ -204,7 +204,7 @@ def _sample_flops(job: Job) -> float:
 
 
 def _basis(resolved: ResolvedCase) -> tuple[Rates, Familiarity]:
-    """Return where rates are from, and what the fits have seen; a measured GPU counts as seen."""
+    """Return the origin of the rates, and how familiar the case is; a measured GPU counts as seen."""
     rate = resolved.cluster.flops_per_s.get(resolved.candidate.precision)
     seen = resolved.seen("time")
     if rate is None or rate.basis != "measured":

@@ -455,7 +455,7 @@ def _stored_bits(tuning: Tuning, bits: Literal[4, 8, 16]) -> Literal[4, 8, 16]:
 
 
 def _is_recipes(optimizer: str, recipe: str) -> bool:
-    """Return whether the optimizer is that of the framework's recipe; the recipe's step then applies."""
+    """Return whether the framework's recipe uses the same optimizer; the recipe's step then applies."""
     return (
         bool(recipe)
         and optimizer_of(optimizer) == optimizer_of(recipe)

@@ -57,7 +57,7 @@ class ResolvedCase(Record, kw_only=True):
 
     @property
     def software(self) -> str:
-        """Id of the stack that has the name of the case's software; blank if none has."""
+        """Id of the stack that has the name of the case's software; blank if no stack has this name."""
         return "" if stack_named(self.case.stack) is None else self.stack.id
 
     def seen(self, figure: Fitted) -> Familiarity:

@@ -151,7 +151,7 @@ _QUERY_OR_VALUE = r"query|value|\bw?[qv]\b|\bqv\b"
 def adapter_targets_of(words: str) -> AdapterTargets:
     """Return the linear layers with LoRA's adapters for `all-linear`, `q_proj,v_proj`, `attention`, `qv` ...
 
-    Each name means its part of a layer. `dense` means attention's output layer if `query_key_value` is named
+    Each name means one part of a layer. `dense` means attention's output layer if `query_key_value` is named
     too, and any linear layer otherwise. Raises CaseError for unknown names.
     """
     text = _plain(words)

@@ -6,8 +6,9 @@ from probes.base.record import Record
 
 ActivationCheckpointing = Literal["none", "selective", "full"]
 Sharding = Literal["none", "zero1", "zero2", "zero3"]
-"""Training state that is divided among data-parallel ranks: nothing, optimizer states, also gradients, also
-parameters (FSDP).
+"""Training state that is divided among data-parallel ranks.
+
+Each level adds to the previous level: nothing, optimizer states, gradients, parameters (FSDP).
 """
 Schedule = Literal["1f1b", "gpipe", "interleaved", "zero-bubble", "layers"]
 """Order of work in a pipeline.

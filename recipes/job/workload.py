@@ -319,7 +319,7 @@ class Workload(StrictRecord, kw_only=True):
     packed text.
     """
     mean_length: float | None = None
-    """Mean tokens of a sequence as they are computed; None: every sequence has `sequence_length` tokens, or
+    """Mean number of tokens per sequence; None: every sequence has `sequence_length` tokens, or
     the software determines how many.
     """
     length_stated: bool = True

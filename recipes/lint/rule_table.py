@@ -70,7 +70,7 @@ class LintRule(StrictRecord, kw_only=True):
 
 @functools.lru_cache(maxsize=1)
 def rule_rows() -> tuple[dict[str, Any], ...]:
-    """Return the rows of the table as they are written, without a check."""
+    """Return the rows of the table without checking them."""
     return tuple(read_rows("lint_rules", "recipes")["rules"])
 
 

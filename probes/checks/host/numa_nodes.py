@@ -36,8 +36,8 @@ KNOWN = Judge(
 )
 HIDDEN = Judge(
     check_id="numa-hidden",
-    why="Ranks, their memory and their NIC cannot be kept on one socket, so that half of all copies cross "
-    "to the other.",
+    why="Ranks, their memory and their NIC cannot be kept on one socket, so half of all copies cross to the "
+    "other socket.",
 )
 SOCKETS = Judge(
     check_id="gpu-sockets",
@@ -200,7 +200,8 @@ def _uneven(summary: str, observed: str) -> Finding:
         expected="the same number of GPUs on each",
         observed=observed,
         remedy=Remedy(
-            text="Check whether a GPU is missing; if none is, move cards to slots of the other socket.",
+            text="Check whether a GPU is missing. If all GPUs are present, move cards to slots of the other "
+            "socket.",
             command="lstopo",
         ),
     )

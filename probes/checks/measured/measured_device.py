@@ -72,8 +72,8 @@ _CHECKED = frozenset({
 })  # fmt: skip
 """Benchmarks that compare computed or copied values with the right values."""
 _WRONG_ANYWHERE = Remedy(
-    text="Drain the machine. Repeat on single GPUs and on pairs to find the one that is in every wrong "
-    "result; look at ECC and NVLink errors.",
+    text="Drain the machine. Repeat on single GPUs and on pairs to find the GPU that takes part in every "
+    "wrong result; look at ECC and NVLink errors.",
     command="nvidia-smi -q -d ECC,ROW_REMAPPER",
 )
 _HOT = ("thermal", "hw_slowdown")

@@ -16,7 +16,7 @@ from probes.parsers.fabric.rdma_words import LANE_GBPS
 
 LINKS = Judge(
     check_id="fabric-links",
-    why="If a cable leads nowhere, the fabric lacks bandwidth with which it was planned.",
+    why="If a cable leads nowhere, the fabric has less bandwidth than planned.",
 )
 SPEED = Judge(check_id="fabric-speed", why="One slow link slows every collective whose route crosses it.")
 ISOLATION = Judge(

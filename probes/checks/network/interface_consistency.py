@@ -21,7 +21,7 @@ STATE = Judge(
 )
 SPEED = Judge(
     check_id="interface-speed",
-    why="A member that is slower takes the same share of the connections and slows them.",
+    why="A slower member gets the same share of the connections and slows down these connections.",
 )
 MTU = Judge(
     check_id="interface-mtu", why="If MTUs differ, large packets are lost or cut, although ping and ssh work."

@@ -11,7 +11,7 @@ from probes.judging.reporting import HOST, evidence_of, fold_names, subject_name
 
 Value = TypeVar("Value")
 
-_REMEDY = "Repair or replace what differs; where the policy is out of date, change it."
+_REMEDY = "Repair or replace the part that differs. If the policy is out of date, change the policy."
 
 
 class Wish(NamedTuple):

@@ -211,7 +211,7 @@ def _values_of(lines: list[str]) -> list[tuple[str, str]]:
 
 
 def _switch(title: str, values: list[tuple[str, str]], line: int) -> FabricSwitch:
-    # If a field occurs several times, the first value is used, so it is inserted last.
+    # The loop runs backwards, so that the first value remains if a field occurs several times.
     single = dict(reversed([pair for pair in values if pair[1]]))
     supplies: dict[str, str] = {}
     fans: dict[str, str] = {}

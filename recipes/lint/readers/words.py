@@ -1,8 +1,8 @@
 """The words of a shell script: quotes, expansions and here-documents, each with its place.
 
-This is not a parser of the whole language. Rules need only settings and commands, and this reader must also
-read half a script, a template with braces, or a script for another shell. Source of the grammar:
-POSIX.1-2024, chapter 2, and the bash manual 5.2.
+This is not a parser of the whole language. Rules need only settings and commands. The reader must also accept
+half a script, a template with braces, or a script for another shell. Source of the grammar: POSIX.1-2024,
+chapter 2, and the bash manual 5.2.
 """
 
 import re
@@ -23,7 +23,7 @@ _NAME = re.compile(r"[A-Za-z_]\w*")
 _BRACED = re.compile(r"\$\{([A-Za-z_]\w*)(\[[@*]\])?(:?[-=?].*)?\}", re.DOTALL)
 """An expansion whose value is that of the variable if the variable is set.
 
-`${NAME:+text}` is not among them: its value is the text.
+`${NAME:+text}` is no such expansion, because its value is the text.
 """
 _OPERATORS = (
     *(";;&", "&>>", "<<<", "<<-"),

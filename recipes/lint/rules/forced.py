@@ -91,7 +91,7 @@ def forced(document: Document, context: Context) -> Findings:
         if mentions(document, r"(?i)determinis"):
             continue  # deterministic results need a fixed order of additions
         if mentions(document, r"(?i)rocm|\bHIP_|\bMI[23]\d\dX?\b|rccl"):
-            continue  # AMD publishes values of its own for RCCL
+            continue  # AMD publishes other values for RCCL
         yield make_finding(
             "choice-forced",
             document,
