@@ -181,7 +181,7 @@ def diff_command(
     quiet: bool,
     verbose: bool,
 ) -> int:
-    """Compare two machines, or one machine at two moments; among three or more, find the one that differs.
+    """Compare two machines, or one machine at two moments; among several, find the machine that differs.
 
     A, B and C are each a recording, pasted files of one machine joined by commas, `machine:NAME` of the
     catalogue, or `live` for this machine.

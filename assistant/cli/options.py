@@ -157,7 +157,7 @@ def plan_options(function: Command) -> Command:
                 type=click.Choice(("full", "lora", "qlora")),
                 default="full",
                 show_default=True,
-                help="Train all weights, or adapters over frozen ones.",
+                help="Train all weights, or adapters over frozen weights.",
             ),
             click.option("--lora-rank", type=int, help="Rank of the adapters."),
             click.option(

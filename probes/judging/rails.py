@@ -240,7 +240,7 @@ def default_interface(facts: MachineFacts) -> Interface | None:
 def meeting_interface(facts: MachineFacts) -> Interface | None:
     """Return the interface over which ranks without RDMA communicate.
 
-    This is the only candidate, or else the candidate with the default route.
+    This is the only candidate, or among several the candidate with the default route.
     """
     candidates = items_of(candidate_interfaces(facts))
     return candidates[0] if len(candidates) == 1 else default_interface(facts)

@@ -42,7 +42,7 @@ class LoggedEvents:
             self._by_kind[event.kind].append(event)
 
     def add(self, events: Iterable[Event]) -> None:
-        """Add events after the existing ones."""
+        """Add events after the existing events."""
         for event in events:
             self._place[id(event)] = len(self.events)
             self.events.append(event)

@@ -151,7 +151,7 @@ class RawLine(NamedTuple):
 
 
 class LogStream:
-    """Splits bytes into lines and passes on those that contain a sign of a reader."""
+    """Splits bytes into lines and passes on the lines that contain a sign of a reader."""
 
     def __init__(self, signs: Sequence[Iterable[bytes]], lines_after: Sequence[int] = ()) -> None:
         """Store the signs of each reader, and the number of following lines that the reader also needs."""

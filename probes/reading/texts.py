@@ -6,8 +6,8 @@ records with only what the text reports. A parser may set `line_ref(12)` as the 
 otherwise the evidence is the whole text. The parser is loaded only if a text of its kind exists.
 
 Each table contains the kinds that report one type of record, in the order of trust: the value of a field
-comes from the first text that contains it. Descriptions of machines come last. The collectors merge the
-records after those of NVML and sysfs.
+comes from the first text that contains it. Descriptions of machines come last. The collectors merge these
+records after the records of NVML and sysfs.
 """
 
 import importlib

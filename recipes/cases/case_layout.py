@@ -273,7 +273,7 @@ def _divided(case: Case, micro: int, batch: int, replicas: int, notes: list[str]
 def _share_sequences(case: Case, computed: int, batch: int) -> bool:
     """Return whether expert-parallel ranks compute the same sequences.
 
-    Some software has an axis of ranks for experts alone. The stated batch is then that of the other ranks:
+    Some software has an axis of ranks for experts alone. The stated batch then belongs to the other ranks:
     `computed`, the sequences of all ranks, divided by the degree.
     """
     return (case.ep or 1) > 1 and bool(case.micro_batch) and round(computed / batch) == case.ep

@@ -28,7 +28,7 @@ class Recomputing(Record, kw_only=True):
     """Recomputation with which a run fits into memory that would not fit otherwise."""
 
     layout: str
-    """Layout that differs from that of the case, for example `checkpointing full of 25 % of the layers`."""
+    """Layout other than the layout of the case, such as `checkpointing full of 25 % of the layers`."""
     total_gib: float
     """Device memory of the fullest GPU with this recomputation."""
 

@@ -291,7 +291,7 @@ class _OpenCase:
         return other
 
     def searched(self) -> ResolvedCase | None:
-        """Return the fastest layout that fits, or the smallest if none fits.
+        """Return the fastest layout that fits; if no layout fits, the smallest.
 
         Return None if the case states a layout, or if the program has no layout for the batch.
         """

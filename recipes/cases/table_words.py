@@ -84,7 +84,7 @@ _OPTIMIZERS: tuple[tuple[str, Optimizer], ...] = (
 
 @functools.lru_cache(maxsize=1024)
 def optimizer_of(words: str) -> Optimizer:
-    """Return the row of the optimizer table whose states have the same size as those of the named optimizer.
+    """Return the row of the optimizer table with states of the same size as the named optimizer.
 
     Raises CaseError if the optimizer is unknown.
     """

@@ -97,7 +97,7 @@ class Case(Record, kw_only=True):
 
     @property
     def _own_severity(self) -> str:
-        """Return the severity by the log's own statement for NVLink, else by the catalogue."""
+        """Return the severity that the log states (for NVLink), else the severity in the catalogue."""
         logged = [event.fatal for event in self.events if isinstance(event.fatal, bool)]
         severity = self.row.severity
         if self.code == RECOVERY and any(_requested_action(event) for event in self.events):

@@ -168,7 +168,7 @@ def gpu_sockets(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
 def _spread_over_nodes(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding | None:
     """Judge the spread over NUMA nodes, or over lists of near CPUs, if the sockets are unknown.
 
-    GPUs that NVLink joins but that are no whole board may be those of a single job. If all GPUs are on one
+    GPUs that NVLink joins but that are no whole board may belong to a single job. If all GPUs are on one
     node, the machine may have only this node. In both cases, and for small differences, no finding is
     returned.
     """

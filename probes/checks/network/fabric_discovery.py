@@ -191,7 +191,7 @@ def _rate(port: FabricPort) -> float | None:
 
 
 def _is_slow(rate: float | None, usual: list[tuple[float, int]]) -> bool:
-    """Return whether a rate is below that of most links of its kind.
+    """Return whether a rate is below the rate of most links of the same kind.
 
     If two rates are equally frequent, or there is only one link, no rate counts as slow.
     """

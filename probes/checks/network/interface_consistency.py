@@ -101,8 +101,8 @@ def _judge_bond(bond: Interface, by_name: dict[str, Interface]) -> Judged:
             expected="at least one member that is up",
             observed=", ".join(lost) or "no member",
             remedy=Remedy(
-                text="Compare the hardware addresses in the network configuration with those of the cards; "
-                "the names may be swapped.",
+                text="Compare the hardware addresses in the network configuration with the addresses of the "
+                "cards; the names may be swapped.",
                 command="cat /proc/net/bonding/*",
             ),
         )

@@ -114,7 +114,7 @@ def nic_firmware(nics: tuple[Nic, ...], evidence: Evidence) -> Iterable[Finding]
             return nic.firmware_version
         return FIRMWARE.warned(
             subject_name(nic),
-            "the firmware differs from that of the other cards of this kind",
+            "the firmware differs from the firmware of the other cards of this kind",
             expected=usual,
             observed=nic.firmware_version,
             remedy=Remedy(

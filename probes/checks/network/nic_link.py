@@ -316,7 +316,7 @@ def nic_mtu(nics: tuple[Nic, ...], evidence: Evidence) -> Findings:
             subject_name(nic),
             "the RDMA MTU is small"
             if mtu < least.value
-            else "the RDMA MTU differs from that of the other training ports",
+            else "the RDMA MTU differs from the MTU of the other training ports",
             expected=f"{max(usual[0][0], int(least.value))} bytes",
             observed=f"{mtu} bytes",
             remedy=Remedy(

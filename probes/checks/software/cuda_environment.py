@@ -25,7 +25,7 @@ CONNECTIONS = Judge(
 )
 VISIBLE = Judge(
     check_id="cuda-visible-devices",
-    why="Ranks find fewer GPUs than they were started for, or the wrong ones.",
+    why="Ranks find fewer GPUs than they need, or the wrong GPUs.",
 )
 INJECTION = Judge(
     check_id="cuda-injection",

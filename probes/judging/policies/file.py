@@ -111,7 +111,7 @@ def _site_check_faults(policy: Policy) -> Iterator[tuple[str, str, str]]:
     for index, check in enumerate(policy.site_checks):
         place = f"site_checks[{index}]"
         if check.name in names:
-            yield f"{place}.name", f"{check.name} occurs twice", "give each site check a name of its own"
+            yield f"{place}.name", f"{check.name} occurs twice", "give each site check a different name"
         names.add(check.name)
         program = check.command[0]
         if "/" in program and not program.startswith("/"):

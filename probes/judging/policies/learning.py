@@ -76,7 +76,7 @@ _LONGEST = 200
 
 
 class Doubt(Record, kw_only=True):
-    """A reason why a learned value may be that of a sick machine."""
+    """A reason why a learned value may come from a fault of the machine."""
 
     place: str
     """Field of the policy: `gpu.power_limit_w`."""
@@ -125,7 +125,7 @@ def policy_text(policy: Policy, name: str, day: datetime.date, doubts: tuple[Dou
 
 
 def _with_doubts(text: str, doubts: list[Doubt]) -> str:
-    """Return the lines of a section with each doubt above its field, else at the head of the section."""
+    """Return the lines of a section; each doubt is above its field, or at the head of the section."""
     lines = text.splitlines()
     for doubt in doubts:
         name = doubt.place.split(".", 2)[-1]

@@ -1,4 +1,4 @@
-"""Deductions about bandwidth: comparison of measured values with those that the hardware can reach."""
+"""Deductions about bandwidth: comparison of measured values with the values that the hardware can reach."""
 
 import itertools
 from collections.abc import Iterator

@@ -184,7 +184,7 @@ def recognise_ibswinfo(text: str) -> bool:
 def parse_switches(text: str) -> tuple[FabricSwitch, ...]:
     """Return the switches; values that a switch leaves empty are unknown.
 
-    States are those that the tool prints (`OK`, `ERROR`).
+    States are given as the tool prints them (`OK`, `ERROR`).
     """
     lines = text.splitlines()
     starts = [number for number, line in enumerate(lines) if line.startswith("part number ")]

@@ -34,7 +34,7 @@ _CUT = re.compile(
 
 
 class NvlinkStatus(Record, kw_only=True):
-    """The NVLink ports of one GPU. An empty tuple means that the GPU has none."""
+    """The NVLink ports of one GPU. An empty tuple means that the GPU has no links."""
 
     index: int
     """Index of the GPU; `UNNUMBERED` if the text does not name the GPU."""

@@ -144,7 +144,7 @@ def parse_interfaces(text: str) -> tuple[Interface, ...]:
 
 
 def parse_gpus(text: str) -> tuple[Gpu, ...]:
-    """Return the GPUs by NCCL's numbers, which are NVML's; the GPUs of a template have none.
+    """Return the GPUs by NCCL's numbers, which are NVML's numbers; the GPUs of a template have no numbers.
 
     NCCL counts the NVLinks for each other end but does not list their ports, so the links are numbered in the
     order of the file.

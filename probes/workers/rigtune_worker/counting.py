@@ -33,9 +33,9 @@ COUNTS = (
 
 A multiply-add has two FLOPs. All counts but the first cover a forward and a backward pass. The dense FLOPs
 include `product_flops` (matrix products) and `spatial_flops` (3x3 convolutions of many channels without
-stride or dilation). The elements are those that convolutions, matrix products and attention, depthwise
-convolutions and all other operators read and write. `saved` elements and bytes are kept for the backward
-pass, without parameters and buffers. `operators` are kernels of eager execution.
+stride or dilation). Elements are counted as they are read and written by convolutions, matrix products and
+attention, depthwise convolutions, and all other operators. `saved` elements and bytes are kept for the
+backward pass, without parameters and buffers. `operators` are kernels of eager execution.
 """
 FREE = frozenset(
     {

@@ -244,6 +244,6 @@ def conditions_of(data: DataFile, path: str) -> dict[str, Any]:
     }
     device = os.fstat(data.fd).st_dev
     base = f"/sys/dev/block/{os.major(device)}:{os.minor(device)}"
-    # A partition only has the second path, which belongs to the partition's disk.
+    # A partition has only the second path, which describes the partition's disk.
     flag = text_of(base + "/queue/rotational") or text_of(base + "/../queue/rotational")
     return {**conditions, "rotational": flag == "1"} if flag else conditions

@@ -227,7 +227,7 @@ class Function:
 
 
 def closing_braces(tokens: list[Token]) -> dict[int, int]:
-    """Return the index of the `}` for the index of each `{` that opens commands."""
+    """Return, for each `{` that opens commands, the index of its `}`; the key is the index of the `{`."""
     closing: dict[int, int] = {}
     opened: list[int] = []
     for number, token in enumerate(tokens):

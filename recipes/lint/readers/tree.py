@@ -301,7 +301,7 @@ def _one_branch(text: str) -> str:
 
 
 def _parted(text: str) -> str:
-    """Return the text with each Helm template after `define` as a YAML document of its own."""
+    """Return the text with each Helm template after `define` as a separate YAML document."""
     open_blocks: list[str] = []
     cuts = []
     for match in _CONTROL.finditer(text):

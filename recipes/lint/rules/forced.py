@@ -127,7 +127,7 @@ def leftovers(document: Document, context: Context) -> Findings:
 
 
 def _has_log_per_rank(document: Document) -> bool:
-    """Return whether a launcher writes the output of each rank into a file of its own."""
+    """Return whether a launcher writes the output of each rank into a separate file."""
     of_steps = (option(step, "output", "o") or "" for step in commands(document, "srun"))
     return any(re.search(r"%\d*t", name) for name in of_steps) or any(
         {"log-dir", "redirects", "output-filename"} & command.options.keys()

@@ -288,7 +288,7 @@ def gpus(document: Document, context: Context) -> Findings:
 
 
 def _task_count(document: Document) -> int | None:
-    """Return the number of tasks of each node of a batch script; Slurm starts one if none is requested."""
+    """Return the number of tasks of each node of a batch script; the default is one task."""
     if (
         document.kind == "sbatch"
         and directive(document, "ntasks", "ntasks-per-node", "tasks-per-node") is None
