@@ -118,7 +118,7 @@ def test_what_was_loaded_and_how_many_ranks_are_compared(explained) -> None:
     assert "library-conflict" in [diagnosis.cause_id for diagnosis in explanation.diagnoses]
     crowded = explained(SHAPE.replace("localRanks 8", "localRanks 16"), machine=h100_node())
     assert first(crowded) == ("duplicate-gpu", True)
-    assert "16 ranks run on a node, the machine has 8 GPUs" in crowded.diagnoses[0].summary
+    assert "16 ranks run on a node, but the machine has 8 GPUs" in crowded.diagnoses[0].summary
     same = explained(
         text.replace("2.18.3", "2.21.5").replace("ens9", "eno1") + "step 1\n" * 60, machine=h100_node()
     )
