@@ -64,7 +64,7 @@ def main() -> None:
 
 
 def _report_no_verdict(error: str) -> int:
-    """Return the exit code for "rigtune itself failed"; for Nagios, also print the one line that it shows.
+    """Return the exit code for "rigtune itself failed"; for Nagios, also print one line.
 
     This function is a short copy of a part of `probes/judging/verdict.py`, because that module may be the one
     that cannot be loaded.
@@ -73,7 +73,7 @@ def _report_no_verdict(error: str) -> int:
     given = " ".join(sys.argv).replace("=", " ")
     if "--exit-profile npd" in given:
         return 2
-    names_profile = "--exit-profile " in given  # only then the format of Nagios does not imply its profile
+    names_profile = "--exit-profile " in given  # Only then the format of Nagios does not imply its profile.
     if ("--exit-profile nagios" if names_profile else "--format nagios") not in given:
         return _BUG
     sys.stdout.write(f"RIGTUNE UNKNOWN - {error}: rigtune cannot run; see its standard error\n")

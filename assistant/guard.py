@@ -1,12 +1,12 @@
 """Run one command and end everything that it started.
 
-`assistant.runner` starts this file as a script of its own, with the standard library only:
+`assistant.runner` starts this file as a separate script, with the standard library only:
 
 python guard.py GRACE_S COMMAND...
 
 Standard input shows whether rigtune still needs the command: when rigtune closes the other end, or is killed,
 the command and all its descendants get SIGTERM, and SIGKILL after GRACE_S seconds. Descendants are found even
-if they started sessions of their own, as torch's agent does for its ranks: this process adopts every orphaned
+if they started new sessions, as torch's agent does for its ranks: this process adopts every orphaned
 descendant (PR_SET_CHILD_SUBREAPER). The command's output goes to the guard's standard error. The exit status
 is the command's, or 128 + N after signal N.
 """
@@ -67,7 +67,7 @@ def wake_on_signals() -> int:
 
 
 def start(command: list[str]) -> int:
-    """Start the command in a session of its own; the kernel ends it when this process ends."""
+    """Start the command in a new session; the kernel ends it when this process ends."""
     guard = os.getpid()
     child = os.fork()
     if child:

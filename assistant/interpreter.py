@@ -85,7 +85,7 @@ def install_command(python: str) -> str:
 def choose_interpreter(training: TrainingPython, explicit: str | None) -> Interpreter:
     """Return the interpreter that the user named, else the interpreter that the probe found.
 
-    Raises InterpreterError if there is none, or if it cannot run the workers.
+    Raises InterpreterError if there is no interpreter, or if it cannot run the workers.
     """
     if explicit:
         return vet(explicit)
@@ -132,7 +132,7 @@ def vet(path: str, *, deadline_s: float = _DEADLINE_S) -> Interpreter:
         )
     words = output.decode("utf-8", "replace").strip().splitlines()
     if os.environ.get("PYTHONPATH"):
-        choose_other += ", or unset PYTHONPATH, whose modules may prevent its start"
+        choose_other += ", or unset PYTHONPATH, because modules in its folders may prevent the start"
     raise InterpreterError(
         f"{path} is not a usable Python interpreter (exit {code}{': ' + words[-1][:200] if words else ''})",
         choose_other,

@@ -37,7 +37,7 @@ Source: torch.distributed.argparse_util.
 """
 _SHORT_GRACE_S = 1.0
 _REAP_S = 2.0
-"""Time that killed processes may take to disappear; one that waits inside a driver never does."""
+"""Time that killed processes may take to disappear; a process that waits inside a driver never disappears."""
 _OUTPUT_LIMIT_BYTES = 1024**2
 _BUSY_CPU_PERCENT = 60.0
 """Load of all CPUs together above which other programs disturb a measurement."""
@@ -139,9 +139,9 @@ def output_of(
 ) -> tuple[int | None, bytes]:
     """Return the exit code of a short program and the end of its output.
 
-    The code is None if the program was too slow. No process of it is left afterwards, except a process that
-    cannot be killed, because it waits inside a driver or a dead network mount. Raises OSError or ValueError
-    if nothing can be started.
+    The code is None if the program was too slow. Afterwards no process of the program is left, except
+    processes that cannot be killed because they wait inside a driver or a dead network mount. Raises OSError
+    or ValueError if nothing can be started.
     """
     ends = time.monotonic() + deadline_s
     output, ended = b"", False

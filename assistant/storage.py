@@ -1,4 +1,4 @@
-"""Write files completely or not at all, into a run folder that later runs understand.
+"""Write files completely or not at all, into a run folder that later runs can read.
 
 A file gets its name only after its content is complete. A reader of the folder, and a user who kills rigtune
 at any moment, finds only complete files. Only this module writes files for the application.

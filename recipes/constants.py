@@ -1,4 +1,4 @@
-"""The constants of the models: each is a row with its source and date."""
+"""The constants of the models; each constant is a row with its source and date."""
 
 import functools
 

@@ -104,8 +104,8 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 def _interrupt_again(ignored: "sys.UnraisableHookArgs") -> None:
     """Interrupt once more after Python dropped an interrupt.
 
-    Python drops what is raised in a callback of its import system or in a destructor, and the locks of that
-    import then stay taken for other threads.
+    Python drops exceptions in a callback of its import system or in a destructor; the locks of that import
+    then stay locked for other threads.
     """
     if not issubclass(ignored.exc_type, KeyboardInterrupt):
         sys.__unraisablehook__(ignored)

@@ -237,7 +237,8 @@ def bench_command(
 def _write(report: BenchReport, output: Path) -> OutputError | None:
     """Write the report and return the error, if any.
 
-    The caller raises it only after the report, which took minutes to measure, is on stdout and stored.
+    The caller raises the error only after the report is on stdout and stored, because the measurement took
+    minutes.
     """
     try:
         is_table = output.suffix.lower() == ".csv"

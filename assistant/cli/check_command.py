@@ -50,7 +50,7 @@ class Answer(Record, kw_only=True):
     """The settings for how the verdict is reported."""
 
     output_format: Format | None = None
-    """The chosen format; None if the user chose none: then the exit profile decides what goes to stdout."""
+    """The chosen format; None if the exit profile decides what goes to stdout."""
     profile: Profile = "gate"
     fail_on: FailOn = "fail"
     file: str | None = None
@@ -65,7 +65,7 @@ class Answer(Record, kw_only=True):
 @source_options
 @python_option
 @click.option("--policy", "policy_file", type=PATH, metavar="FILE", envvar="RIGTUNE_POLICY", show_envvar=True,
-              help="Policy: what you expect of this machine, and commands of your own that check it "
+              help="Policy: what you expect of this machine, and your own commands that check it "
                    "(assistant/docs/policy.md). --learn writes one.")  # fmt: skip
 @click.option("--mode", type=click.Choice(get_args(Mode)), default=None,
               help="accept: judge all facts of a node before it is used; needs --expect, --expect-gpus or "
@@ -85,12 +85,12 @@ class Answer(Record, kw_only=True):
     "--learn",
     type=PATH,
     metavar="FILE",
-    help="Write a policy that expects what this machine has now, and name the values that a sick machine "
-    "may have brought in. Reads deeply unless --tier quick.",
+    help="Write a policy that expects what this machine has now, and name the values that may come from a "
+    "fault of this machine. Reads deeply unless --tier quick.",
 )
 @click.option("--beside", multiple=True, type=PATH, metavar="PATH",
-              help="With --learn: a recording of another machine of this kind, repeatable; an expectation "
-                   "that it does not meet is named.")  # fmt: skip
+              help="With --learn: a recording of another machine of this kind, repeatable. The policy names "
+              "each expectation that this other machine does not meet.")  # fmt: skip
 @click.option(
     "--force", is_flag=True, help="With --learn: replace the file, and learn from a machine that fails."
 )
@@ -301,7 +301,7 @@ def _write_stdout(verdict: Verdict, answer: Answer) -> None:
 
 
 def _earlier_counters(facts: MachineFacts, now: datetime.datetime) -> Snapshot | None:
-    """Return the counters of an earlier run of this machine, and keep those of this run for a later one."""
+    """Return the counters of an earlier run of this machine; store the present counters for later runs."""
     from assistant.usecases.last_counters import exchange
 
     present = snapshot(facts, now.timestamp())

@@ -1,4 +1,4 @@
-"""End the command of a check with the code that its exit profile wants, whatever ends it."""
+"""End the command of a check with the code of its exit profile, for success and for every kind of failure."""
 
 import itertools
 import sys

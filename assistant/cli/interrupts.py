@@ -1,4 +1,4 @@
-"""After the first signal, end a measurement regularly, so that its results are kept."""
+"""End a measurement normally after the first signal, so that its results are kept."""
 
 import contextlib
 import signal

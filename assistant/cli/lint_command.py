@@ -114,9 +114,9 @@ def lint_command(
     verbose: bool,
 ) -> int:
     """Report the mistakes in FILES: scripts for a shell or Slurm, Dockerfiles, compose and Kubernetes files,
-    configurations of accelerate and DeepSpeed, TF_CONFIG, nccl.conf, .env, lists of hosts. A folder stands
-    for all such files in it, and - for standard input. A file is judged together with the files that it
-    names. Nothing is started.
+    configurations of accelerate and DeepSpeed, TF_CONFIG, nccl.conf, .env, lists of hosts. A folder means all
+    such files in it, and - means standard input. A file is judged together with the files that it names.
+    Nothing is started.
 
     A comment waives a rule: # rigtune: ignore=RULE reason. See assistant/docs/lint.md.
 

@@ -172,7 +172,7 @@ def capture_command(
 )
 @format_option("text", "json")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing on stdout; the exit code is the answer.")
-@click.option("-v", "--verbose", is_flag=True, help="List everything that is known about only one side.")
+@click.option("-v", "--verbose", is_flag=True, help="List all facts that are known about only one machine.")
 def diff_command(
     machines: tuple[str, ...],
     catalogue: tuple[str, ...],
@@ -181,7 +181,7 @@ def diff_command(
     quiet: bool,
     verbose: bool,
 ) -> int:
-    """Compare two machines, or one machine at two moments; among three or more, find the one that differs.
+    """Compare two machines, or one machine at two moments; among several, find the machine that differs.
 
     A, B and C are each a recording, pasted files of one machine joined by commas, `machine:NAME` of the
     catalogue, or `live` for this machine.

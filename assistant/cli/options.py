@@ -232,7 +232,7 @@ def plan_options(function: Command) -> Command:
                 type=click.Choice(("full", "lora", "qlora")),
                 default="full",
                 show_default=True,
-                help="Train all weights, or adapters over frozen ones.",
+                help="Train all weights, or adapters over frozen weights.",
             ),
             click.option("--lora-rank", type=int, help="Rank of the adapters."),
             click.option(
@@ -297,7 +297,10 @@ def paths_of(from_paths: tuple[Path, ...], more: tuple[Path, ...]) -> tuple[Path
 
 
 def source_of(from_paths: tuple[Path, ...], machine: str | None) -> Source:
-    """Return the source that the options name, by default the live machine; it is closed at the end."""
+    """Return the source that the options name, by default the live machine.
+
+    The source is closed when the command ends.
+    """
     source = open_source(from_paths, machine)
     click.get_current_context().call_on_close(source.close)
     return source

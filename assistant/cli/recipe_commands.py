@@ -40,8 +40,8 @@ from recipes.launch.recipe_file import load_recipe
     "--check",
     "checks",
     is_flag=True,
-    help="Report which hooks among the files, or in a folder, another version of rigtune wrote. Exit code 0: "
-    "none, 1: at least one, 3: a commit is not known.",
+    help="Report which of the hooks, given as files or folders, another version of rigtune wrote. Exit code "
+    "0: no hook, 1: at least one hook, 3: a commit is not known.",
 )
 @click.option(
     "--rigtune", default=None, metavar="PATH", help="With --provision: path of rigtune on the nodes."
@@ -144,7 +144,7 @@ def export_command(
         option = next(iter(stated)).replace("_", "-")
         raise UsageError(f"--{option} needs --provision", "the recipe alone describes launch files")
     elif len(files) > 1:
-        raise UsageError(f"{len(files)} recipes are too many", "export each recipe with a command of its own")
+        raise UsageError(f"{len(files)} recipes are too many", "export each recipe with a separate command")
     else:
         target = directory or files[0].parent / "launch"
         events = export_recipe(read_recipe(files[0]), launchers, target, overwrite=overwrite)

@@ -28,7 +28,7 @@ def tui_command(
     if not has_terminal():
         dumb = "; TERM=dumb cannot show the UI" * (os.environ.get("TERM") == "dumb")
         raise UsageError(
-            f"the terminal UI needs a terminal{dumb}", "`rigtune auto` does the main job without one"
+            f"the terminal UI needs a terminal{dumb}", "`rigtune auto` checks, measures and plans without it"
         )
     from assistant.tui.app import run_tui
     from assistant.tui.services import Services

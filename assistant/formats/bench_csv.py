@@ -1,4 +1,4 @@
-"""Write measurements as CSV (RFC 4180), one row each, in the base units of the column `unit`."""
+"""Write measurements as CSV (RFC 4180), one row per measurement; the column `unit` names the base unit."""
 
 import csv
 import io

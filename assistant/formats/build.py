@@ -9,7 +9,7 @@ _SHOWN = 12
 
 
 def build_labels() -> dict[str, str]:
-    """Return `version` and `commit`; the commit is `unknown` if neither a checkout nor a build names it."""
+    """Return `version` and `commit`; the commit is `unknown` if neither a checkout nor a build states it."""
     return {"version": version(), "commit": commit()}
 
 

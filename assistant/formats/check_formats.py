@@ -32,7 +32,8 @@ def formatted(
 ) -> str:
     """Return the verdict in a format.
 
-    Only `text` uses `colour` and `verbose`; only `prometheus` uses `gpus`, for their labels and readings.
+    Only `text` uses `colour` and `verbose`; only `prometheus` uses `gpus`, for the labels and readings of the
+    GPUs.
     """
     if output_format == "prometheus":
         from assistant.formats.monitoring import prometheus_text  # noqa: PLC0415 - only for this format

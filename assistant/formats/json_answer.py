@@ -1,4 +1,4 @@
-"""Write an answer as JSON that names the rigtune that wrote it."""
+"""Write an answer as JSON, with the version of rigtune that wrote the answer."""
 
 from collections.abc import Mapping
 from typing import Any

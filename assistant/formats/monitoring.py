@@ -39,7 +39,7 @@ _LABELS = (
     (Status.PASS, "passed", ""),
     (Status.SKIP, "skipped", ""),
 )
-"""For each outcome, its name and the limits above which Nagios itself reports a warning or a failure."""
+"""Name of each outcome, with the limits above which Nagios itself reports a warning or a failure."""
 VALUES = {Status.PASS: 0, Status.WARN: 1, Status.UNKNOWN: 2, Status.FAIL: 3}
 _VALUES_IN_WORDS = "0 pass, 1 warn, 2 unknown, 3 fail"
 _READINGS: tuple[tuple[str, str, Callable[[Gpu], object]], ...] = (

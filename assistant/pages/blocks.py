@@ -148,6 +148,6 @@ def section(title: Cell, blocks: Iterable[Block | Cell], indent: int = 0) -> Sec
 
 
 def _as_block(block: Block | Cell) -> Block:
-    # Blocks are tuples as well, but of their own classes, so only a plain tuple is a cell.
+    # Blocks are tuples too, but of named classes. Only a plain tuple is a cell.
     is_cell = isinstance(block, str) or type(block) is tuple
     return Row(block) if is_cell else block  # type: ignore[return-value,arg-type]

@@ -8,7 +8,7 @@ from probes.redaction import Manifest
 def capture_page(manifest: Manifest | None, path: str) -> Page:
     """Return the kinds of values that were replaced and kept, for the person who shares the file."""
     if manifest is None:
-        warning = "it contains host names, serial numbers, addresses and maybe secrets; keep it to yourself"
+        warning = "it contains host names, serial numbers, addresses and maybe secrets; do not share it"
         return (section("", [f"wrote {path} without redaction: {warning}"]),)
     rows: tuple[tuple[Cell, ...], ...] = tuple(
         (

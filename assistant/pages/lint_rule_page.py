@@ -31,7 +31,7 @@ def rule_text(rule: LintRule) -> str:
 
 
 def explained(rule: LintRule) -> dict[str, Any]:
-    """Return the same as the fields of its JSON."""
+    """Return the same content as the fields of the JSON."""
     example = example_of(rule.id)
     fields: dict[str, Any] = {
         "id": rule.id,

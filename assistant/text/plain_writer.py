@@ -135,7 +135,8 @@ def _stacked(rows: list[tuple[Cell, ...]], indent: int, *, colour: bool, width: 
 def _padded(part: tuple[str, str], space: int, column: Column) -> str:
     """Return a piece of a cell with spaces up to the width of its column.
 
-    `part` is the piece with escape codes, and the same piece without them, which gives its length.
+    `part` is a pair: the piece with escape codes, and the piece without escape codes, which has the visible
+    length.
     """
     written, counted = part
     gap = " " * (space - len(counted))
@@ -188,7 +189,7 @@ def clean(text: str) -> str:
 
 
 def clean_lines(text: str) -> str:
-    """Return a text of several lines, of which each was cleaned."""
+    """Return a text of several lines after cleaning each line."""
     return "\n".join(map(clean, text.split("\n")))
 
 

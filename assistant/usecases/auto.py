@@ -46,7 +46,7 @@ from recipes.machine.measured_on import machine_words, measured_machine
 from recipes.planning.plan import Plan
 
 Stoppable = Callable[[], AbstractContextManager[Callable[[], bool]]]
-"""A context in which the user can stop the work; its value is the function that returns whether to stop."""
+"""A context in which the user can stop the work. Its value is a function that returns whether to stop."""
 
 
 def never_stopped() -> AbstractContextManager[Callable[[], bool]]:

@@ -35,9 +35,9 @@ def case_rows(
 ) -> Iterator[CaseRow]:
     """Read the columns `columns` of each row of the file at `path`; `-` is standard input.
 
-    Other columns are skipped; `report_skipped` is called once with their names if there are any. Memory use
-    is constant except for the case ids, which must be unique. Raises InputError if the file is not a table of
-    cases.
+    Other columns are skipped; `report_skipped` is called once with the names of such columns, if there are
+    any. Memory use is constant except for the case ids, which must be unique. Raises InputError if the file
+    is not a table of cases.
     """
     with _opened(path) as file:
         lines = _Lines(file, "standard input" if str(path) == "-" else str(path))
@@ -99,7 +99,8 @@ class _Lines:
         if not line:
             raise StopIteration
         self.number += 1
-        # Only a short piece of an endless line is kept: its row gets a fault, and memory use stays constant.
+        # Only the beginning of an endless line is kept, so that memory use stays constant. The row of this
+        # line gets a fault.
         if len(line) >= _LONGEST_LINE and not line.endswith("\n"):
             self._faults[self.number] = f"the line is longer than {_LONGEST_LINE} characters"
             while (more := self._read()) and not more.endswith("\n"):

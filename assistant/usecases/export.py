@@ -132,7 +132,7 @@ def run_recipe(
 def _write(
     directory: Path, artifacts: dict[str, Artifact], kept: set[str], *, what: str, overwrite: bool
 ) -> Iterator[Event]:
-    """Write `artifacts` except `kept`; without `overwrite`, refuse if a person changed one of these files."""
+    """Write `artifacts` except `kept`; without `overwrite`, refuse if a person changed such a file."""
     manifest = _read_manifest(directory)
     if not overwrite:
         _refuse_foreign(

@@ -79,7 +79,7 @@ def _judged(path: Path, version: str, commit: str) -> Hook:
         words = 'no line "Written by rigtune VERSION (commit ...)": not exported by rigtune --provision'
         return Hook(path=name, state="no hook", words=words)
     if not written[0]:
-        words = f"written by a rigtune that did not name its version; {this}"
+        words = f"written by a version of rigtune that did not write its number; {this}"
         return Hook(path=name, state="differs", words=words)
     words = f"written by {written[0]} (commit {written[1]}); {this}"
     if written[0] == version and "unknown" in (written[1], commit):

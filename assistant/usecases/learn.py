@@ -61,9 +61,10 @@ def learn_policy(
 ) -> Generator[Event, None, Policy]:
     """Write the facts of a machine as a policy; the last event's result is the `Policy`.
 
-    Expectations that a sick machine may have brought in are named: those about which a check complains, those
-    in which GPUs or ports differ, and those that `others`, machines of the same kind, do not meet.
-    Raises UnfitError for a machine that fails unless `force`, and OutputError if the file cannot be written.
+    The policy names the expectations that a faulty machine may have caused. These are expectations that a
+    check criticises, expectations in which GPUs or ports differ, and expectations that `others` do not meet
+    (machines of the same kind). Raises UnfitError for a machine that fails unless `force`, and OutputError if
+    the file cannot be written.
     """
     from probes.judging.policies import learning  # noqa: PLC0415 - no other check needs it
     from probes.judging.policies.doubts import doubts_of  # noqa: PLC0415
@@ -73,7 +74,7 @@ def learn_policy(
         failed = dict.fromkeys(each.check_id for each in verdict.findings if each.status is Status.FAIL)
         raise UnfitError(
             f"no policy was learned: the machine fails {', '.join(failed)}",
-            "repair the machine first, or learn from it all the same with --force",
+            "repair the machine first, or learn from it as it is with --force",
         )
     policy = learning.learned_policy(facts, load_catalogue())
     count = learning.expectation_count(policy)

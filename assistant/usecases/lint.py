@@ -113,7 +113,7 @@ def _is_folder(path: Path) -> bool:
 def _is_file(path: Path) -> bool:
     try:
         return path.is_file()
-    except OSError:  # a script may name anything, also a name that is too long
+    except OSError:  # The names in a script may be anything, even too long for a file name.
         return False
 
 

@@ -156,7 +156,7 @@ def _events(
         yield Progress(stage="bench", message=f"{busy}: the rates are lower than on an idle machine")
     elif busy:
         hindrance = Hindrance(
-            kind="busy", message=f"{busy}: wait, or measure all the same with `rigtune bench --force`"
+            kind="busy", message=f"{busy}: wait, or measure now with `rigtune bench --force`"
         )
         ready = {job.row.id for job in jobs}
         yield from (BenchFailed(failure=failure_of(row, hindrance)) for row in rows if row.id in ready)

@@ -33,7 +33,8 @@ def require_own(path: Path, source: Source) -> None:
     if why:
         raise InputError(
             f"{path}: its site checks are not run: {why}",
-            "let only yourself or root write the policy and the folders above it, or add --skip site-checks",
+            "make the policy and the folders above it writable only for yourself or root, or add "
+            "--skip site-checks",
         )
 
 
@@ -42,7 +43,7 @@ def run_site_checks(
 ) -> tuple[SiteOutcome, ...]:
     """Run every command, several at once, and return the results in the order of `checks`.
 
-    A command has its own deadline, and at most what is left of `budget_s`.
+    A command has its own deadline, and at most the remaining part of `budget_s`.
     """
     ends = None if budget_s is None else time.monotonic() + budget_s
     waiting: queue.SimpleQueue[SiteCheck] = queue.SimpleQueue()

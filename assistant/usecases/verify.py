@@ -32,7 +32,7 @@ _START_S = 300.0
 _STEP_S = 60.0
 """Time limit for one step if no step time is predicted."""
 _PATIENCE = 10.0
-"""A run that takes longer than its prediction by this factor is stopped."""
+"""A run is stopped when its time exceeds the prediction by this factor."""
 _POLL_S = 0.5
 _TAIL_LINES = 12
 _CAUSE = re.compile(

@@ -118,7 +118,7 @@ class Change(NamedTuple):
     high: float
     """Ends of the 95 % bootstrap interval of the ratio."""
     p_value: float
-    """Probability that two equal runs differ at least as much as these by chance."""
+    """Probability that two equal runs differ by chance at least as much as these two runs."""
 
     @property
     def is_significant(self) -> bool:

@@ -19,7 +19,7 @@ A stored source needs no time for either tier.
 """
 
 Mode = Literal["accept", "monitor"]
-"""`accept` judges all that a node shows before its first use; `monitor` judges faults of a node in use."""
+"""`accept` judges all facts before a node's first use; `monitor` judges faults of a node in use."""
 
 
 class Row(Record, kw_only=True):

@@ -136,7 +136,7 @@ class BenchRequest(Record, kw_only=True):
     numa_cpus: dict[str, tuple[int, ...]] = {}
     """CPUs by NUMA node, for benchmarks that bind themselves to a node."""
     environment: dict[str, str] = {}
-    """Variables of this request's processes, such as those that disable a transport."""
+    """Variables of this request's processes, such as variables that disable a transport."""
     hosts: tuple[str, ...] = ()
     """Hosts, in the order in which they get equal shares of the ranks; empty for this machine."""
     spread_by: SpreadBy = "ssh"

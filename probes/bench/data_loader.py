@@ -1,6 +1,6 @@
 """Measure how many DataLoader workers to start: `batch_rate_per_s` per rank, and `recommended_workers`.
 
-All local ranks load at the same time. The time of a batch is that of the slowest rank, because the training
+All local ranks load at the same time. The slowest rank determines the time of a batch, because the training
 step waits for this rank.
 """
 

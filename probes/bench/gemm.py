@@ -62,7 +62,7 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
 def model_products(context: BenchContext) -> Iterator[Shape]:
     """Yield the forward products of a layer and of the head, for the tokens of the largest micro-batch.
 
-    The model is the user's, or else the reference model. The products come in the order of the layer:
+    The model is the user's model, or else the reference model. The products come in the order of the layer:
     queries, keys and values as one product, attention output, up (or gate), down, head.
     """
     shape = context.settings.model or context.model.shape

@@ -93,7 +93,7 @@ def fit_memory(peak_bytes: Mapping[int, float]) -> MemoryLine | None:
 
 
 def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> Outcome:
-    """Return the figures of each trial, and those of all trials together."""
+    """Return the figures of each trial, and the figures of all trials together."""
     lines = lines_by_rank.get(0, ())
     start = start_of(lines)
     if start is None:

@@ -1,6 +1,6 @@
 """Measure an optimizer step of a residual network on synthetic images: `step_time_s`, `images_per_s`.
 
-The rate is that of all ranks together. Each rank has `model_flops_per_s`, `peak_memory_bytes` (allocated) and
+The rate is the total of all ranks. Each rank has `model_flops_per_s`, `peak_memory_bytes` (allocated) and
 `peak_reserved_bytes`. A GPU trains ResNet-50 at 224 pixels. A CPU trains a small network of the same family,
 which takes seconds.
 """

@@ -45,7 +45,7 @@ class LimitRule(StrictRecord, kw_only=True):
     on: bool | None = None
     """The value that a switch must have."""
     as_most: Literal["all", "model"] | None = None
-    """Group of devices in which the fact must have the most frequent value: all, or those of one model."""
+    """Group of devices that must have the most frequent value: all, or those with the same model."""
     empty: bool = False
     """True if the fact is a list that must have no entry."""
     slack: float | str = 0.0

@@ -41,7 +41,7 @@ class GpuModel(StrictRecord, kw_only=True):
     One of `sxm`, `sxm3`, `pcie`, `nvl`, `server`, `workstation` and `maxq`.
     """
     board_gpus: tuple[int, ...] = ()
-    """Numbers of GPUs per node of this model, in addition to those of all SXM boards (`sxm_board_gpus`).
+    """Numbers of GPUs per node of this model, besides the numbers for all SXM boards (`sxm_board_gpus`).
 
     IBM's AC922 carries 4 or 6 V100 (IBM Power System AC922 technical overview, REDP-5494).
     """

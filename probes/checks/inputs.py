@@ -1,7 +1,7 @@
 """Check that all inputs could be read and that the sources agree.
 
-An input that could not be read is missing from the facts, and of two sources that contradict each other one
-is wrong. Source: the collectors' own notes (`MachineFacts.unread` and `.contradictions`).
+An input that could not be read is missing from the facts, and if two sources contradict each other, one of
+them is wrong. Source: the collectors' own notes (`MachineFacts.unread` and `.contradictions`).
 """
 
 from collections.abc import Iterator
@@ -68,7 +68,8 @@ def input_agreement(evidence: Evidence) -> Iterator[Finding]:
             observed=whose
             + "; ".join(_readings(conflict, named=len(first) > 1) for conflict in first[:_SHOWN]),
             remedy=Remedy(
-                text="Provide outputs from one machine and one moment; the first of the values was used."
+                text="Provide outputs that were taken from one machine at the same time; rigtune used the "
+                "first value."
             ),
             evidence=tuple(
                 dict.fromkeys(reading.evidence for conflict in conflicts for reading in conflict.readings)

@@ -47,7 +47,7 @@ class CollectOptions(Record, kw_only=True):
     toolkit: bool = True
     """True if nvcc may be started for its version, if no file states it."""
     sysctls: tuple[str, ...] = ()
-    """Kernel settings to read besides those of the checks."""
+    """Kernel settings to read in addition to the settings that checks use."""
 
 
 def gather(

@@ -57,7 +57,7 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
 
 
 def _why_silent(by_nvml: tuple[Gpu, ...] | Unknown, by_texts: Unknown) -> Unknown:
-    """Return NVML's reason, or that of nvidia-smi if NVML was not recorded or is missing."""
+    """Return NVML's reason, or nvidia-smi's reason if NVML was not recorded or is missing."""
     if isinstance(by_nvml, tuple) or by_nvml.reason is Reason.NOT_RECORDED:
         return by_texts
     is_informative = by_texts.reason not in (Reason.TOOL_MISSING, Reason.NOT_RECORDED)
@@ -89,7 +89,7 @@ def _by_nvml(source: Source) -> tuple[tuple[Gpu, ...] | Unknown, float | Unknown
 
 
 def _read(source: Source) -> _Texts:
-    """Run every reader; on a live machine, only live readers, and none after the first has failed."""
+    """Run every reader. On a live machine, run only live readers, and stop after the first failure."""
     of_driver: list[tuple[Gpu, ...]] = []
     of_others: list[tuple[Gpu, ...]] = []
     on_bus: set[str] = set()
@@ -123,7 +123,7 @@ def _read(source: Source) -> _Texts:
 
 
 def _merged(of_driver: tuple[tuple[Gpu, ...], ...], texts: _Texts) -> Merged[Gpu]:
-    """Return the driver's GPUs, or else those of other texts, unless the driver reports an error."""
+    """Return the driver's GPUs, or else the GPUs in other texts, unless the driver reports an error."""
     if not of_driver and (not texts.of_others or texts.silence.reason is Reason.ERROR):
         return (), ()
     from probes.reading.merge_gpus import merge_gpus  # noqa: PLC0415 - unless NVML answers

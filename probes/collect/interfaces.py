@@ -55,7 +55,7 @@ class _Place(Record, kw_only=True):
 
 
 def collect(source: Source, options: CollectOptions) -> dict[str, object]:
-    """Return `interfaces` in the order of their names; those of given texts come last."""
+    """Return `interfaces` in the order of their names; interfaces from given texts come last."""
     of_kernel = map_known(_places(source), lambda places: _interfaces(source, places))
     if not source.given(_KIND) and not source.given(_TOPOLOGY):
         return {"interfaces": of_kernel}

@@ -39,7 +39,9 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
         if torch is None or (isinstance(torch, Unknown) and torch.reason is Reason.TOOL_MISSING):
             continue
         if why := _refusal(source, path, found_by):
-            refused.append(f"{path} is not started: {why}; if you train with it, name it: --python {path}")
+            refused.append(
+                f"{path} is not started: {why}; if you train with this interpreter, add --python {path}"
+            )
             silence = silence or Unknown(Reason.PERMISSION, refused[-1])
             continue
         if isinstance(python, Unknown) and options.ask_interpreters:

@@ -243,7 +243,7 @@ def _memory_errors(source: Source, counter: str) -> int | Unknown:
 
 
 def _processes(source: Source, options: CollectOptions) -> tuple[Process, ...] | Unknown:
-    """Return all processes, except those that end meanwhile. Reading a process takes 20 µs."""
+    """Return all processes except processes that end during the call. Reading a process takes 20 µs."""
     if not options.deep:
         return DEEP_ONLY
     names = source.names("/proc")

@@ -169,7 +169,7 @@ def _cuda_driver_version(source: Source, evidence: list[EvidenceRef]) -> str | U
 
 
 def _smi_versions(source: Source, by_nvml: NvmlValue | Unknown) -> tuple[str | Unknown, str | Unknown]:
-    """Return driver and CUDA version from `nvidia-smi -q -x`, unless NVML hangs, as it would hang too."""
+    """Return driver and CUDA version from `nvidia-smi -q -x`; if NVML hangs, nvidia-smi is not started."""
     if source.is_live and isinstance(by_nvml, Unknown) and by_nvml.reason is Reason.TIMEOUT:
         return by_nvml, by_nvml
     text = source.run(SMI_QUERY, timeout_s=SMI_TIMEOUT_S).text()

@@ -117,7 +117,7 @@ _BATCH_SYSTEMS = (
 """Variables of each batch system.
 
 Sources: Slurm 22.05, sbatch(1); IBM's LSF reference, environment variables set for job execution; flux-core,
-src/shell/task.c; those of PBS as used by job scripts for Torque. Read 2026-11.
+src/shell/task.c; the variables of PBS as in job scripts for Torque. Read 2026-11.
 """
 _SLURM_FOLDERS = ("/etc/slurm", "/etc/slurm-llnl", "/run/slurm/conf")
 _SLURM_SETTINGS = (
@@ -230,7 +230,8 @@ def collect_cloud(source: Source, options: CollectOptions) -> dict[str, object]:
         if texts.get(mark.field, "").startswith(mark.text):
             machine_type = read_text(source, _PRODUCT_NAME) if mark.names_machine_type else _NO_MACHINE_TYPE
             return {"cloud": Cloud(provider=mark.provider, machine_type=machine_type, evidence=evidence)}
-    # If the vendor is known but no provider's, there is no provider; if it is unknown, so is the provider.
+    # If the vendor is known but is no provider, there is no provider. If the vendor is unknown, the provider
+    # is unknown.
     provider = map_known(values["sys_vendor"], lambda _: None)
     return {"cloud": Cloud(provider=provider, machine_type=provider, evidence=evidence)}
 

@@ -68,7 +68,7 @@ def only_model(evidence: Evidence) -> GpuModel | None:
 def host_copy_rate(gpu: Gpu | None, model: GpuModel | None) -> Expected | None:
     """Return the rate of the best PCIe link that the GPU can have in this slot.
 
-    If the facts do not state the link, that of the catalogue is used.
+    If the facts do not state the link, the link in the catalogue is used.
     """
     if gpu is None:
         return None
@@ -159,7 +159,7 @@ def reference_of(evidence: Evidence, measured: Measurement) -> Reference | None:
 
 
 def _model(evidence: Evidence, measured: Measurement) -> GpuModel | None:
-    """Return the model of the one GPU that was measured; None for a MIG slice, which reaches only a part of
+    """Return the model of the only measured GPU; None for a MIG slice, which reaches only a part of
     the GPU's rate.
     """
     names = gpus_in(measured.subject)

@@ -92,7 +92,7 @@ def _compute_causes(evidence: Evidence, gpu: Gpu) -> Iterator[Cause]:
 
 
 def _clock_causes(evidence: Evidence, gpu: Gpu) -> Iterator[Cause]:
-    """Yield a clock below that of the other GPUs under the same load, with NVML's reason."""
+    """Yield a clock below the clock of the other GPUs under the same load, with NVML's reason."""
     own: dict[str, list[float]] = {}
     others: dict[str, list[float]] = {}
     for row in evidence.measurements:

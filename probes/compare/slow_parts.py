@@ -165,7 +165,7 @@ class Collapse(NamedTuple, Generic[Point]):
 
 
 def collapse_of(points: Sequence[tuple[float, float, Point]]) -> Collapse[Point] | None:
-    """Return the larger message whose rate drops furthest below that of a smaller message.
+    """Return the message whose rate drops furthest below the rate of a smaller message.
 
     None if there is no drop. Points are bytes, rate, and the caller's own identification of the point.
     """

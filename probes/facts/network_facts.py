@@ -117,7 +117,7 @@ class FabricPort(Record, kw_only=True):
     width: int | Unknown = NOT_RECORDED
     speed: str | Unknown = NOT_RECORDED
     could_be: str | None = None
-    """Width or speed that both ends support but do not use, as the tool prints it."""
+    """Width or speed that both ends of the link support but do not use, in the tool's words."""
     guid: str | Unknown = NOT_RECORDED
     """GUID of the node."""
     evidence: tuple[EvidenceRef, ...] = ()

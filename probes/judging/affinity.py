@@ -216,7 +216,7 @@ def _choice(gpu: Gpu, ports: _Ports) -> _Share:
         if (name, nic) in ports.distances:
             at.setdefault(ports.distances[name, nic], []).append(nic)
     kind = next((kind for kind in NEAREST_FIRST if kind in at), None)
-    # Among ports at the same distance, those of the GPU's NUMA node avoid the link between sockets.
+    # Among ports at the same distance, the ports of the GPU's NUMA node avoid the link between sockets.
     same_node = [
         nic
         for nic in (at[kind] if kind else ports.up)

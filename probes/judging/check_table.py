@@ -344,9 +344,9 @@ CHECKS: tuple[CheckRow, ...] = (
     _measured(
         "measured-conditions", "The machine was quiet while it was measured", "measured.measured_history"
     ),
-    _policy("policy-gpus", "The GPUs are those that the policy expects", "policy.expected_devices"),
-    _policy("policy-nics", "The NICs are those that the policy expects", "policy.expected_devices"),
-    _policy("policy-versions", "Versions are those that the policy expects", "policy.expected_host"),
+    _policy("policy-gpus", "The GPUs match the policy", "policy.expected_devices"),
+    _policy("policy-nics", "The NICs match the policy", "policy.expected_devices"),
+    _policy("policy-versions", "Versions match the policy", "policy.expected_host"),
     _policy("policy-host", "The host is as the policy expects", "policy.expected_host"),
     _policy("site-checks", "The site's own commands give the expected results", "policy.site_checks"),
     _policy("policy-sections", "The policy's sections for this host are known", "policy.policy_file"),

@@ -28,7 +28,7 @@ def on_variables(judge: Judge) -> Callable[[Callable[[Variables, Evidence], Find
 
 
 def nccl_version(facts: MachineFacts) -> str | Unknown | None:
-    """Return the version of torch's NCCL, or else that of the system; None if there is none."""
+    """Return the version of torch's NCCL, or else of the system's NCCL; None if there is none."""
     brought = facts.training.nccl_version
     if known(brought) and brought is not None:
         return brought

@@ -230,7 +230,7 @@ def _leads_to_a_network(interface: Interface) -> bool:
 
 
 def default_interface(facts: MachineFacts) -> Interface | None:
-    """Return the candidate with the default route; None if none or several have it, or if it is unknown."""
+    """Return the candidate with the default route; None unless exactly one interface has this route."""
     holders = [
         interface for interface in items_of(candidate_interfaces(facts)) if interface.is_default_route is True
     ]
@@ -240,7 +240,7 @@ def default_interface(facts: MachineFacts) -> Interface | None:
 def meeting_interface(facts: MachineFacts) -> Interface | None:
     """Return the interface over which ranks without RDMA communicate.
 
-    This is the only candidate, or else the candidate with the default route.
+    This is the only candidate, or among several the candidate with the default route.
     """
     candidates = items_of(candidate_interfaces(facts))
     return candidates[0] if len(candidates) == 1 else default_interface(facts)

@@ -179,7 +179,7 @@ def failure_status(code: int, profile: Profile = "gate") -> int:
 def waive(
     findings: Iterable[Finding], waivers: Sequence[Waiver], *, today: datetime.date | None
 ) -> tuple[Finding, ...]:
-    """Return the findings; those that a waiver covers on this day are marked."""
+    """Return the findings; findings that a waiver covers on this day are marked."""
     valid = [waiver for waiver in waivers if waiver.holds_on(today)]
     return tuple(_marked(finding, valid) for finding in findings)
 

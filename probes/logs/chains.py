@@ -1,4 +1,4 @@
-"""Name the effects of an Xid in its own event, by the chains that `check` knows too."""
+"""Add to the event of an Xid its effects, by the same chains of Xids that `check` uses."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ _MOST_NAMES = 8
 
 
 def with_chains(events: Iterable[Event]) -> list[Event]:
-    """Return the events, where an Xid names the earlier Xid that caused it, and a root its effects."""
+    """Return the events; each effect names the Xid that caused it, and each root cause names its effects."""
     chained = list(events)
     chains: dict[tuple[str, str | None], XidChains] = defaultdict(XidChains)
     roots: dict[tuple[tuple[str, str | None], str | None, int], int] = {}

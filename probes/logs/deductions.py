@@ -23,7 +23,7 @@ DEDUCTIONS: tuple[Deduction, ...] = (
 )
 """All deductions.
 
-Those about the course of the run come last, because they look for failures that others report.
+Deductions about the course of the run come last, because they need the failures that the others report.
 """
 
 

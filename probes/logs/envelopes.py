@@ -180,7 +180,7 @@ def _syslog(match: re.Match[str], line: _Opened, of: Unwrapper) -> _Opened:
 def _strip(match: re.Match[str], line: _Opened, _of: Unwrapper) -> _Opened:
     """Remove the prefix and keep the matched groups.
 
-    Values of an inner prefix override those of an outer prefix.
+    Values of an inner prefix override values of an outer prefix.
     """
     groups = match.groupdict()
     numbers: dict[str, Any] = {

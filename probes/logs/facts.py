@@ -1,4 +1,4 @@
-"""Facts of a run from its logs, as a dict of plain values.
+"""Facts of a run that its logs contain, as a dict of plain values.
 
 The memory needed does not grow with ranks and lines. A fact that no line reports is absent. The facts are:
 
@@ -140,7 +140,7 @@ class Facts:
         self._by_channel: dict[str, None] = {}
         """Networks that lines about channels name.
 
-        Some versions of NCCL report their network nowhere else.
+        Some versions of NCCL report their network only in these lines.
         """
         self._links: dict[str, None] = {}
         self._plugins: dict[str, None] = {}
@@ -293,7 +293,7 @@ class Facts:
             self._spread[fact].add(value, event.host)
 
     def _add_field(self, record: LogRecord) -> None:
-        """Note a fact that is one field of a record, or the record itself."""
+        """Store a fact, which is one field of a record or the record itself."""
         kind = type(record)
         if kind in _FIRST:
             fact, field = _FIRST[kind]

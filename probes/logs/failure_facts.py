@@ -77,7 +77,7 @@ class FailureFacts:
 
 
 def with_failures(facts: dict[str, object], events: Iterable[Event]) -> dict[str, object]:
-    """Return the facts, with failures that are counted from the given events only."""
+    """Return the facts, in which only the given events count as failures."""
     failures = FailureFacts()
     for event in events:
         failures.add(event)
@@ -94,7 +94,7 @@ def is_failure(event: Event) -> bool:
 
 @functools.lru_cache(maxsize=1)
 def _failures() -> tuple[frozenset[str], dict[str, list[EventPattern]]]:
-    """Return the kinds that are always failures, and the patterns with which other kinds are failures."""
+    """Return the kinds that are always failures, and patterns for failures among the other kinds."""
     table = load_causes()
     patterns: dict[str, list[EventPattern]] = {}
     for row in table.cause:

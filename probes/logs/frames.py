@@ -56,7 +56,7 @@ class Frames:
         return True
 
     def ended(self, process: Process, line: LogLine, events: tuple[Event, ...]) -> tuple[Event, ...]:
-        """Return the events; those of a traceback's last line get its frame and `place`."""
+        """Return the events; the event of a traceback's last line gets the traceback's frame and `place`."""
         frame = self._frames.get(process)
         if frame is None or line.number - frame.line.number > _MOST_LINES:
             return events

@@ -104,7 +104,7 @@ def expectation(logged: LoggedEvents) -> Expectation | None:
         row = references.across(collective, _MESSAGE_BYTES)
         if row is None or rate is None or not _with_gdr(logged):
             return None
-        more = ", more where trees or NVLS carry it" if nodes == _PAIR and collective == "all_reduce" else ""
+        more = ", or more by trees or NVLS" if nodes == _PAIR and collective == "all_reduce" else ""
         return Expectation(
             rate * row.fraction,
             f"{name} of at least {row.bytes >> 30} GiB across {nodes} machines{more}",

@@ -97,7 +97,8 @@ class InitFacts:
             "init_started": known.bit_count(),
             "init_completed": largest.done.bit_count(),
         }
-        # Lines beyond MOST_ALIKE are not read, so ranks without a line are not necessarily missing.
+        # After MOST_ALIKE similar lines, further lines are not read, so a rank without a line may still
+        # exist.
         everything = not self._is_folded and max(self._lines.values(), default=0) < MOST_ALIKE
         if everything and (waiting := largest.started & ~largest.done):
             facts["init_incomplete"] = _names(waiting)

@@ -42,7 +42,7 @@ class LoggedEvents:
             self._by_kind[event.kind].append(event)
 
     def add(self, events: Iterable[Event]) -> None:
-        """Add events after the existing ones."""
+        """Add events after the existing events."""
         for event in events:
             self._place[id(event)] = len(self.events)
             self.events.append(event)
@@ -95,7 +95,7 @@ class LoggedEvents:
     def in_order(self, events: Sequence[Event[A]]) -> list[Event[A]]:
         """Return the events sorted by time and then by rank.
 
-        In the order of reading if any event lacks a time.
+        The events have the order of reading if any event lacks a time.
         """
         if events and all(event.time_s is not None for event in events):
             return sorted(

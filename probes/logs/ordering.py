@@ -13,7 +13,7 @@ _MOST_PROCESSES = 1 << 17
 
 
 class RankBook:
-    """Rank of each process of each host, in the largest communicator of the process."""
+    """Rank of each process of each host; the rank is the rank in the largest communicator of the process."""
 
     def __init__(self) -> None:
         self._ranks: dict[tuple[str, int], tuple[int, int | None]] = {}
@@ -58,7 +58,7 @@ def with_ranks(events: Iterable[Event]) -> list[Event]:
 
 
 def merged(events: Iterable[Event]) -> list[Event]:
-    """Return the events of several sources sorted by time; those of one source keep the order of their lines.
+    """Return the events of several sources sorted by time; each source's events keep the order of lines.
 
     Events of a document come after the events of its lines. An event without a time follows the event
     before it in its source. Sources without any date come last, in the order in which they were read.

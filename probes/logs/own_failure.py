@@ -1,7 +1,6 @@
 """A program's own failure: the first exception that ended a rank, before other ranks report its end.
 
-Rows of `probes/data/exceptions.toml` give the remedy for an exception, which the last line of its traceback
-selects.
+Rows of `probes/data/exceptions.toml` contain the remedies. The last line of a traceback selects the row.
 """
 
 import functools
@@ -27,7 +26,8 @@ _CONFIDENCE = 0.6
 _MOST_LINES = 8
 """Maximum number of lines of evidence."""
 _REMEDY = (
-    "Read its traceback from the last line of your own code on. The fault is in the program, its data or a "
+    "Read the traceback, starting at the last line of your own code. The fault is in the program, its data "
+    "or a "
     "library."
 )
 _FOLLOWING = re.compile(

@@ -36,16 +36,18 @@ _ENDED_BY_AGENT = (
 """Other kinds of events that occur before torchrun restarts the workers."""
 _Process = tuple[str, str | None, int | None]
 _MANY_LINES = 100
-"""Number of lines that is larger than tracebacks and the launcher's report after a fatal exception."""
+"""Number of lines. Tracebacks and the launcher's report after a fatal exception have fewer lines."""
 
 
 def without_recovered(events: Iterable[Event], last_lines: Mapping[str, int]) -> list[Event]:
     """Return the events without failures that their program survived.
 
-    These are: exceptions after which the process counts further steps or finishes well, or after which the
-    source has many lines without another failure; failures before a successful restart; the end of a job
-    that its scheduler started again; and calls of NCCL that failed at level INFO in processes that were
-    initialised later or finished well.
+    Four kinds of failures are removed:
+
+    - exceptions, if the process counts further steps or succeeds, or if many lines without a failure follow;
+    - failures before a successful restart;
+    - the end of a job that its scheduler started again;
+    - failed calls that NCCL reports at level INFO, if the process completed its initialisation or succeeded.
     """
     kept = _without_restarted(_without_placed(_without_overcome(list(events))))
     progress = [event for event in kept if carries(event, ProgramProgress)]
@@ -89,7 +91,7 @@ def _last(events: list[Event], kinds: set[str], *, kernel: bool = False) -> dict
 
 
 def _without_placed(events: list[Event]) -> list[Event]:
-    """Return the events without those of pods that fitted on no node at first and were started later."""
+    """Return the events without complaints that no node has room for a pod, if the pod was started later."""
     started = _last(events, {"k8s.started"})
     return [
         event
@@ -117,9 +119,11 @@ def _without_restarted(events: list[Event]) -> list[Event]:
 def _without_overcome(events: list[Event]) -> list[Event]:
     """Return the events without failed calls of NCCL that did no harm.
 
-    Such calls failed at level INFO, in one of three cases: the process completed its initialisation later; it
-    completed it without any warning and the program finished; or NCCL only tried a network plugin, without a
-    warning and without a failed caller outside its network layer.
+    NCCL reports such a call at level INFO, and one of three cases applies:
+
+    - the process completed its initialisation later;
+    - the process completed its initialisation without any warning, and the program finished;
+    - the network layer of NCCL tried a plugin, and there is no warning and no failure in another layer.
     """
     initialised: dict[_Process, int] = {}
     failed: set[_Process] = set()

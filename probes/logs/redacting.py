@@ -30,7 +30,7 @@ _HOST_PLACES = tuple(
 )
 """Patterns of the places at which NCCL, torchrun, MPI and torch's stores name a host.
 
-The rules of `rigtune capture` lack these patterns, because too many other words match outside logs.
+The rules of `rigtune capture` lack these patterns, because outside logs they match too many other words.
 """
 _HOST_FIELDS = frozenset({"host", "hosts", "peer", "node", "nodes"})
 _HOST_TITLE = "host"
@@ -41,7 +41,7 @@ _LONG = 24
 class LogRedactor:
     """Replaces names in events by placeholders; the same name always gets the same placeholder.
 
-    Who does not know `salt` cannot find the name behind a placeholder by trying names.
+    Without the `salt`, nobody can find the name of a placeholder by trying names.
     """
 
     def __init__(self, salt: bytes) -> None:

@@ -1,4 +1,4 @@
-"""Values that each host reports for itself, stored once per different value."""
+"""Values that hosts report. Hosts with the same value share an entry."""
 
 _MOST_VALUES = 64
 _MOST_HOSTS = 4096

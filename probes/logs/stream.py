@@ -26,7 +26,7 @@ _GRAM = 4
 """Length in bytes of the pieces of a line that are searched for signs."""
 _SMALL_LETTERS = frozenset(range(ord("a"), ord("z") + 1))
 _TRIES = 64
-"""Lines of a shape that are searched for a sign, before the shape is treated as one without a sign."""
+"""Number of lines of a shape that are searched for a sign. If none has a sign, the shape is skipped."""
 LONGEST_LINE = 8192
 """Maximum length of a line in bytes; a longer line is split into pieces that have the same line number."""
 MOST_LINES_AFTER = 20_000
@@ -151,7 +151,7 @@ class RawLine(NamedTuple):
 
 
 class LogStream:
-    """Splits bytes into lines and passes on those that contain a sign of a reader."""
+    """Splits bytes into lines and passes on the lines that contain a sign of a reader."""
 
     def __init__(self, signs: Sequence[Iterable[bytes]], lines_after: Sequence[int] = ()) -> None:
         """Store the signs of each reader, and the number of following lines that the reader also needs."""

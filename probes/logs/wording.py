@@ -22,7 +22,7 @@ def filled(
 ) -> str:
     """Return a template filled with fields of the first event.
 
-    Fields that it lacks come from the other events. `{field}` inserts a field, `{field:GiB}` a number of
+    Missing fields come from the other events. `{field}` inserts a field, `{field:GiB}` a number of
     bytes in GiB, `{field:CUDA}` the CUDA version of an API number (12040 is 12.4), and `{field:rank}` becomes
     "rank 3" or "ranks 3, 6". A part in [brackets] is omitted if a field in it is unknown. If `parts` is
     False, brackets are plain text.

@@ -52,7 +52,7 @@ _RELEVANT_MODULES = (
     "knem",
 )  # fmt: skip
 _OFED = "/sys/module/mlx_compat/version"
-"""File that exists only with the vendor's modules, as the kernel's own need no compatibility layer."""
+"""File that exists only with the vendor's modules; the kernel's own modules need no compatibility layer."""
 _OFED_VERSION = "/sys/module/mlx5_core/version"
 _GDRCOPY = "/sys/module/gdrdrv/version"
 _EFA_PACKAGES = "/opt/amazon/efa_installed_packages"
@@ -269,7 +269,7 @@ def _services(source: Source, evidence: list[EvidenceRef]) -> tuple[State, ...] 
 
 
 def _packages(source: Source) -> _Packages | Unknown:
-    """Return the versions of relevant installed packages; both managers list missing ones on stderr."""
+    """Return the versions of relevant installed packages; missing packages appear only on stderr."""
     failure: Unknown = NOT_RECORDED
     for argv in (_DPKG, _RPM):
         result = source.run(argv, timeout_s=10)

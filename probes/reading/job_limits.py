@@ -1,4 +1,4 @@
-"""Read the limits of a job, which usually differ from those of the shell or service that calls rigtune.
+"""Read the limits of a job, which usually differ from the limits of the shell or service that calls rigtune.
 
 A job inherits the limits of the batch system's daemon; without a batch system, a login gets the limits of
 limits.conf. Sources: slurm.conf(5), PropagateResourceLimits; OpenPBS administration guide; limits.conf(5) of
@@ -71,7 +71,7 @@ _DAEMONS = (
 def job_limits(source: Source) -> dict[str, JobLimit]:
     """Return the limits `memlock` and `nofile` of a job with their owner.
 
-    The result is empty if only those of this process are known.
+    The result is empty if only the limits of this process are known.
     """
     if any(isinstance(source.env(name), str) for name in _OWN_JOB):
         return {}

@@ -21,7 +21,8 @@ STEADY = frozenset({
 })  # fmt: skip
 """Fields that stay constant, so that two readings must agree.
 
-The fastest PCIe generation is left out: nvidia-smi reports that of the slot, lspci that of the card.
+The fastest PCIe generation is left out: nvidia-smi reports the slot's generation, lspci the card's
+generation.
 """
 
 _SHORT = "..."

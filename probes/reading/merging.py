@@ -133,8 +133,9 @@ def merge_links(sources: Sequence[tuple[Link, ...]]) -> Merged[Link]:
     """Return each pair once, in the order of first appearance, as the first source reports it.
 
     NVLink has priority over any PCIe distance, because a listing of the PCI bus does not show NVLinks. Two
-    sources with different numbers of NVLinks contradict each other. Two PCIe distances do not, because tools
-    classify them differently (on Grace nvidia-smi prints SYS for a single NUMA node).
+    sources with different numbers of NVLinks contradict each other. Two PCIe distances do not contradict each
+    other, because tools classify distances differently (on Grace nvidia-smi prints SYS for a single NUMA
+    node).
     """
     by_pair: dict[frozenset[str], list[Link]] = {}
     for links in sources:
@@ -157,7 +158,7 @@ def merge_links(sources: Sequence[tuple[Link, ...]]) -> Merged[Link]:
 
 
 def _rank(link: Link) -> int:
-    """Return how specific a link is: NVLinks with their number are the most specific."""
+    """Return how specific a link is: A link with the number of its NVLinks is the most specific."""
     if link.kind == "NVLINK":
         return 2 if link.nvlink_count is None else 3
     return 0 if isinstance(link.kind, Unknown) else 1

@@ -18,7 +18,7 @@ Without persistence mode, nvidia-smi first initialises every GPU, which takes se
 """
 
 _MAX_DEVICES = 256
-"""Limit above that of any PCIe machine: a larger number means a damaged recording."""
+"""Limit above the number in any PCIe machine: a larger number means a damaged recording."""
 _MAX_NVLINKS = 36
 """NVML_NVLINK_MAX_LINKS of nvml.h 13."""
 _SPEED_FIELD = 90

@@ -6,8 +6,8 @@ records with only what the text reports. A parser may set `line_ref(12)` as the 
 otherwise the evidence is the whole text. The parser is loaded only if a text of its kind exists.
 
 Each table contains the kinds that report one type of record, in the order of trust: the value of a field
-comes from the first text that contains it. Descriptions of machines come last. The collectors merge the
-records after those of NVML and sysfs.
+comes from the first text that contains it. Descriptions of machines come last. The collectors merge these
+records after the records of NVML and sysfs.
 """
 
 import importlib
@@ -230,9 +230,9 @@ GPUS: tuple[TextReader[Gpu], ...] = (
 """Texts that report GPUs.
 
 A text without NVML's indices (lspci, an NCCL topology) results in `index=UNNUMBERED`. If no other source
-reports such a GPU, its index follows from its PCI address, as in NVML. If there are texts of the driver, the
-other texts only add values to the GPUs that the driver reports. On a live machine, NVML is queried first; the
-live rows are read if NVML does not answer.
+reports such a GPU, it is numbered by its PCI address, as in NVML. If there are texts of the driver, the other
+texts only add values to the GPUs that the driver reports. On a live machine, NVML is queried first; the live
+rows are read if NVML does not answer.
 """
 
 NICS: tuple[TextReader[Nic], ...] = (

@@ -211,7 +211,7 @@ class Names:
             yield Span(*match.span(), kind, self.replacement(kind, match[0]))
 
     def replacement(self, kind: str, name: str) -> str:
-        """Return the placeholder of `name`; for a full host name, one each for host and domain."""
+        """Return the placeholder of `name`; a full host name gets two, for host and domain."""
         lower = name.lower()
         match kind:
             case "hostname":

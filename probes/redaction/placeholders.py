@@ -26,8 +26,8 @@ KINDS: dict[str, str] = {
 class Book:
     """Placeholders by kind and value, and the number of replacements of each kind.
 
-    A placeholder is a keyed hash (HMAC-SHA256) of the value: who does not know the salt cannot find the value
-    by trying likely values. Two values of a kind never share a placeholder.
+    A placeholder is a keyed hash (HMAC-SHA256) of the value: without the salt, nobody can find the value by
+    trying likely values. Two values of a kind never share a placeholder.
     """
 
     def __init__(self, salt: bytes) -> None:

@@ -86,7 +86,7 @@ class TextRedactor:
         return _HOSTS.sub(lambda match: self._names.hostlist(match[0]), text)
 
     def part(self, whole: str, part: str) -> str:
-        """Redact a `part` of `whole`, including names and keys that are only partly in the part.
+        """Redact a `part` of `whole`, including names and keys of which the part contains only a piece.
 
         A part that does not occur in the whole is redacted as an independent text.
         """

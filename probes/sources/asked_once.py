@@ -21,7 +21,7 @@ class _Question:
 class AskedOnce(PassingSource):
     """Shares one answer among all threads that ask the same question: a command, NVML call, file or folder.
 
-    Facts that several collectors read are therefore from one moment, and are read only once.
+    Facts that several collectors need are therefore read only once, at one moment.
     """
 
     def __init__(self, inner: Source) -> None:

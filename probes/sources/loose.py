@@ -101,7 +101,7 @@ def _merge(together: Answers, added: Answers, name: str) -> None:
                 words = " ".join(map(str, question)) if isinstance(question, tuple) else question
                 raise InputError(
                     f"{name} and an earlier file answer `{words}` differently",
-                    "Give the files of one machine, each kind once.",
+                    "Give the files of one machine, with one file of each kind.",
                 )
 
 

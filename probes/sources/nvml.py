@@ -50,7 +50,7 @@ _FIRST = ("nvmlDeviceGetCount", ())
 _MORE_TIME = 2
 """Factor for the deadline of a second attempt."""
 LONGEST_WAIT_S = 30.0
-"""Seconds that all calls that miss their deadline may take together.
+"""Total seconds for all calls that miss their deadline.
 
 This value is a choice: without persistence mode, a driver initialises eight GPUs in 24 s, because each takes
 one to three seconds for the scrubbing of its memory (NVIDIA Driver Persistence guide, read 2026-11).

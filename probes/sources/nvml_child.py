@@ -40,7 +40,7 @@ FILLED_STRUCTURES = {
 
 @functools.cache
 def field_names(kind: type) -> tuple[str, ...]:
-    """Return the names of the fields of a structure or union, those of its bases first."""
+    """Return the names of the fields of a structure or union; the fields of its bases come first."""
     return tuple(field[0] for base in reversed(kind.__mro__) for field in vars(base).get("_fields_", ()))
 
 

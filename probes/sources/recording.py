@@ -42,7 +42,7 @@ class Answers:
         self.files[path] = to_content(data)
 
     def text(self, path: str, text: object) -> None:
-        """Add a small file of one line, like those of sysfs."""
+        """Add a small file of one line, like the files of sysfs."""
         self.files[path] = f"{text}\n"
 
     def nvml(self, call: str, *args: int, value: NvmlValue | Unknown) -> None:

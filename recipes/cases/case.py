@@ -143,8 +143,8 @@ _FLAG_WORDS = {
 def _flag(column: str, cell: str) -> bool:
     """Return a flag.
 
-    A word other than yes or no is the name of an attention kernel or a compilation mode. It means yes, unless
-    the kernel is not a fused kernel.
+    A word other than yes or no is the name of an attention kernel or a compilation mode. A name of a kernel
+    means yes, unless the kernel is not fused.
     """
     known = _FLAG_WORDS.get(cell.lower())
     if known is None:

@@ -106,7 +106,7 @@ def predict_collective_row(row: Mapping[str, str | None]) -> CollectivePredictio
 
 @functools.lru_cache(maxsize=256)
 def _gpu(gpu: str, platform: str) -> tuple[str, str]:
-    """Return the GPU's name, and assumptions about it. Raises CaseError if neither column names a GPU."""
+    """Return the GPU's name, and assumptions. Raises CaseError if neither column names a GPU."""
     if gpu:
         return gpu, ""
     named = next((name for pattern, name in _GPU_WORDS if pattern.search(platform)), "")

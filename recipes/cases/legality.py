@@ -12,7 +12,7 @@ Source: Megatron-LM, --account-for-embedding-in-pipeline-split.
 
 
 def require_divisible(model: TransformerModel, candidate: Candidate) -> None:
-    """Raise CaseError, which names the degree, if the model's sizes do not allow a degree."""
+    """Raise CaseError, which names the degree, if the model's sizes do not allow this degree."""
     degrees = candidate.degrees
     layers = model.layers + model.encoder_layers
     if degrees.pp > layers:
@@ -91,7 +91,7 @@ def uneven_parts(model: TransformerModel, candidate: Candidate) -> tuple[str, ..
 def require_whole(model: VisionModel, candidate: Candidate) -> None:
     """Raise CaseError if a layout divides the model.
 
-    Only counts are known of such a model, so only its batch can be divided.
+    Such a model is known only by its counts, so only its batch can be divided.
     """
     for name in ("tp", "pp", "cp", "ep", "vp"):
         size = getattr(candidate.degrees, name)

@@ -64,7 +64,7 @@ def model_of(case: Case, own_models: OwnModels | None = None) -> KnownModel:
         return KnownModel(own, (f"model {own.source}: {size}",))
     if names_own_module(case.model):
         raise CaseError(
-            f"model {case.model[-60:]!r} is code, which rigtune does not run only because a table names it: "
+            f"model {case.model[-60:]!r} is code, and rigtune does not run code that only a table names: "
             "also give --own-module FILE.py:FUNCTION"
         )
     if names_model_file(case.model):
@@ -128,7 +128,7 @@ def _sized(model: TransformerModel, stated: Case) -> KnownModel:
 def _other_count(model: TransformerModel, stated: Case) -> tuple[str, ...]:
     """Return a note if `params_b` contradicts the sizes.
 
-    This is so if it is neither the total nor the active number of parameters that the sizes give.
+    It contradicts the sizes if it equals neither the total nor the active number that the sizes give.
     """
     if stated.params_b is None or stated.n_layers is None or stated.hidden is None:
         return ()
@@ -142,7 +142,7 @@ def _other_count(model: TransformerModel, stated: Case) -> tuple[str, ...]:
 
 
 def _is_of_another_size(preset: TransformerModel, stated: Case) -> bool:
-    """Return whether the row's number of parameters shows that it means another model than the preset.
+    """Return whether the row's number of parameters shows that the row means another model than the preset.
 
     The name in the row is then the name of the family.
     """
@@ -371,7 +371,7 @@ def patch_in_name(name: str) -> int | None:
 
 
 def _vision_transformer(model: TransformerModel, image_size: int, patch: int) -> TransformerModel:
-    """Return the model with the patches of an image and a class token as its sequence.
+    """Return the model, whose sequence consists of the patches of an image and a class token.
 
     The head processes only the class token. Its table of 1000 rows represents the projection of patches as
     well, which has about as many rows (588 for patches of 14 pixels).

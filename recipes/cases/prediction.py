@@ -28,7 +28,7 @@ class Recomputing(Record, kw_only=True):
     """Recomputation with which a run fits into memory that would not fit otherwise."""
 
     layout: str
-    """Layout that differs from that of the case, for example `checkpointing full of 25 % of the layers`."""
+    """Layout other than the layout of the case, such as `checkpointing full of 25 % of the layers`."""
     total_gib: float
     """Device memory of the fullest GPU with this recomputation."""
 
@@ -204,7 +204,7 @@ def _sample_flops(job: Job) -> float:
 
 
 def _basis(resolved: ResolvedCase) -> tuple[Rates, Familiarity]:
-    """Return where rates are from, and what the fits have seen; a measured GPU counts as seen."""
+    """Return the origin of the rates, and how familiar the case is; a measured GPU counts as seen."""
     rate = resolved.cluster.flops_per_s.get(resolved.candidate.precision)
     seen = resolved.seen("time")
     if rate is None or rate.basis != "measured":

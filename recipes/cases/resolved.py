@@ -251,7 +251,7 @@ class _OpenCase:
         return other
 
     def searched(self) -> ResolvedCase | None:
-        """Return the fastest layout that fits, or the smallest if none fits.
+        """Return the fastest layout that fits; if no layout fits, the smallest.
 
         Return None if the case states a layout, or if the program has no layout for the batch.
         """
@@ -410,7 +410,7 @@ def _stored_bits(tuning: Tuning, bits: Literal[4, 8, 16]) -> Literal[4, 8, 16]:
 
 
 def _is_recipes(optimizer: str, recipe: str) -> bool:
-    """Return whether the optimizer is that of the framework's recipe; the recipe's step then applies."""
+    """Return whether the framework's recipe uses the same optimizer; the recipe's step then applies."""
     return (
         bool(recipe)
         and optimizer_of(optimizer) == optimizer_of(recipe)

@@ -57,11 +57,11 @@ class ResolvedCase(Record, kw_only=True):
 
     @property
     def software(self) -> str:
-        """Id of the stack that has the name of the case's software; blank if none has."""
+        """Id of the stack that has the name of the case's software; blank if no stack has this name."""
         return "" if stack_named(self.case.stack) is None else self.stack.id
 
     def seen(self, figure: Fitted) -> Familiarity:
-        """Return whether the fits of a figure have seen the software and the GPU."""
+        """Return whether the data behind the fits of a figure contain this software and this GPU."""
         return familiarity(figure, self.software, self.cluster.gpu or "")
 
     def memory_of_case(self) -> MemoryBreakdown:

@@ -69,9 +69,9 @@ def _with_adapters(stack: Stack, case: Case) -> Stack:
 
 
 def _with_loss(stack: Stack, words: str) -> Stack:
-    """Return the stack with the additional kernels that its name states.
+    """Return the stack with the additional kernels that the name of the software contains.
 
-    These are Liger's kernels for layers and loss, or only a loss function that does not keep the logits.
+    Such kernels are Liger's kernels for layers and loss, or a loss function that does not keep the logits.
     """
     if "liger" in words and stack.kernels in ("eager", "upcasting"):
         memory = msgspec.structs.replace(stack.memory, loss="fused")

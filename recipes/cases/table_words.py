@@ -84,7 +84,7 @@ _OPTIMIZERS: tuple[tuple[str, Optimizer], ...] = (
 
 @functools.lru_cache(maxsize=1024)
 def optimizer_of(words: str) -> Optimizer:
-    """Return the row of the optimizer table whose states have the same size as those of the named optimizer.
+    """Return the row of the optimizer table with states of the same size as the named optimizer.
 
     Raises CaseError if the optimizer is unknown.
     """
@@ -151,7 +151,7 @@ _QUERY_OR_VALUE = r"query|value|\bw?[qv]\b|\bqv\b"
 def adapter_targets_of(words: str) -> AdapterTargets:
     """Return the linear layers with LoRA's adapters for `all-linear`, `q_proj,v_proj`, `attention`, `qv` ...
 
-    Each name means its part of a layer. `dense` means attention's output layer if `query_key_value` is named
+    Each name means one part of a layer. `dense` means attention's output layer if `query_key_value` is named
     too, and any linear layer otherwise. Raises CaseError for unknown names.
     """
     text = _plain(words)

@@ -77,7 +77,7 @@ def expert_sizes(
 ) -> TypicalSizes:
     """Return the sizes of a mixture of experts.
 
-    If only one number is known, the proportions are those of Mixtral. Otherwise the sizes match both the
+    If only one number is known, the model has the proportions of Mixtral. Otherwise the sizes match both the
     total and the active parameters: a token uses attention, the tables, and as many experts as the active
     parameters allow.
     """

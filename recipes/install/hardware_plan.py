@@ -87,8 +87,8 @@ def planned_hardware(model: GpuModel, count: int) -> Hardware:
 def power_budget(facts: MachineFacts, hardware: Hardware, supplies_w: float | None) -> PowerBudget:
     """Return the power of boards, machine and supplies with a verdict.
 
-    Board limits come from the driver, else from the catalogue. The supplies' power comes from the user, else
-    from the BMC.
+    Board limits come from the driver, or else from the catalogue. The power of the supplies comes from the
+    user, or else from the BMC.
     """
     gpus = items_of(facts.gpus)
     limits = only_known(gpu.power_limit_w for gpu in gpus)

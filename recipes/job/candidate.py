@@ -6,8 +6,9 @@ from probes.base.record import Record
 
 ActivationCheckpointing = Literal["none", "selective", "full"]
 Sharding = Literal["none", "zero1", "zero2", "zero3"]
-"""Training state that is divided among data-parallel ranks: nothing, optimizer states, also gradients, also
-parameters (FSDP).
+"""Training state that is divided among data-parallel ranks.
+
+Each level adds to the previous level: nothing, optimizer states, gradients, parameters (FSDP).
 """
 Offload = Literal["states", "weights"]
 """Training state in the host's memory: optimizer states (with sharded gradients), or also sharded weights."""

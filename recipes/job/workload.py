@@ -137,7 +137,7 @@ class TransformerModel(StrictRecord, kw_only=True):
     """
     output_groups: int = 1
     rotary_head_dim: int = 0
-    """MLA: size of the part of a head that has positions, in addition to `head_dim`, which has none."""
+    """MLA: size of the part of a head with positions; `head_dim` is the part without positions."""
     value_head_dim: int = 0
     """MLA: size of a value head."""
     attention_layers: int | None = None
@@ -289,7 +289,7 @@ NARROW_PRECISIONS = ("fp8", "mxfp8", "nvfp4")
 
 
 DEFAULT_ADAPTER_RANK = 16
-"""Rank of LoRA's matrices that is assumed if none is stated."""
+"""Rank of LoRA's matrices that is assumed if the workload states no rank."""
 
 
 class Workload(StrictRecord, kw_only=True, tag_field="task", tag="tokens"):
@@ -319,7 +319,7 @@ class Workload(StrictRecord, kw_only=True, tag_field="task", tag="tokens"):
     packed text.
     """
     mean_length: float | None = None
-    """Mean tokens of a sequence as they are computed; None: every sequence has `sequence_length` tokens, or
+    """Mean number of tokens per sequence; None: every sequence has `sequence_length` tokens, or
     the software determines how many.
     """
     length_stated: bool = True

@@ -1,4 +1,4 @@
-"""Facts that rules use and that do not come from the files: versions and the machine."""
+"""Facts that rules use in addition to the files: versions and the machine."""
 
 import re
 

@@ -27,7 +27,7 @@ Reach = Literal["all", "node", "command"]
 
 
 def lines_of(text: str) -> list[str]:
-    """Return the lines of a file as editors and shells count them.
+    """Return the lines of a file, divided as in editors and shells.
 
     A form feed or a Unicode separator does not end a line.
     """
@@ -62,7 +62,7 @@ class Setting(Record, kw_only=True):
     is_exported: bool = True
     """False for a variable of the shell alone, which no process gets."""
     is_conditional: bool = False
-    """Whether the setting is in a branch or a loop, so that it may never happen."""
+    """Whether the setting is in a branch or a loop, which may never run."""
     reaches: Reach = "all"
     """Receivers of the value: all processes of the job, the processes of this node, or one command."""
 
@@ -176,7 +176,7 @@ class Document(Record, kw_only=True, dict=True):
     waived: dict[int, tuple[str, ...]] = {}
     """Ids of rules (or `all`) that comments waive, by line; 0 is the whole file."""
     problems: tuple[str, ...] = ()
-    """Parts of the file that the reader could not read, each with its line; the file may be correct."""
+    """Parts of the file that the reader could not read, each with its line. The file may be correct."""
     faults: tuple[Fault, ...] = ()
     """Errors of syntax in the file."""
 
@@ -218,7 +218,7 @@ class Document(Record, kw_only=True, dict=True):
 
     @functools.cached_property
     def exports(self) -> dict[int, dict[str, Setting]]:
-        """Settings by name, for each distinct `Command.exported`, by the identity of that tuple."""
+        """Settings by name for each tuple `Command.exported`; the key is the identity of the tuple."""
         tuples = {id(command.exported): command.exported for command in self.commands}
         return {key: {item.name: item for item in exported} for key, exported in tuples.items()}
 

@@ -21,7 +21,7 @@ _CONTAINER = {
 def parted(document: Document) -> tuple[Document, ...]:
     """Return one document per container; the document itself if the file has at most one container.
 
-    Parts outside of containers (a ConfigMap, the values of a chart) are a document of their own.
+    Parts outside of containers (a ConfigMap, the values of a chart) are a separate document.
     """
     lines = _lines_of_containers(document)
     if len(lines) < 2:
@@ -67,7 +67,7 @@ _WHOLE_MANIFEST = re.compile(r"^apiVersion:(?s:.*)^kind:|^kind:(?s:.*)^apiVersio
 
 
 def embedded(document: Document) -> tuple[Document, ...]:
-    """Return the structured files within a file, each as a document of its own.
+    """Return the structured files within a file, each as a separate document.
 
     Each has the name of the outer file, and its lines are numbered as in the outer file.
     """

@@ -61,8 +61,8 @@ def getters(document: Document, item: Setting) -> Iterator[Command]:
 def is_aside(document: Document, item: Setting) -> bool:
     """Return whether the job runs without a setting.
 
-    This is so in two cases: no launch of the script gets the setting; or the file sets the variable for a
-    single command, which is a benchmark or whose value differs from the value of other commands.
+    There are two cases. No launch of the script gets the setting. Or the file sets the variable for a single
+    command, and this command is a benchmark or gets another value than other commands.
     """
     if item.reaches != "command":
         is_script = document.kind in ("shell", "sbatch")
@@ -125,8 +125,8 @@ def nodes_that_get(document: Document, item: Setting) -> int | None:
 def nodes_under(document: Document, command: Command) -> int | None:
     """Return the number of machines on which a command runs.
 
-    The first of these that states a number decides: the options of the command, the options of the step
-    around the command, the requests of the job.
+    The first of these sources that states a number decides: the options of the command, the options of the
+    step around the command, the requests of the job.
     """
     for name in ("nnodes", "num-machines", "num-nodes"):
         machines = number((resolved(document, option(command, name)) or "").partition(":")[0])

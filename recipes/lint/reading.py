@@ -1,4 +1,4 @@
-"""Recognition of launch files by name and text, reading of these files, and waivers in their comments."""
+"""Recognise launch files by name and text, read them, and find waivers in their comments."""
 
 import importlib
 import re
@@ -102,7 +102,7 @@ def read_document(name: str, text: str, kind: DocumentKind | None = None) -> Doc
     document: Document = reader(name, text)
     problems, faults = document.problems, document.faults
     if kind is None and not name.lower().endswith(_STRUCTURED_ENDINGS):
-        # the file only looks like YAML or JSON, so an error of syntax may be no fault
+        # The file only looks like YAML or JSON, so an error of syntax may be no fault.
         problems, faults = (*problems, *(f"line {fault.place.line}: {fault.reason}" for fault in faults)), ()
     waived = {} if recognised == "environment" else waived_in(text)
     return msgspec.structs.replace(document, problems=problems, faults=faults, waived=waived)
@@ -182,7 +182,7 @@ def _yaml_kind(text: str) -> DocumentKind | None:
         if pattern.search(text):
             return kind
     if len({match[1] for match in _WORKFLOW.finditer(text)}) > 1:
-        return None  # a job file may have one of these keys alone
+        return None  # A job file may have only one of these keys.
     return "kubernetes" if _YAML_KEY.search(text) and _LAUNCHES.search(text) else None
 
 

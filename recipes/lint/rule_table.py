@@ -56,7 +56,7 @@ class LintRule(StrictRecord, kw_only=True):
     """Module below `recipes.lint.rules`."""
     function: str
     also: tuple[str, ...] = ()
-    """Other functions that detect the same mistake, as `module.function`; each has a row of its own."""
+    """Other functions that detect the same mistake, as `module.function`; each has a separate row."""
     edit: Literal["safe", "unsafe"] = "unsafe"
     """`safe` if the correction cannot change a job that works: the text had no effect, or was refused."""
     judges: Literal["container", "file"] = "container"
@@ -70,7 +70,7 @@ class LintRule(StrictRecord, kw_only=True):
 
 @functools.lru_cache(maxsize=1)
 def rule_rows() -> tuple[dict[str, Any], ...]:
-    """Return the rows of the table as they are written, without a check."""
+    """Return the rows of the table without checking them."""
     return tuple(read_rows("lint_rules", "recipes")["rules"])
 
 

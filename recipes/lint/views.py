@@ -31,7 +31,7 @@ _POD_CONTAINER = re.compile(r".*\b(?:initContainers|containers)\[\d+\](?=\.)")
 
 
 def closest(name: str, names: Iterable[str], cutoff: float) -> str:
-    """Return the most similar of `names`; empty if none has at least the similarity `cutoff` (0 to 1)."""
+    """Return the most similar of `names`; empty if no name has at least the similarity `cutoff` (0 to 1)."""
     return next(iter(difflib.get_close_matches(name, names, n=1, cutoff=cutoff)), "")
 
 
@@ -159,7 +159,7 @@ def slurm_requests(document: Document) -> Iterator[Directive]:
 
 def _directive(document: Document, names: tuple[str, ...]) -> Directive | None:
     for item in document.directives:
-        # the one-letter options of PBS and LSF have other meanings than those of Slurm
+        # The one-letter options of PBS and LSF have other meanings than the options of Slurm.
         long = _SHORT_SLURM.get(item.name, item.name) if item.scheduler == "SBATCH" else item.name
         if long in names:
             return item

@@ -141,7 +141,7 @@ class Cluster(Record, kw_only=True):
     anchors: tuple[StepAnchor, ...] = ()
     image_anchors: tuple[ImageAnchor, ...] = ()
     warnings: tuple[str, ...] = ()
-    """Facts about the machine that its description does not contain, or contains only as an average."""
+    """Assumptions about the machine: its description lacks these facts, or gives only an average."""
 
     @property
     def world_size(self) -> int:
@@ -223,4 +223,4 @@ class MachineDescription(Record, kw_only=True):
     links: NodeLinks
     network: Network
     warnings: tuple[str, ...] = ()
-    """Facts about the machine that the description does not contain, or contains only as an average."""
+    """Assumptions about the machine: the description lacks these facts, or gives only an average."""

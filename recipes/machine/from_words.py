@@ -216,7 +216,7 @@ def _fabric(words: MachineWords, row: GpuModel, design: Design, per_node: int) -
 def _network(
     words: MachineWords, per_node: int, row: GpuModel | None = None, design: Design | None = None
 ) -> Network:
-    """Return the stated network of a node, else that of the usual machine, else one port."""
+    """Return the stated network of a node, else the network of the usual machine, else one port."""
     transport = transport_of(words.inter)
     ports, usual_gbps, usual = 1, _LEAST_PORT_GBPS, "one port"
     if design is not None:

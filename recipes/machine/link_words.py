@@ -70,9 +70,9 @@ def inter_bandwidth_of(text: str, gpus_per_node: int, ports: int = 1) -> float |
     """Return the line rate of a node's compute network, one direction, bytes/s; None if the text states none.
 
     Storage and management ports are excluded if the text distinguishes them, and Ethernet ports are excluded
-    if there are RDMA ports. A rate without a count and without `per GPU` is that of the whole node. If the
-    text names a generation (`NDR`, `NDR 400 Gb/s`), and states no other rate than that of its port, this rate
-    is multiplied by `ports`, the usual number for this node.
+    if there are RDMA ports. A rate without a count and without `per GPU` is the rate of the whole node. If
+    the text names a generation (`NDR`, `NDR 400 Gb/s`), and states no other rate than that of its port, this
+    rate is multiplied by `ports`, the usual number for this node.
     """
     rates: dict[int, float] = {}
     for part, rank in _network_parts(text):
@@ -97,7 +97,7 @@ def _network_parts(text: str) -> list[tuple[str, int]]:
 
 
 def _gigabits(part: str, ports: int) -> float | None:
-    """Return the number of ports times their rate in one part of the text, Gb/s."""
+    """Return the number of ports times their rate, in Gb/s, from one part of the text."""
     rates = [
         (match.start(), match.end(), _rate(match[1], match[2], match[3] == "B"))
         for match in _RATE.finditer(part)

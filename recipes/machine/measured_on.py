@@ -81,7 +81,7 @@ def require_same_machine(measured: MeasurementSet, facts: MachineFacts, name: st
 
 
 def _is_like(mine: MeasuredMachine, theirs: MeasuredMachine) -> bool:
-    """Return whether the two machines agree in all facts about their devices that both state."""
+    """Return whether the two machines agree in every fact about their devices that both of them state."""
     if not mine.gpus and not theirs.gpus:
         pairs = ((mine.cpu.split(), theirs.cpu.split()), (mine.cores, theirs.cores))
         return all(ours == other or not ours or not other for ours, other in pairs)

@@ -16,7 +16,7 @@ def training_gpus(facts: MachineFacts) -> tuple[Gpu, ...]:
 
 
 def default_ranks(facts: MachineFacts) -> int:
-    """Return the ranks per node: one per GPU, else one per NUMA node, at least two, at most one per CPU."""
+    """Return the ranks per node: one per GPU, else one per NUMA node (from 2 up to the CPUs)."""
     gpus = training_gpus(facts)
     if gpus:
         return len(gpus)

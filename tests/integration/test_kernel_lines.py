@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from assistant.cli import command_line
-from tests.support.kernel_lines import FURTHER_LINES, KernelLine
+from tests.support.kernel_lines_platform import FURTHER_LINES, KernelLine
 
 
 @pytest.mark.parametrize("line", FURTHER_LINES, ids=[line.message[:50] for line in FURTHER_LINES])

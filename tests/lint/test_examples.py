@@ -9,7 +9,7 @@ import pytest
 
 from recipes.lint.context import Context
 from recipes.lint.rule_table import Example, help_link, load_examples, load_rules
-from tests.support.lint_texts import CONTEXT_MISTAKES
+from tests.support.lint_script_texts import CONTEXT_MISTAKES
 from tests.support.linting import rule_ids
 
 _CASES = Path(__file__).parent / "cases"

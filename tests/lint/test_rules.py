@@ -12,7 +12,8 @@ from recipes.lint.context import Context
 from recipes.lint.finding import Edit
 from recipes.lint.reading import read_document
 from recipes.lint.rule_table import lint, load_rules
-from tests.support.lint_texts import MACHINE, MISTAKES, SCRIPT_MISTAKES
+from tests.support.lint_script_texts import MACHINE, SCRIPT_MISTAKES
+from tests.support.lint_texts import MISTAKES
 from tests.support.linting import judge, read, rule_ids, usable_rules
 
 

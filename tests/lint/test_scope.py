@@ -9,7 +9,7 @@ from probes.facts.gpu_facts import NvLink
 from recipes.lint.context import Context
 from recipes.lint.editing import edited
 from recipes.lint.finding import LintFinding
-from tests.support.lint_texts import REACHING_MISTAKES
+from tests.support.lint_script_texts import REACHING_MISTAKES
 from tests.support.linting import judge, read, rule_ids
 
 

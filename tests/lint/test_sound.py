@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.lint_texts import SETTINGS_OF_OTHER_COMMANDS, SOUND_FILES, SOUND_SCRIPTS
+from tests.support.lint_sound_texts import SETTINGS_OF_OTHER_COMMANDS, SOUND_FILES, SOUND_SCRIPTS
 from tests.support.linting import judge, read, rule_ids
 
 

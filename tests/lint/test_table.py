@@ -15,16 +15,9 @@ from recipes.lint.context import Context
 from recipes.lint.document import Document
 from recipes.lint.reading import read_document
 from recipes.lint.rule_table import LintRule, lint, load_rules, rule_rows
-from tests.support.lint_texts import (
-    CONTEXT_MISTAKES,
-    MACHINE,
-    MISTAKES,
-    REACHING_MISTAKES,
-    SCRIPT_MISTAKES,
-    SETTINGS_OF_OTHER_COMMANDS,
-    SOUND_FILES,
-    SOUND_SCRIPTS,
-)
+from tests.support.lint_script_texts import CONTEXT_MISTAKES, MACHINE, REACHING_MISTAKES, SCRIPT_MISTAKES
+from tests.support.lint_sound_texts import SETTINGS_OF_OTHER_COMMANDS, SOUND_FILES, SOUND_SCRIPTS
+from tests.support.lint_texts import MISTAKES
 from tests.support.linting import judge, read, rule_ids, rules_by_function
 
 _FOLDER = Path(__file__).parent

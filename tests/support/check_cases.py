@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tests.support.check_cases_gpu import FABRIC_CASES, GPU_CASES
+from tests.support.check_cases_fabric import FABRIC_CASES
+from tests.support.check_cases_gpu import GPU_CASES
 from tests.support.check_cases_gpu_health import GPU_HEALTH_CASES
 from tests.support.check_cases_host import HOST_CASES, NETWORK_CASES, SOFTWARE_CASES
 from tests.support.check_cases_interfaces import DISCOVERY_CASES, INTERFACE_CASES

@@ -64,7 +64,7 @@ def _link_tone(gpu: Gpu) -> Tone:
 
 
 def _unseen(facts: MachineFacts, why: Unknown) -> Subject:
-    """Return the GPUs that only the PCI bus shows, or else that the GPUs are unknown."""
+    """Return the GPUs that only the PCI bus shows. Without such GPUs, return that the GPUs are unknown."""
     if known(facts.pci_gpus) and facts.pci_gpus:
         words = (
             f"{plural(len(facts.pci_gpus), 'NVIDIA GPU')} on the PCI bus: "

@@ -213,7 +213,7 @@ def _limits(facts: MachineFacts, *, verbose: bool) -> Line:
 
 
 def _owner(owner: str) -> str:
-    """Return the owner of a limit as a text for a form with braces; empty for the calling process itself."""
+    """Return the owner of a limit, escaped for `str.format`; empty for the calling process itself."""
     return "" if owner == CALLER else f" ({owner})".replace("{", "{{").replace("}", "}}")
 
 

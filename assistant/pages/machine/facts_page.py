@@ -93,7 +93,7 @@ def _text(line: Line) -> str:
 def _left_out(subjects: Sequence[Subject], *, verbose: bool) -> list[str]:
     """Return the subjects that the source does not contain, and single missing values.
 
-    With `verbose` the values are named, otherwise only counted.
+    With `verbose` the values are listed; otherwise they are only counted.
     """
     whole: dict[Reason, list[str]] = {reason: [] for reason in QUIET}
     parts: dict[Reason, list[str]] = {reason: [] for reason in QUIET}

@@ -121,7 +121,7 @@ def _training(facts: MachineFacts) -> Subject:
             ("NCCL of torch", said(training.nccl_version, "NCCL {}", "without NCCL") if has_torch else ""),
         )
     )
-    # If the path is unknown, its reason already states why interpreters were refused.
+    # If the path is unknown, the reason of the Unknown states why interpreters were refused.
     refused = value_or(training.refused, ()) if known(training.path) else ()
     return subject("Training", [line, *(Line(sentence, (), "caution") for sentence in refused)])
 

@@ -128,7 +128,7 @@ def no_gpu(facts: MachineFacts) -> tuple[Row, ...]:
     if isinstance(facts.gpus, Unknown) and facts.gpus.reason is Reason.NOT_RECORDED:
         return (
             Row(words(("Nothing is recorded about GPUs.", "caution"))),
-            Row("This source does not report whether there are GPUs; a recording made with --record does."),
+            Row("This source does not report GPUs; a recording made with --record contains them."),
         )
     others = accelerator_words(facts)
     works = "plan and script work" if facts.training.path is None else "benchmarks, plan and script all work"

@@ -155,7 +155,7 @@ def case(parameters: dict[str, Parameter]) -> str:
         if name in _IMPLIED or (within and name == "direction") or (name == "operation" and value == "read"):
             continue
         if name == "pinned" and "work" in parameters:
-            continue  # in this benchmark the NUMA node is that of the ranks' CPUs, not of the memory
+            continue  # In this benchmark the NUMA node belongs to the ranks' CPUs, not to the memory.
         parts.append(_value(name, value))
     return " ".join([*filter(None, parts), *([shape] if shape else [])])
 

@@ -21,7 +21,7 @@ _POOR_FIT = 0.2
 _MARGIN = 0.5
 """Fraction of the range of values that is shown below the smallest value.
 
-With this margin, a curve over time shows its dips, but does not exaggerate noise.
+The margin keeps noise small in the drawing, but dips stay visible.
 """
 
 
@@ -233,7 +233,7 @@ def _by_case(
 def is_link(entry: Measurement) -> bool:
     """Return whether a measurement has two different ends.
 
-    For example, a measurement of a NUMA node's cores with its own memory does not.
+    For example, a measurement of a NUMA node's cores with the memory of the same node is no such pair.
     """
     parameters = entry.parameters
     own = any(first in parameters and parameters[first] == parameters.get(second) for first, second in _ENDS)

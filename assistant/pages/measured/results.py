@@ -1,4 +1,4 @@
-"""Fold measurements for display: equal devices share a line, and the best case stands for its sweep.
+"""Fold measurements for display: equal devices share a line, and a sweep is shown by its best case.
 
 A sweep is a series of cases that differ in one size, such as the message size.
 """
@@ -74,8 +74,8 @@ def results(
 ) -> tuple[Result, ...]:
     """Return the lines in the order of the measurements; with `show_all`, every case of a sweep has a line.
 
-    A line has the comparisons of its own case. Only the best case of a sweep is compared with a published
-    reference, so the line of another case shows this comparison of the best case.
+    A line has the comparisons of the case that it shows. Only the best case of a sweep is compared with a
+    published reference. A line of another case repeats the comparison of the best case.
     """
     groups = grouped((_group_key(entry), entry) for entry in measurements if entry.samples)
     judged = grouped((_sweep_key(comparison), comparison) for comparison in comparisons)

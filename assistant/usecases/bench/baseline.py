@@ -50,9 +50,9 @@ def load_baselines(
 ) -> tuple[Baseline, ...]:
     """Return the earlier runs of `machine`; results of one run are joined again.
 
-    `moment` is the start of the run that is to be compared. That run itself is left out, and so are later
-    runs, unless they were pinned. A file is left out, and `report` gets one line about it, if the file is
-    damaged, or belongs to a newer rigtune or to another machine.
+    `moment` is the start of the run that is to be compared. Only earlier runs and pinned runs are returned. A
+    file is left out, and `report` gets one line about it, if the file is damaged, or belongs to a newer
+    rigtune or to another machine.
     """
     baselines: list[Baseline] = []
     for kind in KINDS:
@@ -90,7 +90,7 @@ def _read(path: Path, machine: str) -> tuple[MeasurementSet, ...]:
     """Return the runs in a file; none if the file does not exist. Raises InputError with the reason."""
     if not path.exists():
         return ()
-    remedy = "it is left out of the comparison, and the next run replaces it"
+    remedy = "the comparison ignores it, and the next run replaces it"
     if path.name == "pinned.json":
         remedy = "it is left out of the comparison; pin a run again with `rigtune bench --pin`"
     try:

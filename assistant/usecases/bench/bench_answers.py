@@ -75,7 +75,8 @@ class AnswerFiles:
 class NewMeasurements:
     """Select the measurements that were not yet reported.
 
-    Measurements of a single case are reported as soon as all ranks have ended the case, others at the end.
+    Measurements of a single case are reported as soon as all ranks have ended the case. All other
+    measurements are reported at the end.
     """
 
     def __init__(self, request: BenchRequest, module: ModuleType) -> None:

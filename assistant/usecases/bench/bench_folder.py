@@ -17,8 +17,8 @@ _PREFIX = "rigtune-bench-"
 _LOCK = "lock"
 """Name of the lock file, which is locked until the run ends.
 
-The kernel releases the lock when the process ends, in any way. Process ids cannot replace the lock: they are
-reused, and in another container that shares the temporary folder they belong to other processes.
+The kernel releases the lock when the process ends, in any way. Process ids cannot replace the lock, because
+ids are reused. In another container with the same temporary folder, the ids belong to other processes.
 """
 
 

@@ -28,12 +28,12 @@ class Gate(Record, kw_only=True):
     hindrance: Hindrance | None = None
     """The reason why benchmarks cannot run; None if nothing prevents them.
 
-    Without an interpreter, the reason applies to all benchmarks that need torch, else to those that need
-    GPUs.
+    If there is no interpreter, the reason applies to all benchmarks that need torch; otherwise to the
+    benchmarks that need GPUs.
     """
 
     def python_for(self, request: BenchRequest) -> str | Hindrance:
-        """Return the interpreter for `request`; rigtune's own if no torch is needed and there is no other."""
+        """Return the interpreter for `request`; without torch in the request, it may be rigtune's own."""
         if self.interpreter is None:
             return self.hindrance if request.needs_torch and self.hindrance is not None else _OWN_PYTHON
         if self.hindrance is not None and request.needs_torch and request.device == "cuda":
@@ -61,5 +61,5 @@ def gate_of(facts: MachineFacts, python: str | None) -> Gate:
 
 
 def busy_with(facts: MachineFacts) -> str:
-    """Return in words which programs use the GPUs (or the CPUs if there are no GPUs); empty if none does."""
+    """Return the programs that use the GPUs (or the CPUs if there are no GPUs) as text; empty for none."""
     return busy_gpus(facts) if training_gpus(facts) else busy_host()

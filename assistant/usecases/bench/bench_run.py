@@ -23,7 +23,7 @@ _TICK_S = 0.25
 START_S = 120.0
 """Time to start torch on every rank, which can take a minute on a network file system without caches."""
 _PREPARE_S = 60.0
-"""Time to build and release what a benchmark needs; the budget does not include it."""
+"""Time to build and release what a benchmark needs. The budget does not include this time."""
 _OVERRUN = 3.0
 """Factor by which a benchmark may exceed its budget, because a case that has begun is finished."""
 _MOST_LOG_BYTES = 64 * MIB
@@ -180,15 +180,13 @@ class _Run:
 def _queued(request: BenchRequest) -> str:
     """Return a hint if the request is a Slurm job, which may wait for its nodes; empty for other requests."""
     is_job = request.hosts and request.spread_by == "slurm"
-    return (
-        ": its nodes may be taken (squeue); measure inside an allocation of them (salloc)" if is_job else ""
-    )
+    return ": its nodes may be taken (squeue); allocate them with salloc first" if is_job else ""
 
 
 def _failures(run: _Run, result: Outcome, *, kernel_killed: bool) -> tuple[BenchFailure, ...]:
     """Return the failures of the run; samples that were finished remain valid.
 
-    A failure that the worker itself reports is more exact than its exit code, and is used in its place.
+    If the worker itself reports a failure, this report is used, because it is more exact than the exit code.
     """
     request, lines = run.request, run.answers.lines
     reported = failures_of(request, lines)

@@ -150,7 +150,7 @@ class Sessions(contextlib.AbstractContextManager["Sessions"]):
 
 
 def own_job(request: BenchRequest, python: str, directory: Path, program: tuple[str, ...]) -> Job:
-    """Start `program` on ranks of its own."""
+    """Start `program` on new ranks."""
     return Job(
         argv_of(python, request, directory, program),
         directory=directory,

@@ -61,7 +61,7 @@ def jobs_of(
             if isinstance(python, str)
         ]
         hindrances = [python for _, python in pythons if isinstance(python, Hindrance)]
-        # One failure per benchmark is enough, however many requests it has.
+        # One failure per benchmark is enough, even if the benchmark has several requests.
         prevented += [failure_of(row, hindrance) for hindrance in hindrances[:1]]
     return jobs, prevented
 
@@ -121,7 +121,7 @@ def run_jobs(
 
 
 def sharing_starts(jobs: Sequence[BenchJob]) -> list[BenchJob]:
-    """Return the jobs in order, but move jobs that can share ranks directly behind the first of them."""
+    """Return the jobs in order, but move jobs that can share ranks next to each other."""
     first: dict[tuple[object, ...], int] = {}
     places = []
     for number, job in enumerate(jobs):

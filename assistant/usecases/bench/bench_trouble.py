@@ -79,7 +79,7 @@ def cause_of_end(title: str, code: int, log: str, *, kernel_killed: bool) -> tup
         return "crashed", f"{ended}{because}"
     if kernel_killed:
         return "out_of_memory", f"{ended}: the kernel killed it because memory ran out"
-    return "crashed", f"{ended}: a user or program killed it, or the kernel did because memory ran out"
+    return "crashed", f"{ended}: a user or program killed it, or the kernel killed it because memory ran out"
 
 
 def oom_kills() -> int:

@@ -144,8 +144,8 @@ class Watch:
     def conditions(self, subject: str, used_gpus: frozenset[str]) -> dict[str, Parameter]:
         """Return the conditions of a measurement of `subject`.
 
-        The conditions are those of the GPUs that the subject names, or, if it names no GPU, of all GPUs that
-        the request used.
+        The conditions belong to the GPUs that the subject names. If it names no GPU, they belong to all GPUs
+        that the request used.
         """
         values: dict[str, Parameter] = {"load_average_before": self._load_average, **self._cpu.conditions()}
         if self._before is not None:

@@ -1,4 +1,4 @@
-"""Find the slow host or the slow link among many hosts, in far fewer runs than there are pairs."""
+"""Find the slow host or the slow link among many hosts, with far fewer runs than pairs of hosts."""
 
 import math
 import statistics

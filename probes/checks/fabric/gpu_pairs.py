@@ -1,6 +1,6 @@
 """Check that all pairs of GPUs have the same NVLinks, and that they access each other's memory directly.
 
-With NVSwitches, the link count of a pair is that of the GPU with fewer links. In a mesh or a hybrid cube the
+With NVSwitches, the link count of a pair is the smaller count of its two GPUs. In a mesh or a hybrid cube the
 pairs differ, but the sum over all pairs is the same for each GPU; a smaller sum means a dead link. Machines
 with PCIe only, machines with bridges between pairs, and AMD machines differ by design and are not judged by
 these rules. A source that reads only the PCI bus reports nothing about NVLinks. A bridge between cards on two
@@ -175,7 +175,7 @@ def _uneven(
 
 
 def _is_full_mesh(pairs: dict[frozenset[str], Link]) -> bool:
-    """Return whether all pairs have NVLinks, and more of them than a pair in a cube has."""
+    """Return whether every pair has more NVLinks than any pair in a cube."""
     counts = [link.nvlink_count or 0 for link in pairs.values()]
     return min(counts) > 0 and max(counts) >= _MORE_THAN_A_CUBE
 
@@ -332,8 +332,8 @@ def _without_table(
         yield ACCESS.warned(
             fold_names([f"GPU{gpu.index}" for gpu in gpus]),
             "the platform hides how the GPUs are connected, and therefore offers no peer access",
-            expected="pairs of one NUMA node closer than SYS",
-            observed="every pair is SYS, also on one NUMA node",
+            expected="no SYS between two GPUs of one NUMA node",
+            observed="every pair is SYS, even two GPUs of one NUMA node",
             remedy=_PLATFORM,
             evidence=hidden,
         )

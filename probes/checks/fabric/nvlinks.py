@@ -34,7 +34,7 @@ ACTIVE = Judge(
 
 _NO_NVLINK = Unknown(Reason.NOT_SUPPORTED, "this GPU has no NVLink")
 _NONE_UP = Unknown(Reason.NOT_SUPPORTED, "no NVLink is up")
-_NO_BRIDGE = Unknown(Reason.NOT_SUPPORTED, "no NVLink is in use, and this GPU has them only with a bridge")
+_NO_BRIDGE = Unknown(Reason.NOT_SUPPORTED, "no NVLink is in use; this GPU has NVLinks only with a bridge")
 
 _RESET = Remedy(
     text="End all jobs and reset the GPUs; if the link stays down, the GPU module or its baseboard needs "
@@ -45,14 +45,14 @@ _RESET = Remedy(
 SPEED = Judge(check_id="nvlink-speed", why="A ring all-reduce runs at the rate of its slowest link.")
 ERRORS = Judge(
     check_id="nvlink-errors",
-    why="Errors on a link make every collective that crosses it slower, and are how a failing connector or "
-    "board begins.",
+    why="Errors on a link slow down every collective that crosses it. They are an early sign of a failing "
+    "connector or board.",
 )
 
 _NAMES = {"replay_errors": "replays", "recovery_errors": "recoveries", "crc_errors": "CRC errors"}
 _COLLECTIVE = Remedy(
-    text="Reset the GPUs and run a collective under load. Errors that stay when GPUs change places belong "
-    "to the slot, so to the baseboard or the bridge; those that move belong to the GPU.",
+    text="Reset the GPUs and run a collective under load. Exchange two GPUs: errors that stay in the slot "
+    "come from the baseboard or the bridge; errors that move come from the GPU.",
     command="nvidia-smi nvlink -e",
 )
 

@@ -55,9 +55,7 @@ FAULTS = Judge(
     check_id="nvswitch-faults",
     why="A fatal error of an NVSwitch ends all jobs that use NVLink; other errors often precede a failure.",
 )
-IMEX = Judge(
-    check_id="imex", why="Without IMEX the GPUs of one tray do not reach those of another over NVLink."
-)
+IMEX = Judge(check_id="imex", why="Without IMEX GPUs of different trays do not reach each other over NVLink.")
 
 _NO_FABRIC = Unknown(Reason.NOT_SUPPORTED, "this GPU reports no fabric")
 _HARMLESS_FLAGS = frozenset({"route_recovery"})

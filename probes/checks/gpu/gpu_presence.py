@@ -133,7 +133,7 @@ def _versions(gpus: tuple[Gpu, ...], driver: str | Unknown | None) -> Iterator[F
 
 
 def _all_silent(gpus: tuple[Gpu, ...]) -> Unknown | None:
-    """Return the first GPU's error if no GPU has a name or a memory size because of an error."""
+    """Return the first GPU's error if errors hide the name and the memory size of every GPU."""
     words = [value for gpu in gpus for value in (gpu.name, gpu.memory_bytes) if isinstance(value, Unknown)]
     is_silent = len(words) == 2 * len(gpus) and all(value.reason in _BROKEN for value in words)
     return words[0] if is_silent else None
@@ -154,7 +154,7 @@ def _none_listed(facts: MachineFacts) -> Finding | None:
 
 
 def _may_hide_gpus(facts: MachineFacts) -> bool:
-    """Return whether the machine may have more GPUs than this container or job, as its bus was not read."""
+    """Return whether the machine may have GPUs outside this container or job; the PCI bus was not read."""
     return _is_a_part(facts) and isinstance(facts.pci_gpus, Unknown)
 
 
@@ -324,8 +324,8 @@ def _lost(gpu: Gpu, evidence: Evidence) -> Judged:
             expected="no error",
             observed=shown or broken[0].words,
             remedy=Remedy(
-                text="If all else is well, a newer driver may fix this; reset the GPU if a sensor or a mode "
-                "fails.",
+                text="If no other check fails, a newer driver may fix this. Reset the GPU if a sensor or a "
+                "mode fails.",
                 command=f"nvidia-smi -q -i {smi_name(gpu)} | grep -i error",
             ),
         )

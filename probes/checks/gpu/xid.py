@@ -97,7 +97,7 @@ class Case(Record, kw_only=True):
 
     @property
     def _own_severity(self) -> str:
-        """Return the severity by the log's own statement for NVLink, else by the catalogue."""
+        """Return the severity that the log states (for NVLink), else the severity in the catalogue."""
         logged = [event.fatal for event in self.events if isinstance(event.fatal, bool)]
         severity = self.row.severity
         if self.code == RECOVERY and any(_requested_action(event) for event in self.events):
@@ -180,7 +180,7 @@ def _folded(evidence: Evidence, events: Collection[LogEvent], kinds: set[XidClas
 
 
 def _cases(evidence: Evidence, events: Collection[LogEvent]) -> list[Case]:
-    """Return the Xids by device and number, in the order of the log; effects belong to their root."""
+    """Return the Xids by device and number, in the order of the log; an effect is listed under its cause."""
     logged = [event for event in events if event.kind == "xid" and event.code is not None]
     codes = {(event.device, event.code) for event in logged}
     roots = {(event.device, event.code) for event in logged if event.after is None}

@@ -36,8 +36,8 @@ KNOWN = Judge(
 )
 HIDDEN = Judge(
     check_id="numa-hidden",
-    why="Ranks, their memory and their NIC cannot be kept on one socket, so that half of all copies cross "
-    "to the other.",
+    why="Ranks, their memory and their NIC cannot be kept on one socket, so half of all copies cross to the "
+    "other socket.",
 )
 SOCKETS = Judge(
     check_id="gpu-sockets",
@@ -168,7 +168,7 @@ def gpu_sockets(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
 def _spread_over_nodes(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding | None:
     """Judge the spread over NUMA nodes, or over lists of near CPUs, if the sockets are unknown.
 
-    GPUs that NVLink joins but that are no whole board may be those of a single job. If all GPUs are on one
+    GPUs that NVLink joins but that are no whole board may belong to a single job. If all GPUs are on one
     node, the machine may have only this node. In both cases, and for small differences, no finding is
     returned.
     """
@@ -200,7 +200,8 @@ def _uneven(summary: str, observed: str) -> Finding:
         expected="the same number of GPUs on each",
         observed=observed,
         remedy=Remedy(
-            text="Check whether a GPU is missing; if none is, move cards to slots of the other socket.",
+            text="Check whether a GPU is missing. If all GPUs are present, move cards to slots of the other "
+            "socket.",
             command="lstopo",
         ),
     )

@@ -233,7 +233,7 @@ def _alike(
 ) -> Iterator[tuple[dict[Pair, float], list[Measurement]]]:
     """Yield groups of pairs with the same parameters and links.
 
-    A pair's rate is that of its slower direction.
+    The slower direction of a pair determines its rate.
     """
     links = items_of(evidence.facts.links)
     kinds = {frozenset((link.a, link.b)): (str(link.kind), link.nvlink_count) for link in links}

@@ -1,9 +1,9 @@
 """Check the rates of single GPUs and pairs, whether GPUs keep their rates under load, and all results.
 
-Rates are compared with those of healthy GPUs of the same model. The best case of a sweep over shapes counts.
-A GPU that falls short, or slows down within seconds of full load, is named with the facts that may be the
-cause: a power limit, heat, a narrow PCIe link, NVLinks that are down. Wrong values are the worst fault: no
-program stops, and the training result is useless. Source: `probes/data/bench_references.toml`,
+Rates are compared with the rates of healthy GPUs of the same model. The best case of a sweep over shapes
+counts. A GPU that falls short, or slows down within seconds of full load, is named with the facts that may be
+the cause: a power limit, heat, a narrow PCIe link, NVLinks that are down. Wrong values are the worst fault:
+no program stops, and the training result is useless. Source: `probes/data/bench_references.toml`,
 `tool_references.toml`; stas00/ml-engineering (achievable FLOPS, bandwidths); NVIDIA/DCGM (limits at three
 quarters); facebook's and Google's reports on silent data corruption (arXiv 2102.11245, "Cores that don't
 count"); NVML reference, clock event reasons; memtest86 (patterns).
@@ -72,8 +72,8 @@ _CHECKED = frozenset({
 })  # fmt: skip
 """Benchmarks that compare computed or copied values with the right values."""
 _WRONG_ANYWHERE = Remedy(
-    text="Drain the machine. Repeat on single GPUs and on pairs to find the one that is in every wrong "
-    "result; look at ECC and NVLink errors.",
+    text="Drain the machine. Repeat on single GPUs and on pairs to find the GPU that takes part in every "
+    "wrong result; look at ECC and NVLink errors.",
     command="nvidia-smi -q -d ECC,ROW_REMAPPER",
 )
 _HOT = ("thermal", "hw_slowdown")
@@ -324,7 +324,7 @@ def measured_results(evidence: Evidence) -> Iterator[Finding]:
         gpu = gpu_named(evidence, subject)
         yield RESULTS.failed(
             subject,
-            "memory returns other values than those that were written",
+            "memory returns other values than the written values",
             expected="0 errors",
             observed="; ".join(
                 f"{record.median:.0f} with {record.parameters.get('pattern', 'a pattern')}"

@@ -76,7 +76,7 @@ def measured_network(measured: tuple[Measurement, ...], evidence: Evidence) -> I
 
 
 def _alike(measured: Sequence[Measurement]) -> list[list[Measurement]]:
-    """Group measurements whose parameters are equal, except those that name the hosts."""
+    """Group measurements whose parameters are equal, apart from the names of the hosts."""
     groups: dict[object, list[Measurement]] = {}
     for measurement in measured:
         parameters = measurement.parameters
@@ -86,7 +86,7 @@ def _alike(measured: Sequence[Measurement]) -> list[list[Measurement]]:
 
 
 def _slow(evidence: Evidence, group: Sequence[Measurement]) -> Iterator[SlowPart]:
-    """Yield slow hosts and pairs: a pair's rate is that of its slower direction; outliers are slow."""
+    """Yield slow hosts and pairs: the slower direction gives a pair its rate, and outliers are slow."""
     least = 1 - evidence.thresholds.measured_warn_fraction.value
     pairs: dict[Pair, float] = {}
     hosts: dict[str, float] = {}
@@ -112,7 +112,7 @@ def _finding(evidence: Evidence, slow: SlowPart, group: Sequence[Measurement]) -
     statement = (
         _direction(slow, measurements, limit)
         if isinstance(slow.part, str)
-        else "this link is slow, and both hosts have faster ones"
+        else "this link is slow, and both hosts have faster links"
     )
     return JUDGE.problem(
         words_of_part(slow.part),

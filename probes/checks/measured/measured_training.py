@@ -20,7 +20,7 @@ from probes.judging.reporting import HOST
 
 STEP = Judge(
     check_id="measured-train-step",
-    why="The speed that is lost between one rank and all ranks is lost in every step and on every GPU.",
+    why="If each GPU is slower when all ranks train together, every step of the job is slower on every GPU.",
 )
 
 _BENCHES = ("train-step", "train-cnn")

@@ -45,7 +45,7 @@ COMPLAINTS = Judge(
 _AVERAGE = "average"
 _MOST_SHOWN = 5
 _CORRUPTION = Remedy(
-    text="Drain the node. Run the test on pairs of GPUs to find the one that is in every wrong pair; check "
+    text="Drain the node. Run the test on pairs of GPUs to find the GPU that is in every wrong pair; check "
     "ECC, NVLink errors, forced relaxed ordering of the NICs, and NCCL's version."
 )
 _SLOW = Remedy(

@@ -134,7 +134,7 @@ def _expected(judge: Judge, evidence: Evidence, subject: str) -> Expected | None
 def _among_peers(
     judge: Judge, limits: Thresholds, results: Sequence[ToolResult], remedy: Remedy
 ) -> Iterator[Finding]:
-    """Report GPUs whose best rate is far below that of the others.
+    """Report GPUs whose best rate is far below the rate of the others.
 
     Pairs may differ by design, so only a GPU whose pairs are all slow is reported.
     """

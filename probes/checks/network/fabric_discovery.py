@@ -16,7 +16,7 @@ from probes.parsers.fabric.rdma_words import LANE_GBPS
 
 LINKS = Judge(
     check_id="fabric-links",
-    why="If a cable leads nowhere, the fabric lacks bandwidth with which it was planned.",
+    why="If a cable leads nowhere, the fabric has less bandwidth than planned.",
 )
 SPEED = Judge(check_id="fabric-speed", why="One slow link slows every collective whose route crosses it.")
 ISOLATION = Judge(
@@ -191,7 +191,7 @@ def _rate(port: FabricPort) -> float | None:
 
 
 def _is_slow(rate: float | None, usual: list[tuple[float, int]]) -> bool:
-    """Return whether a rate is below that of most links of its kind.
+    """Return whether a rate is below the rate of most links of the same kind.
 
     If two rates are equally frequent, or there is only one link, no rate counts as slow.
     """

@@ -83,7 +83,7 @@ def interface_subnets(usable: tuple[Interface, ...], evidence: Evidence) -> Iter
             expected="one interface in a subnet, or rules that keep them apart",
             observed=network,
             remedy=Remedy(
-                text="Give each rail a subnet of its own, or set arp_ignore=1, arp_announce=2 and a routing "
+                text="Give each rail a separate subnet, or set arp_ignore=1, arp_announce=2 and a routing "
                 "rule for each.",
                 command="sysctl -w net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2",
                 needs_root=True,

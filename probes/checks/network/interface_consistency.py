@@ -21,7 +21,7 @@ STATE = Judge(
 )
 SPEED = Judge(
     check_id="interface-speed",
-    why="A member that is slower takes the same share of the connections and slows them.",
+    why="A slower member gets the same share of the connections and slows down these connections.",
 )
 MTU = Judge(
     check_id="interface-mtu", why="If MTUs differ, large packets are lost or cut, although ping and ssh work."
@@ -101,8 +101,8 @@ def _judge_bond(bond: Interface, by_name: dict[str, Interface]) -> Judged:
             expected="at least one member that is up",
             observed=", ".join(lost) or "no member",
             remedy=Remedy(
-                text="Compare the hardware addresses in the network configuration with those of the cards; "
-                "the names may be swapped.",
+                text="Compare the hardware addresses in the network configuration with the addresses of the "
+                "cards; the names may be swapped.",
                 command="cat /proc/net/bonding/*",
             ),
         )

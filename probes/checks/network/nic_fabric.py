@@ -105,7 +105,7 @@ def nic_pkey(nics: tuple[Nic, ...], evidence: Evidence) -> Findings:
 
 
 def _partition(pkeys: tuple[str, ...]) -> str:
-    """Return the keys as those of full members, because a limited member is in the same partition."""
+    """Return each key as the key of a full member, because a limited member is in the same partition."""
     numbers = sorted({int(key, 16) | _FULL_MEMBER for key in pkeys if _PKEY.fullmatch(key)})
     return ", ".join(f"0x{number:04x}" for number in numbers) or "none"
 

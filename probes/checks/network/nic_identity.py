@@ -114,7 +114,7 @@ def nic_firmware(nics: tuple[Nic, ...], evidence: Evidence) -> Iterable[Finding]
             return nic.firmware_version
         return FIRMWARE.warned(
             subject_name(nic),
-            "the firmware differs from that of the other cards of this kind",
+            "the firmware differs from the firmware of the other cards of this kind",
             expected=usual,
             observed=nic.firmware_version,
             remedy=Remedy(
@@ -198,7 +198,7 @@ def nic_virtual(nics: tuple[Nic, ...], evidence: Evidence) -> Findings:
             expected="physical functions",
             observed="a virtual function of a card of this host",
             remedy=Remedy(
-                text="Leave it out with NCCL_IB_HCA, or remove it.",
+                text="Exclude the virtual function with NCCL_IB_HCA, or remove it.",
                 command="cat /sys/class/infiniband/*/device/sriov_numvfs",
             ),
         )

@@ -48,11 +48,11 @@ RATE = Judge(
 )
 SPEED = Judge(
     check_id="nic-speed",
-    why="Messages between nodes take longer in the same proportion as the link is slower.",
+    why="The slower the link is, the longer each message between nodes takes.",
 )
 WIDTH = Judge(
     check_id="nic-width",
-    why="A link that lost lanes runs at a fraction of its rate, and often loses more of them.",
+    why="A link that lost lanes runs at a fraction of its rate, and often loses more lanes later.",
 )
 ADVICE = Judge(
     check_id="nic-advice",
@@ -118,9 +118,9 @@ def _remedy(nic: Nic, physical: str) -> Remedy:
         if isinstance(nic.netdev, str):
             command = f"ip link set {shlex.quote(nic.netdev)} up"
             return Remedy(
-                text="Its network interface is switched off: set it up.", command=command, needs_root=True
+                text="Its network interface is switched off: switch it on.", command=command, needs_root=True
             )
-        text = "Its network interface is switched off: find it, and set it up (ip link set NAME up)."
+        text = "Its network interface is switched off: switch it on with `ip link set NAME up`."
         return Remedy(text=text, command=f"rdma link show {device}/{nic.port}")
     if nic.state == "INIT":
         text = (
@@ -316,7 +316,7 @@ def nic_mtu(nics: tuple[Nic, ...], evidence: Evidence) -> Findings:
             subject_name(nic),
             "the RDMA MTU is small"
             if mtu < least.value
-            else "the RDMA MTU differs from that of the other training ports",
+            else "the RDMA MTU differs from the MTU of the other training ports",
             expected=f"{max(usual[0][0], int(least.value))} bytes",
             observed=f"{mtu} bytes",
             remedy=Remedy(
@@ -331,7 +331,7 @@ def nic_mtu(nics: tuple[Nic, ...], evidence: Evidence) -> Findings:
 
 
 def _mtu(nic: Nic, facts: MachineFacts, headers_bytes: float) -> int | Unknown:
-    """Return the active MTU; if unknown, for RoCE the largest MTU that fits the interface's frames."""
+    """Return the active MTU; if a RoCE port does not report it, the largest MTU that fits its frames."""
     if known(nic.mtu) or nic.link_layer != "Ethernet" or isinstance(facts.interfaces, Unknown):
         return nic.mtu
     frame = next((interface.mtu for interface in facts.interfaces if interface.name == nic.netdev), nic.mtu)

@@ -227,7 +227,7 @@ def _device_speed(device: PciDevice, tree: Tree, subject: str) -> Finding | str 
             return None
         return SPEED.warned(
             subject,
-            "the reported speed of the link is not that of any PCIe generation",
+            "no PCIe generation has the reported speed of the link",
             expected="2.5, 5, 8, 16, 32 or 64 GT/s",
             observed=f"{now.detail}, "
             + (f"x{device.pcie.width}" if known(device.pcie.width) else "width unknown"),

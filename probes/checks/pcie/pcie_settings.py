@@ -1,8 +1,8 @@
 """Check that payload sizes, read requests, ACS and the IOMMU are set as the PCIe path needs them.
 
-The payload size of a device must not exceed that of the bridge above it. A payload size below what all
-devices on the path support wastes bandwidth. NICs of 200 Gb/s and more need read requests of 4096 bytes to
-fetch at line rate.
+The payload size of a device must not exceed the payload size of the bridge above it. A payload size below
+what all devices on the path support wastes bandwidth. NICs of 200 Gb/s and more need read requests of 4096
+bytes to fetch at line rate.
 
 A bridge with request or completion redirect (ACS) sends every peer-to-peer packet up to the root complex:
 this is slow at best, and causes a hang at worst. For virtual machines, the host needs ACS for isolation.

@@ -1,4 +1,4 @@
-"""Check that the policy itself fits: its waivers are valid, and its sections for hosts can be chosen.
+"""Check the policy itself: whether its waivers are valid, and whether its sections for hosts can be selected.
 
 Source: the policy file.
 """
@@ -20,7 +20,8 @@ WAIVERS = Judge(check_id="policy-waivers", why="An expired waiver no longer cove
 def policy_waivers(evidence: Evidence) -> Iterator[Finding]:
     """Report waivers that have expired.
 
-    Waivers that cover no finding are notes of the verdict, as they are known only after all other checks.
+    Waivers that cover nothing become notes of the verdict, because they are known only after all other
+    checks.
     """
     waivers = evidence.policy.waivers
     if not waivers:
@@ -47,7 +48,7 @@ def policy_waivers(evidence: Evidence) -> Iterator[Finding]:
 
 
 def policy_sections(evidence: Evidence) -> Finding:
-    """Report which sections of the policy hold for this host, and a host of which nothing is expected."""
+    """Report which sections of the policy apply to this host, and whether no expectation applies to it."""
     sections, hostname = evidence.policy.hosts, evidence.facts.hostname
     refs = (policy_ref("hosts"),)
     if not sections:

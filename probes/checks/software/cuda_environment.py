@@ -25,7 +25,7 @@ CONNECTIONS = Judge(
 )
 VISIBLE = Judge(
     check_id="cuda-visible-devices",
-    why="Ranks find fewer GPUs than they were started for, or the wrong ones.",
+    why="Ranks find fewer GPUs than they need, or the wrong GPUs.",
 )
 INJECTION = Judge(
     check_id="cuda-injection",
@@ -200,7 +200,7 @@ def _threads(value: str, summary: str, expected: str) -> Finding:
         expected=expected,
         observed=f"OMP_NUM_THREADS={value[:40]}",
         remedy=Remedy(
-            text="Use per rank its share of the physical cores, minus some cores for data loaders.",
+            text="Give each rank an equal share of the physical cores, minus some cores for data loaders.",
             command="unset OMP_NUM_THREADS",
         ),
     )

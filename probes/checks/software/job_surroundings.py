@@ -39,7 +39,8 @@ _PROXIES = ("http_proxy", "https_proxy", "all_proxy", "grpc_proxy", "HTTP_PROXY"
 _EXCEPTIONS = ("no_proxy", "NO_PROXY")
 JOB_LIMITS = Judge(
     check_id="scheduler-limits",
-    why="The limits of the shell that submits replace those of the node: RDMA then fails in jobs only.",
+    why="The limits of the shell that submits the job replace the limits of the node: RDMA then fails in "
+    "jobs only.",
 )
 BINDING = Judge(
     check_id="scheduler-binding",

@@ -30,9 +30,8 @@ INTERFACES = Judge(
 )
 PORTS = Judge(
     check_id="nccl-hcas",
-    why="A port that is not for training slows the training down or cannot reach the others, and a port "
-    "left out "
-    "lies idle.",
+    why="A port that is not for training slows the training down or cannot reach the other ports. A port "
+    "that the list leaves out is not used.",
 )
 GLOO = Judge(
     check_id="gloo-interface",

@@ -196,7 +196,7 @@ def nccl_version(gpus: tuple[Gpu, ...], evidence: Evidence) -> Findings:
     rows = {row.compute_capability: row for row in limits.nccl_architectures}
 
     def judge(gpu: Gpu) -> Judged:
-        """Judge by the minimum for the GPU's architecture."""
+        """Compare the NCCL version with the minimum for the GPU's architecture."""
         if isinstance(gpu.compute_capability, Unknown):
             return gpu.compute_capability
         row = rows.get(gpu.compute_capability.partition(".")[0])
@@ -230,7 +230,7 @@ def nccl_duplicates(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
     first = [library for library in libraries if library.found_by != "system"]
     if not first:
         return DUPLICATES.passed(
-            HOST, "no NCCL on a search path replaces torch's", evidence=software.evidence
+            HOST, "no NCCL on a search path replaces the NCCL of torch", evidence=software.evidence
         )
     unread = first_unknown(brought, *(library.version for library in first))
     if unread is not None:
@@ -249,8 +249,8 @@ def nccl_duplicates(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
         expected=f"NCCL {brought}, which torch brings" if brought else "one version",
         observed=observed,
         remedy=Remedy(
-            text="Take the folder out of LD_LIBRARY_PATH, and the library out of LD_PRELOAD, where training "
-            "starts."
+            text="Remove the folder from LD_LIBRARY_PATH and the library from LD_PRELOAD in the environment "
+            "that starts training."
         ),
         evidence=software.evidence,
     )

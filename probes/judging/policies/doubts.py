@@ -63,7 +63,7 @@ CHECKS_OF: dict[str, tuple[str, ...]] = {
     "host.sysctl.net.ipv4.ip_local_port_range": ("port-range",),
     "host.kernel_arguments": ("iommu",),
 }
-"""The checks that judge the value behind an expectation; none where rigtune has no such check."""
+"""The checks that judge the value of an expectation; empty if rigtune has no such check."""
 _DEVICES = {"gpu": "GPU", "nic": "port"}
 
 
@@ -99,7 +99,7 @@ def _judges(finding: Finding, place: str, facts: MachineFacts) -> bool:
 
 
 def _complaints(findings: Iterable[Finding]) -> Iterator[str]:
-    """Yield the words of findings; those that differ only in their subject share them."""
+    """Yield the texts of findings; findings that differ only in their subject share a text."""
     subjects: dict[tuple[str, str], list[str]] = {}
     for finding in findings:
         seen = f" ({finding.observed})" if finding.observed else ""
@@ -118,7 +118,7 @@ _GPU_VERSIONS: dict[str, Callable[[Gpu], Any]] = {
 def _unequal(
     section: str, values: dict[str, Callable[[Any], Any]], devices: Sequence[Gpu | Nic], wishes: object
 ) -> Iterator[Doubt]:
-    """Yield a doubt for each value in which the devices differ: all are expected, or none."""
+    """Yield a doubt for each value in which the devices differ, with all values or with none."""
     for field, value_of in values.items():
         words = _difference([(subject_name(device), value_of(device)) for device in devices])
         if words:

@@ -9,7 +9,7 @@ from probes.judging.policies.policy import Policy
 
 
 class Expected(NamedTuple):
-    """A policy with the expectations of the command line, which replace those of the policy file."""
+    """A policy in which the expectations of the command line replace the expectations of the policy file."""
 
     policy: Policy
     stated_by: dict[str, str]

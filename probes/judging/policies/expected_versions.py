@@ -1,4 +1,4 @@
-"""Compare versions with those that a policy expects: an exact version, a pattern or a range."""
+"""Compare versions with the expectations of a policy: an exact version, a pattern or a range."""
 
 import fnmatch
 import operator

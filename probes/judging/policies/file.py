@@ -42,7 +42,7 @@ def load_policy(text: str, name: str, catalogue: Catalogue) -> Policy:
         if complaint is not None:
             raise InputError(f"{place}.names: {complaint}", 'for example names = ["gpu-a*", "gpu-b0[1-8]"]')
         if "hosts" in section or "schema_version" in section:
-            raise InputError(f"{place}: hosts and schema_version stand outside of sections", "move them")
+            raise InputError(f"{place}: hosts and schema_version belong outside of sections", "move them")
         convert_strict(tables_of(section), place, Policy, missing=_MISSING)
         for field, problem, advice in _faults(with_section(policy, section), catalogue):
             raise InputError(f"{place}: {field}: {problem}", advice)
@@ -50,7 +50,7 @@ def load_policy(text: str, name: str, catalogue: Catalogue) -> Policy:
 
 
 def thresholds_under(policy: Policy) -> Thresholds:
-    """Return rigtune's limits; limits that an accepted policy sets replace them."""
+    """Return rigtune's limits, in which the policy's own values replace the defaults."""
     limits = load_thresholds()
     if not policy.thresholds:
         return limits
@@ -111,7 +111,7 @@ def _site_check_faults(policy: Policy) -> Iterator[tuple[str, str, str]]:
     for index, check in enumerate(policy.site_checks):
         place = f"site_checks[{index}]"
         if check.name in names:
-            yield f"{place}.name", f"{check.name} occurs twice", "give each site check a name of its own"
+            yield f"{place}.name", f"{check.name} occurs twice", "give each site check a different name"
         names.add(check.name)
         program = check.command[0]
         if "/" in program and not program.startswith("/"):
@@ -148,7 +148,7 @@ def _threshold_faults(
         yield (
             place,
             "is a table of several rows, which a policy cannot change",
-            f"it can set: {', '.join(settable)}",
+            f"a policy can set: {', '.join(settable)}",
         )
     elif row is None:
         near = difflib.get_close_matches(name, settable, n=1, cutoff=0.4)
@@ -159,10 +159,10 @@ def _threshold_faults(
         )
     elif isinstance(row, Number):
         if not isinstance(value, (int, float)) or not math.isfinite(value) or value < 0:
-            yield place, f"is {value!r:.60}", f"give a number of 0 or more; rigtune's own is {row.value:g}"
+            yield place, f"is {value!r:.60}", f"give a number of 0 or more; the default is {row.value:g}"
     elif isinstance(row, Version):
         if not isinstance(value, str) or not numbers_of(value):
-            yield place, f"is {value!r:.60}", f'give a version in quotes; rigtune\'s own is "{row.value}"'
+            yield place, f"is {value!r:.60}", f'give a version in quotes; the default is "{row.value}"'
     elif not isinstance(value, tuple):
         yield place, f"is {value!r:.60}", "give a list of names in quotes"
 

@@ -1,7 +1,8 @@
-"""Choose the sections of a policy for one host, and lay them over the rest of the policy.
+"""Select the sections of a policy for one host, and merge them into the rest of the policy.
 
-A section states in `names` the hosts for which it holds. Sections hold in the order of the file: a table is
-merged field by field, a value or a list replaces the earlier one, and waivers and site checks are added.
+The field `names` of a section lists the hosts to which the section applies. Sections are merged in the order
+of the file: a table is merged field by field, a value or a list replaces the earlier one, and waivers and
+site checks are added.
 """
 
 import datetime
@@ -17,15 +18,15 @@ from probes.judging.policies.policy import Policy
 _ADDED = {"waivers": (), "site_checks": ("name",)}
 """Lists that a section adds to, and the field by which an item replaces an earlier one."""
 _RANGE = re.compile(r"\[[0-9]*(?:[0-9]{2}|,)[0-9,-]*\]")
-"""Brackets that Slurm reads as a range of numbers, and a pattern as one character."""
+"""Brackets that mean a range of numbers in Slurm, but a single character in a pattern."""
 
 
 def names_complaint(names: object) -> str | None:
     """Return the mistake in the `names` of a section; None if they can be compared with a host."""
     if not isinstance(names, (list, tuple)) or not names or not all(isinstance(n, str) and n for n in names):
-        return "give the names of hosts, or patterns of them, as a list of texts"
+        return "give a list of texts, each the name of a host or a pattern"
     ranges = [name for name in names if _RANGE.search(name)]
-    return f"{ranges[0][:60]!r} has brackets for numbers; they stand for one character" if ranges else None
+    return f"{ranges[0][:60]!r} has digits in brackets, which match one character" if ranges else None
 
 
 def matching_sections(policy: Policy, hostname: str) -> tuple[dict[str, Any], ...]:
@@ -40,7 +41,7 @@ def matching_sections(policy: Policy, hostname: str) -> tuple[dict[str, Any], ..
 
 
 def for_host(policy: Policy, hostname: str | Unknown) -> Policy:
-    """Return the policy with the sections for this host; without them if the host's name is unknown."""
+    """Return the policy with the sections for this host, or with no section if the host's name is unknown."""
     sections = () if isinstance(hostname, Unknown) else matching_sections(policy, hostname)
     for section in sections:
         policy = with_section(policy, section)
@@ -48,7 +49,7 @@ def for_host(policy: Policy, hostname: str | Unknown) -> Policy:
 
 
 def with_section(policy: Policy, section: dict[str, Any]) -> Policy:
-    """Return the policy with one section laid over it. Raises msgspec.ValidationError."""
+    """Return the policy with one section merged into it. Raises msgspec.ValidationError."""
     document = msgspec.to_builtins(policy, builtin_types=(datetime.date,))
     for name, value in tables_of(section).items():
         if name in _ADDED:

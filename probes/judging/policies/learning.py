@@ -76,7 +76,7 @@ _LONGEST = 200
 
 
 class Doubt(Record, kw_only=True):
-    """A reason why a learned value may be that of a sick machine."""
+    """A reason why a learned value may come from a fault of the machine."""
 
     place: str
     """Field of the policy: `gpu.power_limit_w`."""
@@ -125,7 +125,7 @@ def policy_text(policy: Policy, name: str, day: datetime.date, doubts: tuple[Dou
 
 
 def _with_doubts(text: str, doubts: list[Doubt]) -> str:
-    """Return the lines of a section with each doubt above its field, else at the head of the section."""
+    """Return the lines of a section; each doubt is above its field, or at the head of the section."""
     lines = text.splitlines()
     for doubt in doubts:
         name = doubt.place.split(".", 2)[-1]
@@ -232,7 +232,7 @@ def _host(facts: MachineFacts) -> HostExpectation:
 
 
 def _is_setting(value: int | str | Unknown) -> TypeGuard[int | str]:
-    """Return whether a kernel setting matches only itself as an expectation."""
+    """Return whether the value of a kernel setting, used as an expectation, matches only the same value."""
     if isinstance(value, int):
         return abs(value) < _LARGEST
     return _name(value) is not None and known(value) and _is_plain(value) and value[:1] not in "<>=!"
@@ -263,7 +263,7 @@ def _versions(values: Iterable[str | Unknown]) -> str | tuple[str, ...] | None:
 
 
 def _version(value: str | Unknown | None) -> str | None:
-    """Return the version if, read as an expectation, it matches only itself: it is no pattern or range."""
+    """Return the version if, as an expectation, it is exact and neither a pattern nor a range."""
     name = _name(value)
     return name if name is not None and complaint_of(name) is None and any_matches(name, name) else None
 

@@ -46,7 +46,7 @@ def select(
             raise UsageError(f"the check {check_id} is not made in the tier {tier}", "add --tier deep")
     if not made:
         raise UsageError(
-            "no check is left to make", "name fewer with --skip, others with --only, or add --tier deep"
+            "no check is left to make", "skip fewer with --skip, name others with --only, or use --tier deep"
         )
     kept = {row.id for row in chosen}
     return Selection(

@@ -33,7 +33,7 @@ def read_strict(text: str, name: str, kind: type[Kind], *, schema_version: int, 
     version = document.get("schema_version")
     if isinstance(version, int) and version > schema_version:
         problem = f"{name}: schema_version is {version}, this rigtune reads up to {schema_version}"
-        raise InputError(problem, "the file comes from a newer rigtune: update this one")
+        raise InputError(problem, "the file comes from a newer rigtune: update rigtune on this machine")
     return convert_strict(document, name, kind, missing=missing)
 
 

@@ -145,7 +145,7 @@ def explain(
 
 
 def _without_vague(candidates: list[_Candidate]) -> list[_Candidate]:
-    """Return the candidates, without those of unknown cause if another cause explains the end of the run."""
+    """Return the candidates; if a known cause explains the end of the run, leave out the unknown causes."""
     if any(candidate.is_fault and not candidate.row.symptom for candidate in candidates):
         return [candidate for candidate in candidates if candidate.row.id != _UNKNOWN]
     return candidates
@@ -158,8 +158,8 @@ def _failures(logged: LoggedEvents) -> list[Event]:
 def _unexplained(logged: LoggedEvents, candidates: list[_Candidate]) -> list[Event]:
     """Return evidence of failure that no cause explains.
 
-    A complaint counts as explained if any cause is certain enough. Another failure event is explained only if
-    its own line supports such a cause.
+    A line that only complains counts as explained if any cause is certain enough. Another failure event is
+    explained only if its own line supports such a cause.
     """
     sure = [candidate for candidate in candidates if candidate.confidence >= _EXPLAINS]
     lines = {line for candidate in sure for line in candidate.lines}
@@ -207,7 +207,7 @@ def _candidate(row: Cause, logged: LoggedEvents) -> _Candidate | None:
 
 
 def _evidence(pattern: Pattern, logged: LoggedEvents) -> list[Event]:
-    """Return the events that support a pattern, first those that it matches.
+    """Return the events that support a pattern; the events that match the pattern come first.
 
     The result is empty if the pattern is not met.
     """

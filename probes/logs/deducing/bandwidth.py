@@ -1,4 +1,4 @@
-"""Deductions about bandwidth: comparison of measured values with those that the hardware can reach."""
+"""Deductions about bandwidth: comparison of measured values with the values that the hardware can reach."""
 
 import itertools
 from collections.abc import Iterator
@@ -93,7 +93,7 @@ def cliff(logged: LoggedEvents) -> Iterator[Event]:
 
 
 def _is_one(rows: list[_Result]) -> bool:
-    """Return whether the sizes only grow, so that the rows are those of a single table."""
+    """Return whether the sizes only grow; then the rows belong to a single table."""
     sizes = [size for event in rows if not event.what.in_place and (size := event.what.bytes)]
     falls = sum(after <= before for before, after in itertools.pairwise(sizes))
     return falls < max(sizes.count(min(sizes, default=0)), 1)

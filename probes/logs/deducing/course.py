@@ -181,8 +181,7 @@ def ends_after_init(logged: LoggedEvents) -> Iterator[Event]:
 def _ends(logged: LoggedEvents) -> list[Event]:
     """Return the events that end initialisations.
 
-    The connection of rings also counts, because newer versions of NCCL connect them only at the first
-    collective.
+    A connected ring also counts, because newer versions of NCCL connect rings only at the first collective.
     """
     return [
         *logged.of(NcclInitComplete),
@@ -206,8 +205,8 @@ def stops_at_p2p(logged: LoggedEvents) -> Iterator[Event]:
             channels[-1],
             DeducedStopsAtP2p(
                 why=(
-                    "the log stops while they are connected, as with drivers that offer it wrongly or with "
-                    "ACS"
+                    "the log stops while GPUs connect by it, as with ACS or a driver on which it does not "
+                    "work"
                 ),
             ),
         )

@@ -54,13 +54,13 @@ from probes.logs.logged_events import LoggedEvents
 _IB_INTERFACE = re.compile(r"^(ib\w*\d|ibp|ibs)")
 _RDMA_PLUGINS = re.compile(r"IBext|SHARP|OFI|Libfabric|gIB|FasTrak|rdma", re.IGNORECASE)
 _IMAGE_PLUGINS = re.compile(r"IBext|SHARP", re.IGNORECASE)
-"""Plugins of HPC-X. Container images contain them even for machines without RDMA."""
+"""Plugins of HPC-X. Container images contain these plugins even for machines without RDMA."""
 _ANOTHER_LINE = re.compile(r"(?<=[A-Za-z])(?<!_v)\s?\d.*")
 """Remainder of another line after the name of a network; names have no digits except in a version."""
 _SOCKET = "Socket"
 _WITHOUT_GDR = re.compile(r"via NET/[^/]+/\d+(?:\(\d+\))?(?:/Shared)?(?: comm .{1,60})?\s*$")
 _FLAPS = 3
-"""Number of falls of a link from which it is reported; a link goes down and up twice while a host starts."""
+"""Minimum number of times that a link went down for a report; a starting host takes it down and up twice."""
 _SOCKET_RECORDS = (
     NcclNetwork,
     NcclSocketInterfaces,
@@ -69,7 +69,7 @@ _SOCKET_RECORDS = (
     NcclDriver,
     NcclPluginMissing,
 )
-"""Records that may occur in an excerpt that shows only that sockets were chosen."""
+"""Records that may occur in an excerpt of a log which shows only that NCCL chose sockets."""
 _RANK_ON_GPU = re.compile(r"\b(\d{1,7})\[(\d{1,2})\]")
 
 

@@ -60,7 +60,7 @@ class ComparedNicsUnused(Observation, kw_only=True, tag="compared.nics-unused"):
 
 
 class ComparedNicsOther(Observation, kw_only=True, tag="compared.nics-other"):
-    """Active ports of another kind than those that the run used."""
+    """Active ports of a kind that the run did not use."""
 
     names: str
     """Names, separated by commas."""
@@ -97,7 +97,7 @@ class ComparedVariable(LogRecord, kw_only=True, tag="compared.variable"):
 
 
 class ComparedNccl(Observation, kw_only=True, tag="compared.nccl"):
-    """The run loaded another version of NCCL than the one that the training interpreter loads."""
+    """The run loaded another version of NCCL than the training interpreter loads."""
 
     had: str
     """Value in the run."""

@@ -70,7 +70,7 @@ class DeducedSilenceAfterInit(Reasoned, kw_only=True, tag="deduced.silence-after
     """No line follows an initialisation until the job is ended from outside."""
 
     complete: int | None = None
-    """Number of ranks that completed."""
+    """Number of ranks that completed the initialisation."""
     ranks: int | None = None
     """Ranks of the communicator."""
     stage: str | None = None
@@ -81,7 +81,7 @@ class DeducedEndsAfterInit(Reasoned, kw_only=True, tag="deduced.ends-after-init"
     """The log ends after an initialisation."""
 
     complete: int | None = None
-    """Number of ranks that completed."""
+    """Number of ranks that completed the initialisation."""
     ranks: int | None = None
     """Ranks of the communicator."""
     stage: str | None = None

@@ -42,7 +42,7 @@ class DeducedInterfacesDiffer(LogRecord, kw_only=True, tag="deduced.interfaces-d
     """Hosts announce addresses of networks with nothing in common."""
 
     networks: str
-    """The networks as a list in one text."""
+    """The names of the networks, joined in one text."""
 
 
 class DeducedHostShared(LogRecord, kw_only=True, tag="deduced.host-shared"):

@@ -52,7 +52,7 @@ class TorchFlightRecorderStuck(LogRecord, kw_only=True, tag="torch.flight-record
 
 
 class TorchFlightRecorderEntry(LogRecord, kw_only=True, tag="torch.flight-recorder-entry"):
-    """A collective shortly before or after the one that hangs, or one of the last in the dump."""
+    """A collective shortly before or after the hanging collective, or near the end of the dump."""
 
     group: str
     """Name of the group, the same on all its ranks."""

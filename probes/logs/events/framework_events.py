@@ -25,7 +25,7 @@ class HorovodStall(LogRecord, kw_only=True, tag="horovod.stall"):
 
 
 class HorovodStalled(LogRecord, kw_only=True, tag="horovod.stalled"):
-    """The ranks that submitted a tensor, or those that did not."""
+    """The ranks that submitted a tensor, or the ranks that did not submit it."""
 
     tensor: str
     state: str

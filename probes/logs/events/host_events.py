@@ -110,7 +110,7 @@ class HostPortRate(HostRecord, kw_only=True, tag="host.port-rate"):
     device: str
     port: int
     gbit_per_s: float
-    """Gbit/s of 1e9 bits."""
+    """Gbit/s; a Gbit is 1e9 bits."""
 
 
 class PciAcs(LogRecord, kw_only=True, tag="pci.acs"):

@@ -42,7 +42,7 @@ class KernelXid(KernelRecord, kw_only=True, tag="kernel.xid"):
     name: str | None = None
     severity: str | None = None
     message: str | None = None
-    """The line; None for errors of programs, because their text differs each time."""
+    """The line; None for errors of programs, because every such error has another text."""
     sub_code: int | None = None
     unit: str | None = None
     link: int | None = None

@@ -36,9 +36,9 @@ class NcclTestsResult(LogRecord, kw_only=True, tag="nccl_tests.result"):
     bytes: int
     time_us: float
     algbw_gbps: float
-    """GB/s of 1e9 bytes."""
+    """GB/s; a GB is 1e9 bytes."""
     busbw_gbps: float
-    """GB/s of 1e9 bytes."""
+    """GB/s; a GB is 1e9 bytes."""
     in_place: bool
     """Whether the result overwrites the input."""
     ranks: int | None = None
@@ -82,7 +82,7 @@ class NcclTestsBelowMinimum(LogRecord, kw_only=True, tag="nccl_tests.below-minim
     """The average is below the required minimum."""
 
     average: float | None = None
-    """GB/s of 1e9 bytes; None if unreadable."""
+    """GB/s; a GB is 1e9 bytes. None if unreadable."""
 
 
 class NcclTestsFailure(Complaint, kw_only=True, tag="nccl_tests.failure"):
@@ -110,11 +110,11 @@ class NvbandwidthResult(LogRecord, kw_only=True, tag="nvbandwidth.result"):
     slowest: str
     """A GPU or a pair of GPUs."""
     slowest_gbps: float
-    """GB/s of 1e9 bytes."""
+    """GB/s; a GB is 1e9 bytes."""
     median_gbps: float
-    """GB/s of 1e9 bytes."""
+    """GB/s; a GB is 1e9 bytes."""
     fastest_gbps: float
-    """GB/s of 1e9 bytes."""
+    """GB/s; a GB is 1e9 bytes."""
     pairs: int
     """Number of pairs or GPUs."""
 
@@ -138,7 +138,7 @@ class PerftestResult(LogRecord, kw_only=True, tag="perftest.result"):
     device: str
     bytes: int
     gbit_per_s: float | None = None
-    """Gbit/s of 1e9 bits."""
+    """Gbit/s; a Gbit is 1e9 bits."""
     usec: float | None = None
 
 
@@ -188,11 +188,11 @@ class BenchResult(LogRecord, kw_only=True, tag="bench.result"):
     slowest: str
     """Name of the slowest of the tested GPUs, pairs or ports."""
     slowest_gbps: float
-    """GB/s of 1e9 bytes."""
+    """GB/s; a GB is 1e9 bytes."""
     median_gbps: float
-    """GB/s of 1e9 bytes."""
+    """GB/s; a GB is 1e9 bytes."""
     fastest_gbps: float
-    """GB/s of 1e9 bytes."""
+    """GB/s; a GB is 1e9 bytes."""
     count: int
     peak_gbps: float | None = None
     """The best rate in GB/s, if it was reached at another size."""

@@ -244,7 +244,7 @@ class OfiWarning(LogRecord, kw_only=True, tag="ofi.warning"):
 
 
 class VerbsDriverMissing(LogRecord, kw_only=True, tag="verbs.driver-missing"):
-    """A device for which libibverbs has no driver, or none for this kernel.
+    """A device for which libibverbs has no driver at all, or no driver that fits this kernel.
 
     This is usual in container images with libibverbs drivers for cards that the machine lacks.
     """
@@ -270,6 +270,6 @@ class UcxCompletionError(LogRecord, kw_only=True, tag="ucx.completion-error"):
 
 
 class UcxError(LogRecord, kw_only=True, tag="ucx.error"):
-    """An error of UCX, or of UCC above it."""
+    """An error of UCX or of UCC, which uses UCX."""
 
     message: str

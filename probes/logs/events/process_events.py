@@ -1,4 +1,4 @@
-"""Records of how processes continued and ended, as they or Slurm, PBS and LSF report."""
+"""Records of how processes continued and ended, as reported by the processes or by Slurm, PBS and LSF."""
 
 from probes.logs.events.log_record import Complaint, LogRecord
 
@@ -142,7 +142,7 @@ class ProgramProgress(LogRecord, kw_only=True, tag="program.progress"):
     who: str
     """Evidence that the program continues.
 
-    `process`: lines of the same rank. `log`: lines of which none names a rank. `many`: a hundred lines.
+    `process`: lines of the same rank. `log`: the lines name no rank. `many`: a hundred lines.
     `reported`: the program reports that it tries again.
     """
 

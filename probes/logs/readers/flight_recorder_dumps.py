@@ -123,7 +123,7 @@ def _worded(line: LogLine, entry: TorchFlightRecorderStuck | TorchFlightRecorder
 
 
 def _group(entry: dict[str, object]) -> str:
-    """Return the name of the group, which is equal on all its ranks; in old dumps its number."""
+    """Return the name of the group, which all its ranks share; old dumps have only its number."""
     group = entry.get("process_group")
     if isinstance(group, list | tuple) and group:
         return str(_short(group[0]))

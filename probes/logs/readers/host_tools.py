@@ -73,7 +73,7 @@ _MOST_PORTS = 1024
 
 
 def read(line: LogLine) -> tuple[Event, ...]:
-    """Return the events of one line: those of health checks first, then those of other tools."""
+    """Return the events of one line: first the events of health checks, then the events of other tools."""
     return (*_health(line), *_host(line))
 
 

@@ -111,7 +111,7 @@ class Reader:
 def is_network_layer(event: Event) -> bool:
     """Return whether an error comes from the part of NCCL that calls network plugins.
 
-    This part tries one plugin after the other, and its callers may work without any plugin.
+    This part of NCCL tries one plugin after the other. Its callers may work without any plugin.
     """
     match event.what:
         case NcclError(file=str(file)) | NcclNotice(file=file):

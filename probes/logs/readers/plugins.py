@@ -1,4 +1,4 @@
-"""Reader of NCCL's plugins: those that were searched, loaded or rejected, and the lines of network plugins.
+"""Reader of NCCL's plugins: plugins that were searched, loaded or rejected, and the lines of network plugins.
 
 Lines about symbols of older interfaces (`Failed to find ncclNetPlugin_v8 symbol`) report no event.
 Source: NVIDIA/nccl, src/plugin/*.cc, src/net.cc of tags 2.4 to 2.30; Mellanox/nccl-rdma-sharp-plugins;

@@ -40,7 +40,7 @@ _LOGGED = (
 )
 """Prefixes of launchers (a host, a container, a stream) and of vLLM's logger in tracebacks."""
 _BARE = ("AssertionError", "NotImplementedError", "EOFError", "TimeoutError", "StopIteration")
-"""Exceptions whose last line is often only their name."""
+"""Exceptions whose traceback often ends with only the name of the exception."""
 _ROWS = (
     row(
         TorchBusError,
@@ -277,7 +277,7 @@ class Reader:
 
     def __init__(self) -> None:
         self._ignored: dict[tuple[str | None, int | None], int] = {}
-        """Line number, by process, up to which an exception of the process is one that Python ignores."""
+        """Number of the last line in which Python ignores an exception, by process."""
         self._frames = Frames()
 
     def read(self, line: LogLine) -> tuple[Event, ...]:

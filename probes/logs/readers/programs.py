@@ -37,7 +37,7 @@ _DENIED = pattern(
     r"never|un\w{2,12}ed|before|"
     r"until|wandb|nccl|will|when|if|stuck|hang\w{0,3}|timed? ?out)\b"
 )
-"""Words of lines whose numbers count something else, such as the place of a failure."""
+"""Words of lines whose numbers do not count steps but, for example, the place of a failure."""
 _OVERCOMES = pattern(
     r"(?i)\b(?:retry(?:ing)?|halving|fall(?:s|ing)? ?back|fallback|trying (?:port )?\d{2,}|skipp(?:ed|ing)|"
     r"resum(?:ed|ing))\b"
@@ -73,7 +73,7 @@ _MOST_PENDING = 64
 _MOST_PLACES = 4096
 
 SIGNS: tuple[bytes, ...] = (*_FAILURES, b"Abort COMPLETE")
-"""Failures, and ends of communicators: NCCL reports failed calls there although the program continues."""
+"""Failures and ends of communicators, which NCCL may report although the program continues."""
 LINES_AFTER = 500
 _FAILURE_WORDS = tuple(sign.decode() for sign in _FAILURES)
 _FRAME = pattern(r'^\s{0,12}(?:File "|\^|~)|^\s{4}')

@@ -101,7 +101,7 @@ _TEXTS = (
         for status in ("INCOMPLETE", "DEAD", "MISMATCH")
     ),
 )
-"""Lines without NCCL's prefix: those of the ROCm runtime, `ncclras` and `rcclras`."""
+"""Lines without NCCL's prefix, from the ROCm runtime, `ncclras` and `rcclras`."""
 SIGNS = signs(_ROWS + _TEXTS)
 
 

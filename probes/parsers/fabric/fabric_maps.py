@@ -184,7 +184,7 @@ def recognise_ibswinfo(text: str) -> bool:
 def parse_switches(text: str) -> tuple[FabricSwitch, ...]:
     """Return the switches; values that a switch leaves empty are unknown.
 
-    States are those that the tool prints (`OK`, `ERROR`).
+    States are given as the tool prints them (`OK`, `ERROR`).
     """
     lines = text.splitlines()
     starts = [number for number, line in enumerate(lines) if line.startswith("part number ")]
@@ -211,7 +211,7 @@ def _values_of(lines: list[str]) -> list[tuple[str, str]]:
 
 
 def _switch(title: str, values: list[tuple[str, str]], line: int) -> FabricSwitch:
-    # If a field occurs several times, the first value is used, so it is inserted last.
+    # The loop runs backwards, so that the first value remains if a field occurs several times.
     single = dict(reversed([pair for pair in values if pair[1]]))
     supplies: dict[str, str] = {}
     fans: dict[str, str] = {}

@@ -50,7 +50,7 @@ def recognise(text: str) -> bool:
 def parse_nics(text: str) -> tuple[Nic, ...]:
     """Return the ports; a port without a name in the text is called `unnamed`."""
     if _is_json(text):
-        # The line numbers of the rewritten text differ from those of the original text.
+        # The line numbers of the rewritten text differ from the line numbers of the original text.
         return tuple(msgspec.structs.replace(nic, evidence=()) for nic in parse_nics(_as_printed(text)))
     blocks: list[_Block] = []
     name = _UNNAMED

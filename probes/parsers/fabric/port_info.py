@@ -17,7 +17,7 @@ _FIELD = pattern(r"(Link\w{4,24}|PhysLinkState|Lid|SMLid):\.*[ \t]*(\S.{0,120})"
 _LANES = pattern(r"(\d{1,2})[Xx]")
 _GBPS = pattern(r"(\d{1,3}(?:\.\d{1,8})?) Gbps")
 _SPEEDS = ("LinkSpeedExt2Active", "LinkSpeedExtActive", "LinkSpeedActive")
-"""Fields of the speed; the later generations are stated in their own fields."""
+"""Fields of the speed; each later generation has its own field."""
 
 
 def recognise(text: str) -> bool:

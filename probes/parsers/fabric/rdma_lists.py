@@ -107,7 +107,7 @@ def recognise_rdma_link(text: str) -> bool:
 
 
 def parse_rdma_link(text: str) -> tuple[Nic, ...]:
-    """Return the ports, whose output may take several lines each."""
+    """Return the ports; the output of a port may have several lines."""
     blocks: list[tuple[str, int, int, list[str]]] = []
     for number, line in enumerate(text.splitlines(), 1):
         if (match := _RDMA_LINK_HEAD.match(line)) is not None:

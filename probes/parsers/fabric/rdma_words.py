@@ -84,7 +84,7 @@ def lane_speed(gbps: float) -> str | Unknown:
     `gbps` may be the signalling rate or the data rate.
     """
     names = (name for name, rate in LANE_GBPS.items() if 0.98 * rate <= gbps <= 1.07 * rate)
-    # QDR and FDR10 have the same rate. QDR is chosen because it comes first in the table.
+    # QDR and FDR10 have the same rate. The table lists QDR first, so QDR is used.
     return next(names, None) or Unknown(Reason.UNPARSABLE, f"no lane runs at {gbps:g} Gb/s")
 
 

@@ -34,7 +34,7 @@ class KernelEvent(Record, kw_only=True):
     variant: str = ""
     """Distinguishes events: lines of one kind and device with different values are different events."""
     view: str = ""
-    """The reporter. If several report the same event, only the reporter with the most lines counts."""
+    """The reporter. If there are several for an event, only the reporter with the most lines counts."""
     adds: int = 1
     """Number of events that the line reports; 0 if the line continues an event of the lines before it."""
 
@@ -146,7 +146,7 @@ class PcieError(KernelEvent, kw_only=True):
 
     kind: ClassVar[EventKind] = "pcie-error"
     is_unplugged: bool = False
-    """True if a slot for hot plugging lost its link or has no card, as empty slots report at each boot."""
+    """True if a slot for hot plugging lost its link or has no card, as at each boot of an empty slot."""
 
 
 class SlotPower(KernelEvent, kw_only=True):
@@ -282,7 +282,7 @@ class KernelRow(NamedTuple):
     """Fields that every event of the row has."""
 
     def read(self, message: str) -> KernelEvent | None:
-        """Return the event of a message without time and host; None if the row does not fit it."""
+        """Return the event of a message without time and host; None if the row does not match the line."""
         match = self.shape.search(message)
         if match is None:
             return None

@@ -152,7 +152,7 @@ def parse_settings(text: str, section: str) -> dict[str, str]:
 
 
 def parse_commented(text: str, section: str) -> dict[str, str]:
-    """Return the settings in comments, with which systemd's files show the compiled-in values."""
+    """Return the settings in comments, because systemd's files show the compiled-in values there."""
     return _settings(text, section, comments=True)
 
 

@@ -1,4 +1,4 @@
-"""Parse the kernel log in every form in which people store it.
+"""Parse the kernel log in all forms in which it is stored.
 
 The forms are `dmesg` (raw, -T, --decode, ISO times, JSON), records of /dev/kmsg, `journalctl` (short, ISO,
 JSON), syslog, dumps of pstore, and bare lines that somebody copied.

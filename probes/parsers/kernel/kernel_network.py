@@ -26,7 +26,7 @@ from probes.parsers.kernel.kernel_events import (
 from probes.parsers.kernel.log_tally import LESSER
 
 DAEMONS = frozenset({"systemd-networkd", "NetworkManager"})
-"""Programs whose lines about links count in addition to those of the kernel."""
+"""Programs whose lines about links count in addition to the kernel's lines."""
 CARRIER_WORD = " carrier"
 """Part of every line of `DAEMONS` about a link."""
 _CARRIER = pattern(r"^(?P<device>[\w.@-]{1,40}): (?P<state>[Ll]ost|[Gg]ained) carrier$")

@@ -28,7 +28,7 @@ class Sighting(NamedTuple):
     code: int | None = None
     sub_code: int | None = None
     after: int | None = None
-    """Earlier Xid of which this Xid is the effect; the same Xid without it is another event."""
+    """Earlier Xid that caused this Xid; the same Xid without a cause is another event."""
     fatal: bool | None = None
     """Whether the error is fatal; None if the line does not contain it."""
     variant: str = ""
@@ -115,7 +115,7 @@ class Tally:
         device: str | None = None,
         but: frozenset[str] = frozenset(),
     ) -> None:
-        """Mark earlier events as over: all events, or the events of some kinds or of one device.
+        """Mark earlier events as settled: all events, or only the events of the given kinds or device.
 
         `but` contains variants that continue.
         """

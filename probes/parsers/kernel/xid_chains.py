@@ -20,7 +20,7 @@ _SETTLED = "(None)"
 
 
 class LoggedXid(Protocol):
-    """An Xid, as `check` and `explain` each keep it."""
+    """An Xid, as `check` and `explain` store it."""
 
     @property
     def xid(self) -> int: ...
@@ -34,7 +34,7 @@ class _Link(NamedTuple):
     """The last Xid of one number on a GPU."""
 
     root: int
-    """First Xid of its chain; its own number if it follows none."""
+    """First Xid of its chain; an Xid that follows no other is the first itself."""
     time_s: float | None
     line: int
 
@@ -68,7 +68,7 @@ class XidChains:
 
     @staticmethod
     def _earliest_root(xid: LoggedXid, links: dict[int, _Link], time_s: float | None) -> int:
-        """Return the root of the earliest Xid that may have caused this Xid; its own number without any."""
+        """Return the root of the earliest Xid that may have caused this Xid, or this Xid's own number."""
         windows = dict(causing_xids().get(xid.xid, {}))
         if xid.caused_by is not None:
             windows[xid.caused_by] = math.inf
@@ -88,7 +88,7 @@ def _within(window_s: float, time_s: float | None, earlier_s: float | None) -> b
 
 
 def seconds_of(time: str) -> float | None:
-    """Return a time that a log prints in seconds, of which only differences matter; None if unreadable."""
+    """Return in seconds a time that a log prints; only differences have a meaning; None if unreadable."""
     if _UPTIME.fullmatch(time):
         return float(time)
     matches = (shape.match(time) for shape in _STAMPS)

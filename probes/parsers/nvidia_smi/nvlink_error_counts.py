@@ -1,8 +1,8 @@
 """Parse `nvidia-smi nvlink -e`: the error counters of each NVLink since the driver was loaded.
 
-Drivers up to Hopper print replays, recoveries and CRC errors. NVLink 5 has other counters; those of lost or
-repeated data fill the same three fields. People run the command in a loop with banners, cut its output, and
-join links without errors in one line (`Links 0-2, 4-5: Replay/Recovery/CRC Errors: 0`).
+Drivers up to Hopper print replays, recoveries and CRC errors. NVLink 5 has other counters; its counters of
+lost or repeated data fill the same three fields. People run the command in a loop with banners, cut its
+output, and join links without errors in one line (`Links 0-2, 4-5: Replay/Recovery/CRC Errors: 0`).
 """
 
 import re
@@ -41,7 +41,7 @@ _FIELDS: tuple[tuple[str, str], ...] = (
 Raw symbol errors are left out because forward error correction repairs them in normal operation.
 """
 _NOT_COUNTED = "successful"
-"""Word in the names of counters to skip: the total of recoveries includes the successful ones."""
+"""Word in the names of counters to skip: the total of recoveries includes successful recoveries."""
 _MOST = 2**63
 """Maximum of a count; larger counts are stored as this value."""
 _MOST_LINKS = 64

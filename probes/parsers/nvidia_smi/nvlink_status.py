@@ -34,7 +34,7 @@ _CUT = re.compile(
 
 
 class NvlinkStatus(Record, kw_only=True):
-    """The NVLink ports of one GPU. An empty tuple means that the GPU has none."""
+    """The NVLink ports of one GPU. An empty tuple means that the GPU has no links."""
 
     index: int
     """Index of the GPU; `UNNUMBERED` if the text does not name the GPU."""
@@ -87,7 +87,7 @@ def parse_nvlink_status(text: str) -> tuple[NvlinkStatus, ...] | Unknown:
         index, name = (int(heading[1]), heading[2]) if heading else (UNNUMBERED, NOT_RECORDED)
         uuid = heading[3] or NOT_RECORDED if heading else NOT_RECORDED
         block = NvlinkStatus(index=index, name=name, uuid=uuid, nvlinks=tuple(links) or verdict, line=start)
-        # The output of --capabilities repeats the GPUs of --status, whose links it completes.
+        # The output of --capabilities repeats the GPUs of --status and completes the data of their links.
         first = status_by_gpu.setdefault((index, uuid), block)
         nvlinks = first.nvlinks if first is block else _joined_links(first.nvlinks, block.nvlinks)
         status_by_gpu[index, uuid] = msgspec.structs.replace(first, nvlinks=nvlinks)

@@ -103,7 +103,7 @@ def unread(text: str) -> tuple[Unread, ...]:
 
 
 def _rows(text: str) -> Iterator[tuple[int, list[str], _Header | None]]:
-    """Return number and cells of each line, with the header above it; lines above the first have none."""
+    """Return number, cells and header of each line; there is no header above the first header line."""
     header: _Header | None = None
     for number, cells in _lines(text):
         if (new_header := _header(cells)) is not None:

@@ -1,8 +1,8 @@
 """Table of the places from which each field of a `Gpu` is read; it is shared by nvidia-smi's XML, text and
 CSV.
 
-The names are those of drivers 418 to 610, gathered from recorded outputs. A field is read from the first of
-its places that contains a value.
+Drivers 418 to 610 use these names; they were collected from recorded outputs. A field is read from the first
+of its places that contains a value.
 """
 
 from collections.abc import Callable, Iterable

@@ -30,7 +30,7 @@ _GPU = pattern(r"\s{0,4}GPU (\d{1,4}): ([^\n(]{1,120}?)\s*\(UUID: ([^)\s]{1,80})
 _MIG = pattern(r"\s*MIG (\S{1,40})\s+Device\s+(\d{1,3}): \(UUID: ([^)\s]{1,100})\)?\s*")
 _LINK = pattern(r"^[ \t]*Link \d+:", re.MULTILINE)
 _NVLINK_WORDS = ("unable to retrieve nvlink", "support nvlink", "nvlink queries")
-"""Texts that occur only in the output of `nvidia-smi nvlink`, which begins with the same lines as `-L`."""
+"""Texts that distinguish the output of `nvidia-smi nvlink`, which begins like the output of `-L`."""
 _WORDS_OF_LOSS = ("unable to determine", "unknown error", "gpu is lost")
 
 _HEAD = pattern(
@@ -188,7 +188,7 @@ def recognise_error(text: str) -> bool:
 
 
 def parse_error(text: str) -> tuple[Gpu, ...]:
-    """Return the GPUs that an error names: lost GPUs, without a name, and GPUs with a damaged InfoROM."""
+    """Return the GPUs that an error message names: lost GPUs, and GPUs with a damaged InfoROM."""
     gpus: list[Gpu] = []
     for number, line in enumerate(text.splitlines(), start=1):
         lost, damaged = _HANDLE.search(line), _INFOROM.search(line)

@@ -23,7 +23,7 @@ _PART = re.compile(
     r"|Fabric[ \t]*\n[ \t]*State[ \t]*:|GPU Recovery Action[ \t]*: )",
     re.MULTILINE | re.IGNORECASE,
 )
-"""Sections by which a pasted part is recognised if it lacks the line that names the GPU."""
+"""Sections that identify a pasted part without the line that names the GPU."""
 _HEADER = {
     "driver_version": "driver",
     "kmd_version": "driver",

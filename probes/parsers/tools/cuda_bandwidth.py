@@ -35,7 +35,7 @@ _COPY = re.compile(
 )
 _DIRECTIONS = {"Host to Device": "H2D", "Device to Host": "D2H", "Device to Device": "D2D"}
 _FACTORS = {"G": float(GB), "M": 1e6}
-"""Bytes per printed unit, by its prefix."""
+"""Bytes per printed unit, with the prefix of the unit as the key."""
 _TITLES = ("[CUDA Bandwidth Test]", "bandwidthTest-H2D", "bandwidthTest-D2H", "bandwidthTest-D2D")
 
 

@@ -71,7 +71,7 @@ def unread(text: str) -> tuple[Unread, ...]:
 
 
 def _links(letters: str) -> tuple[NvLink, ...]:
-    """Return the ports with the states of their letters; `_` marks a port that the GPU does not have."""
+    """Return a port for each letter, which is its state; `_` marks a port that the GPU does not have."""
     return tuple(
         NvLink(index=index, active=letter == "U", disabled=letter == "X")
         for index, letter in enumerate(letters.split())

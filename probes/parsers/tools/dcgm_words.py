@@ -60,7 +60,7 @@ TESTS = frozenset(
 """Names of tests in lower case, from the tables and plugins of all versions."""
 
 SETTING_TESTS = frozenset({"persistence mode", "environment variables", "graphics processes"})
-"""Tests of settings. If one of them fails, this does not mean that hardware is damaged."""
+"""Tests of settings. A failure of such a test does not mean that hardware is damaged."""
 SETTING_ERRORS = frozenset({25, 28, 29})
 """Errors that do not mean that hardware is damaged: graphics processes, a CUDA variable, and persistence mode
 (dcgm_errors.h).

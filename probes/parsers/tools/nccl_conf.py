@@ -53,7 +53,7 @@ def parse_configuration(text: str) -> tuple[tuple[Assignment, ...], tuple[Ignore
 
 
 def parse_logged(text: str) -> tuple[Assignment, ...]:
-    """Return the variables that ranks report, without repetitions and without those that a plugin set."""
+    """Return the variables that ranks report, without repetitions and without variables that a plugin set."""
     by_plugin = {match[1] for match in _BY_PLUGIN.finditer(text)}
     assignments: dict[tuple[str, str], Assignment] = {}
     for number, line in enumerate(text.split("\n"), 1):

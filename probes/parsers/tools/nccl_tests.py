@@ -236,7 +236,7 @@ def parse_gpus(text: str) -> tuple[Gpu, ...]:
 
 
 def _bounds(match: re.Match[str], line: int) -> ToolResult:
-    """Return the verdict of `Out of bounds values : N FAILED`: N results differ from the correct ones."""
+    """Return the verdict of `Out of bounds values : N FAILED`: N results differ from the correct values."""
     wrong = int(match[1])
     if match[2] == "FAILED":
         message, value = f"Out of bounds values: {wrong} FAILED", Unknown(Reason.ERROR, "wrong results")

@@ -46,7 +46,7 @@ def untagged(line: str) -> str:
 
 
 def untagged_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Return each line without the prefix of a launcher, with its number from 1."""
+    """Return each line without the prefix of a launcher, with its number; the first line is number 1."""
     return enumerate(map(untagged, text.split("\n")), 1)
 
 
@@ -59,7 +59,7 @@ def number(text: str) -> float | None:
 def json_object(text: str, key: str) -> tuple[dict[str, object], int, int] | None:
     """Return the first JSON object in `text` that has `key`, with the positions of its beginning and end.
 
-    The text may contain other lines with braces around the object. Without a complete object, return None.
+    Lines before and after the object may contain braces too. Without a complete object, return None.
     """
     place = text.find(f'"{key}"')
     if place < 0:
@@ -79,7 +79,7 @@ def json_object(text: str, key: str) -> tuple[dict[str, object], int, int] | Non
 
 
 def line_at(text: str, position: int) -> int:
-    """Return the number of the line at a position, from 1."""
+    """Return the number of the line at a position; the first line is number 1."""
     return text.count("\n", 0, position) + 1
 
 

@@ -1,8 +1,8 @@
 """Parse hwloc's XML (`lstopo --of xml`), formats 1.x to 3.0.
 
-Memory of a GPU that the kernel shows as a NUMA node has the subtype GPUMemory. `pci_link_speed` is a
-bandwidth, from which generation and width cannot be derived. Source: hwloc, hwloc/topology-xml.c and
-hwloc2.dtd (read 2026-11).
+Some kernels show the memory of a GPU as a NUMA node; hwloc gives this node the subtype GPUMemory.
+`pci_link_speed` is a bandwidth, from which generation and width cannot be derived. Source: hwloc,
+hwloc/topology-xml.c and hwloc2.dtd (read 2026-11).
 """
 
 import re
@@ -32,7 +32,7 @@ The type is a number until format 2.x, and a set of bits since 3.0 (network 16, 
 _PORT_STATES = {"1": "DOWN", "2": "INIT", "3": "ARMED", "4": "ACTIVE"}
 """Port states by PortState of the InfiniBand Architecture Specification, vol. 1."""
 _KINDS = {"Socket": "Package", "Node": "NUMANode"}
-"""Current type by its name in format 1.x."""
+"""New names of the types that had another name in format 1.x."""
 
 
 class HwlocObject(Record, kw_only=True):
@@ -60,11 +60,11 @@ class Hwloc(Record, kw_only=True):
     unread: tuple[Unread, ...] = ()
 
     def of_kinds(self, *kinds: str) -> tuple[HwlocObject, ...]:
-        """Return the objects of some types."""
+        """Return the objects of the given types."""
         return tuple(hwloc_object for hwloc_object in self.objects if hwloc_object.kind in kinds)
 
     def pci_devices(self, *kinds: str) -> tuple[PciDevice, ...]:
-        """Return the PCI devices among the objects of some types."""
+        """Return the PCI devices among the objects of the given types."""
         return tuple(_device(hwloc_object) for hwloc_object in self.of_kinds(*kinds) if hwloc_object.device)
 
 

@@ -131,7 +131,7 @@ def parse_nics(text: str) -> tuple[Nic, ...]:
 def _adapters(devices: tuple[PciDevice, ...]) -> tuple[PciDevice, ...]:
     """Return the physical functions, because virtual functions are no separate NICs on their host.
 
-    In a virtual machine, which has only virtual functions, return these.
+    In a virtual machine, which has only virtual functions, return the virtual functions.
     """
     physical = tuple(device for device in devices if device.is_virtual_function is not True)
     return physical or devices

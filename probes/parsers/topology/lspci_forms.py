@@ -55,7 +55,7 @@ def is_machine_form(text: str) -> bool:
 
 
 def as_plain(text: str) -> str:
-    """Return the same devices as `lspci` prints them, line for line."""
+    """Return the devices in the form that `lspci` prints, one line for each."""
     lines = text.splitlines()
     plain: list[str] = []
     for number, line in enumerate(lines):

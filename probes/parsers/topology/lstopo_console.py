@@ -190,7 +190,8 @@ def _fields(text: str) -> dict[str, str]:
 def _lines(text: str) -> list[_Line]:
     """Return the lines of the tree.
 
-    Of several objects in one line (`L2 L#0 (256KB) + Core L#0 + PU L#0 (P#4)`), each is below the one before.
+    Of several objects in one line (`L2 L#0 (256KB) + Core L#0 + PU L#0 (P#4)`), each object is below the
+    object before.
     """
     lines: list[_Line] = []
     open_lines: list[tuple[int, int]] = []

@@ -2,8 +2,8 @@
 
 `link_speed` and `link_width` are the maximum of the path (`max_link_speed` of sysfs), not the trained values.
 A `pci` element of class 0604 is the upstream port of a switch, because NCCL leaves its downstream ports out.
-A file without `gpu` and `net` elements is a template of a cloud: addresses without devices. If NVLinks are
-missing, NCCL did not search for them. Source: NVIDIA/nccl, src/graph/xml.cc and topo.cc; ROCm/rccl (read
+A file without `gpu` and `net` elements is a template of a cloud: addresses without devices. Missing NVLinks
+mean that NCCL did not search for NVLinks. Source: NVIDIA/nccl, src/graph/xml.cc and topo.cc; ROCm/rccl (read
 2026-11).
 """
 
@@ -144,7 +144,7 @@ def parse_interfaces(text: str) -> tuple[Interface, ...]:
 
 
 def parse_gpus(text: str) -> tuple[Gpu, ...]:
-    """Return the GPUs by NCCL's numbers, which are NVML's; the GPUs of a template have none.
+    """Return the GPUs by NCCL's numbers, which are NVML's numbers; the GPUs of a template have no numbers.
 
     NCCL counts the NVLinks for each other end but does not list their ports, so the links are numbered in the
     order of the file.
@@ -228,7 +228,7 @@ def _distance(a: PciDevice, b: PciDevice, parents: dict[str, str | Unknown | Non
     above_a, above_b = _bridges_above(a, parents), _bridges_above(b, parents)
     common = next((bridge for bridge in above_a if bridge in above_b), None)
     if common is not None:
-        # A common switch directly above both devices is the only one on their path.
+        # A switch directly above both devices is the only switch on their path.
         return "PIX" if common == above_a[0] == above_b[0] else "PXB"
     tops = [parents.get(above[-1]) if above else end.parent for above, end in ((above_a, a), (above_b, b))]
     return first_unknown(*tops) or ("PHB" if a.numa_node == b.numa_node else "SYS")

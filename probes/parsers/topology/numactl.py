@@ -30,7 +30,7 @@ def _bare_matrix(text: str) -> dict[int, tuple[int, ...]]:
     """Return the distances of each node if the text is only a matrix; empty for other texts.
 
     The matrix is square; each node has the distance 10 to itself and larger distances to the others. Rows
-    without the number of their node are those of sysfs, in the order of the nodes.
+    without a node number come from sysfs and are in the order of the nodes.
     """
     lines = [line for line in text[:2_000_000].splitlines() if line.strip() and not _HEADING.fullmatch(line)]
     if not 2 <= len(lines) <= _MOST_NODES:

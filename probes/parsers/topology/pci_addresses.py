@@ -74,12 +74,12 @@ def pci_distance(
 ) -> LinkKind | Unknown:
     """Return the distance of two PCI devices from their canonical sysfs paths and NUMA nodes.
 
-    The kinds are those of the `nvidia-smi topo` legend: PIX at most one switch, PXB several switches without
-    the host bridge, PHB through one host bridge, NODE between host bridges of a NUMA node, SYS between nodes.
-    In sysfs a switch is an upstream port with one downstream port per device, so devices on one switch lie at
-    most two levels below their last common bridge. A shared `pciDDDD:BB` root means PHB, and two devices
-    without a node count as devices of one node. NCCL had the same rules before it had a graph (NVIDIA/nccl,
-    src/graph/topo.cc, pciDistance; read 2026-11).
+    The kinds are taken from the legend of `nvidia-smi topo`: PIX at most one switch, PXB several switches
+    without the host bridge, PHB through one host bridge, NODE between host bridges of a NUMA node, SYS
+    between nodes. In sysfs a switch is an upstream port with one downstream port per device, so devices on
+    one switch lie at most two levels below their last common bridge. A shared `pciDDDD:BB` root means PHB,
+    and two devices without a node count as devices of one node. NCCL had the same rules before it had a graph
+    (NVIDIA/nccl, src/graph/topo.cc, pciDistance; read 2026-11).
 
     On Grace every device has its own PCI domain. `nvidia-smi topo` prints SYS between each GPU and each NIC
     there, because the domains have no common root. The NUMA node contains more information, so devices of the

@@ -1,8 +1,9 @@
 """Parse values of PCI devices in the form key=value.
 
-`uevent` files, `grep . /sys/bus/pci/devices/*/current_link_width`, `udevadm info` and the reports of sites
-print the kernel's names so. A new address or a repeated name begins the next device. Source: Linux,
-Documentation/ABI/testing/sysfs-bus-pci; drivers/pci/pci-sysfs.c and pci-driver.c (uevent).
+Such texts are `uevent` files, reports of sites, and the output of `grep .
+/sys/bus/pci/devices/*/current_link_width` and `udevadm info`. A new address or a repeated name begins the
+next device. Source: Linux, Documentation/ABI/testing/sysfs-bus-pci; drivers/pci/pci-sysfs.c and pci-driver.c
+(uevent).
 """
 
 from collections.abc import Callable

@@ -271,7 +271,8 @@ def _header(line: str) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
         devices.extend(names)
     if not devices or not devices[0].startswith("GPU") or (len(devices) < 2 and first is None):
         return None
-    # A repeated name is another name that was cut (NIC1 of NIC11), so the columns after it are uncertain.
+    # A repeated name is the beginning of another name that was cut (NIC1 of NIC11), so the columns after it
+    # are uncertain.
     pairs = itertools.takewhile(
         lambda pair: pair[0] == pair[1], zip(devices, dict.fromkeys(devices), strict=False)
     )

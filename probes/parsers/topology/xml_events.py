@@ -8,7 +8,7 @@ from typing import NamedTuple
 from xml.parsers import expat
 
 _MOST_CUTS = 64
-"""Maximum number of end tags without a start tag in a part; the deepest topology has fewer levels."""
+"""Maximum number of end tags without a start tag in part of a document; no topology has as many levels."""
 _MISMATCH = expat.errors.XML_ERROR_TAG_MISMATCH
 _DEEPEST = 200
 """Maximum depth of elements; no topology is nested as deeply."""
@@ -34,9 +34,9 @@ class _TooDeepError(Exception):
 def walk(text: str, roots: tuple[str, ...], take: Callable[[Element], None]) -> tuple[int, str] | None:
     """Pass the elements to `take`; return the line and the reason if the text ends early, otherwise None.
 
-    `roots` are tags: the walk begins with the first element of the first of them. If the text begins in the
-    middle of a document, the first of `roots` that occurs counts as part of the document. All text before it
-    is skipped, so that no document type and no entity is ever defined.
+    `roots` are tags. The walk begins with the first element that has the first tag. If the text is only part
+    of a document and has no such element, the walk begins with the first element that has any of the tags.
+    All text before this element is skipped, so that no document type and no entity is ever defined.
     """
     starts = [text.find(f"<{root}") for root in roots]
     present = [start for start in starts if start >= 0]

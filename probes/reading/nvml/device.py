@@ -12,7 +12,7 @@ _VALUE_MEMBERS = {0: "dVal", 1: "uiVal", 2: "ulVal", 3: "ullVal", 4: "sllVal", 5
 _NO_SUCH_FIELD = (2, 3, 13)
 """NVML_ERROR_INVALID_ARGUMENT, NOT_SUPPORTED, FUNCTION_NOT_FOUND.
 
-An older driver returns the first of these for a field that it lacks.
+An older driver returns the first of these codes for a field that the driver does not know.
 """
 
 

@@ -1,6 +1,6 @@
 """Read a GPU from NVML and sysfs, with the health of its memory, limits, fabric and NVLinks.
 
-Field ids and constants are those of nvml.h, NVML 13.
+Field ids and constants come from nvml.h, NVML 13.
 """
 
 from collections.abc import Sequence
@@ -83,7 +83,7 @@ def read_gpu(
 ) -> Gpu:
     """Return all of NVML's values about device `index`, and its place from sysfs.
 
-    `bus_ids` are those of all GPUs.
+    `bus_ids` are the addresses of all GPUs.
     """
     device = Device(source, index)
     address = bus_ids[index]

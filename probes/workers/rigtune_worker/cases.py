@@ -118,8 +118,8 @@ def refuse_overrun(least_s: float, budget_s: float) -> None:
 def attempt(answer: Answer, case: Case, device: torch.device, action: Callable[[], T]) -> T | None:
     """Return the result of `action`; None after a failure, which the answer reports. Other cases continue.
 
-    Raises errors that leave the device unusable, such as an uncorrectable memory error, and the end of
-    another rank: no later measurement would be valid.
+    Raises errors that leave the device unusable, such as an uncorrectable memory error, and an error if
+    another rank ended, because no later measurement would be valid.
     """
     try:
         return action()

@@ -25,7 +25,7 @@ LEARNING_RATE = 0.1
 
 @dataclasses.dataclass(frozen=True)
 class CnnShape:
-    """The sizes of the network. The defaults are those of ResNet-50."""
+    """The sizes of the network. The defaults describe ResNet-50."""
 
     depths: tuple[int, ...] = (3, 4, 6, 3)
     """Blocks per stage; each stage after the first halves the image and doubles the channels."""

@@ -118,7 +118,7 @@ def positions(first: int, count: int, device: torch.device) -> torch.Tensor:
 
 
 def values(owner: int, first: int, count: int, device: torch.device) -> torch.Tensor:
-    """Return the values that rank `owner` sends from place `first` on; each encodes its place and sender."""
+    """Return what rank `owner` sends from place `first`; each value encodes its place and its sender."""
     return positions(first, count, device) + owner % OWNERS * POSITIONS
 
 

@@ -22,7 +22,7 @@ Pair = tuple  # of source and target, both torch.Tensor
 
 
 def pattern(size_bytes: int, seed: int, device: torch.device) -> torch.Tensor:
-    """Return 64-bit cells that differ from each other, and at each place from the cells of another seed."""
+    """Return 64-bit cells that all differ. Another seed gives another cell at every place."""
     cells = torch.arange(seed, seed + size_bytes // CELL_BYTES, device=device, dtype=torch.int64)
     return cells.mul_(STEP)
 

@@ -92,8 +92,8 @@ def scalar(out: Any, target: str) -> Tensor:
 def figures(own: OwnModule) -> dict[str, Any]:
     """Return parameters by data type, and the counts of one sample and of a step.
 
-    Steps with one and with two micro-batches are counted. The part that grows with the micro-batch belongs to
-    the samples, and the remainder, such as reads of weights, to the step.
+    Steps with one and with two micro-batches are counted. The part that grows with the micro-batch is counted
+    per sample. The remainder, such as reads of weights, is counted per step.
     """
     micro_batch = own.default_micro_batch
     each = first = own.counts(micro_batch)

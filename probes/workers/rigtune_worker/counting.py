@@ -31,11 +31,11 @@ COUNTS = (
 )
 """Names of the counts.
 
-A multiply-add has two FLOPs. All counts but the first cover a forward and a backward pass. Among the dense
-FLOPs, `product_flops` belong to matrix products, and `spatial_flops` to 3x3 convolutions of many channels
-without stride or dilation. The elements are those that convolutions, matrix products and attention, depthwise
-convolutions and all other operators read and write. `saved` elements and bytes are kept for the backward
-pass, without parameters and buffers. `operators` are kernels of eager execution.
+A multiply-add has two FLOPs. All counts but the first cover a forward and a backward pass. The dense FLOPs
+include `product_flops` (matrix products) and `spatial_flops` (3x3 convolutions of many channels without
+stride or dilation). Elements are counted as they are read and written by convolutions, matrix products and
+attention, depthwise convolutions, and all other operators. `saved` elements and bytes are kept for the
+backward pass, without parameters and buffers. `operators` are kernels of eager execution.
 """
 FREE = frozenset(
     {
@@ -155,7 +155,7 @@ class Counter(TorchDispatchMode):
             self.counts["forward_flops"] += flops
 
     def add_attention(self, query: Tensor, key: Tensor, value: Tensor, causal: bool, passes: float) -> None:
-        """Add scores and values; half of them if each token attends only to earlier tokens."""
+        """Add the operations of scores and values; only half of them are needed in causal attention."""
         rows = query.numel() // query.shape[-1]
         flops = 2.0 * rows * key.shape[-2] * (query.shape[-1] + value.shape[-1]) * (0.5 if causal else 1.0)
         self.add_product(flops * passes, passes * (elements((query, key, value)) + rows * value.shape[-1]))

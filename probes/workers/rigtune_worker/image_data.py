@@ -1,4 +1,4 @@
-"""A data set whose items cost about as much as decoding an image.
+"""A data set whose items take about as much time as decoding an image.
 
 It is a separate module because worker processes load it by name.
 """

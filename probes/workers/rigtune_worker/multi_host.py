@@ -4,8 +4,8 @@
 
 This module does more than `rigtune_worker`: it binds the connections of NCCL and gloo to the interface that
 leads to the other hosts (IPv4, from /proc/net/route), and reports its host by the name that the user gave. It
-ends after `--limit-s` seconds in any case, because the launcher cannot end ranks on a host to which the
-connection is lost.
+always ends after `--limit-s` seconds, because the launcher cannot end ranks on a host that it no longer
+reaches.
 """
 
 from __future__ import annotations

@@ -47,9 +47,9 @@ def process_group(backend: str, device: torch.device) -> Iterator[None]:
     """Join the process group of the ranks that the launcher started, or create a group of one rank.
 
     The launcher sets RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT. Only NCCL's group is destroyed, because
-    its threads may still be sending. After an exception it is not destroyed, because this needs all ranks,
-    which would wait for each other. Gloo's group has sent all data, and destroying it can wait forever for
-    its own thread (observed with torch 2.4).
+    its threads may still be sending. After an exception the group is not destroyed, because all ranks would
+    have to take part, and might wait forever. Gloo's group has sent all data, and destroying it can wait
+    forever for its own thread (observed with torch 2.4).
     """
     if backend == "nccl" and not dist.is_nccl_available():
         raise SetupError(f"backend nccl: torch {torch.__version__} was built without NCCL")

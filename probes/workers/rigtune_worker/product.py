@@ -21,10 +21,10 @@ DTYPES = {
     "fp8": torch.float8_e4m3fn,
 }
 LEAST_CAPABILITY = {"tf32": (8, 0), "bf16": (8, 0), "fp8": (8, 9)}
-"""Compute capability of the first tensor cores for the type: Ampere's and Ada's.
+"""Lowest compute capability with tensor cores for the type: 8.0 is Ampere, 8.9 is Ada.
 
-Source: CUDA C++ Programming Guide, 'Compute Capabilities'. On older GPUs torch emulates bf16, whose rate
-would not be that of the hardware.
+Source: CUDA C++ Programming Guide, 'Compute Capabilities'. On older GPUs torch emulates bf16, so a rate would
+not be the rate of the hardware.
 """
 FLUSH_BYTES = 256 * 1024**2
 """Bytes that are more than any GPU's L2 cache (126 MB on B200)."""
@@ -33,10 +33,10 @@ CHECKED = 64
 TOLERANCE = {"fp32": 0.01, "tf32": 0.01, "fp16": 0.01, "bf16": 0.05, "fp8": 0.5}
 """Largest allowed error divided by sqrt(k), which is the standard deviation of the result's elements.
 
-The result reaches 4.5 deviations. Rounding changes it by up to half a unit in the last place: 2**-12 in fp16
-and 2**-9 in bf16. tf32 rounds the operands to 2**-11. The remainder allows for split sums. fp8 products are
-summed with about 14 bits (DeepSeek-V3, arXiv 2412.19437, section 3.3.2). Faults cause errors of whole
-deviations.
+The largest of the compared elements is about 4.5 standard deviations from zero. Rounding changes an element
+by up to half a unit in the last place: 2**-12 in fp16 and 2**-9 in bf16. tf32 rounds the operands to 2**-11.
+The limits are larger, because a GPU adds partial sums in another order. fp8 products are summed with about 14
+bits (DeepSeek-V3, arXiv 2412.19437, section 3.3.2). Faults cause errors of at least a standard deviation.
 """
 
 
@@ -111,16 +111,15 @@ def fp8_product(a: torch.Tensor, b: torch.Tensor) -> Callable[[], torch.Tensor]:
 
 
 def largest_error(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> float:
-    """Return the largest error at sampled rows and columns; because the steps are odd, all places within a
-    tile are sampled.
-    """
+    """Return the largest error in some rows and columns of the result."""
+    # An odd distance between the rows (and columns) reaches every place within the tiles of a kernel.
     row_step, column_step = (size // CHECKED | 1 for size in c.shape)
     expected = a[::row_step].double() @ b[:, ::column_step].double()
     return float((c[::row_step, ::column_step].double() - expected).abs().max())
 
 
 def lacks(dtype: str, device: torch.device) -> str:
-    """Return why the device has no arithmetic for `dtype`; empty if it has."""
+    """Return why the device cannot compute in `dtype`; empty if it can."""
     if device.type != "cuda" or dtype not in LEAST_CAPABILITY:
         return ""
     have, need = torch.cuda.get_device_capability(device), LEAST_CAPABILITY[dtype]

@@ -27,7 +27,7 @@ class Timing(NamedTuple):
     """The result of timing one call."""
 
     durations_s: list[float]
-    """Seconds per call, one per sample, warm-up left out."""
+    """Seconds per call, one value per sample, without warm-up."""
     warmup_calls: int
     calls_per_sample: int
     half_width: float | None = None

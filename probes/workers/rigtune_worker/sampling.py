@@ -124,7 +124,7 @@ def _repeats(
     spent_s: Callable[[], float],
     most_s: float,
 ) -> tuple[int, int]:
-    """Return how many calls fill `sample_s`, estimated from warm calls, and the number of calls so far."""
+    """Return how many calls fill `sample_s`, estimated from warm calls, and how many were made so far."""
     repeats, calls = 1, 1
     while sample_s > 0 and repeats < MOST_REPEATS and not agree(float(spent_s() > most_s)):
         before_s = spent_s()

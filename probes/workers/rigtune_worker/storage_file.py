@@ -163,7 +163,7 @@ def vary(block: mmap.mmap) -> None:
 
 
 def use_direct(fd: int, mount: Mount) -> bool:
-    """Switch O_DIRECT on and try it; return False if this file system has none."""
+    """Switch O_DIRECT on and try it; return False if this file system does not support it."""
     if mount.file_system in IN_MEMORY:
         return False
     flags = fcntl.fcntl(fd, fcntl.F_GETFL)
@@ -192,7 +192,7 @@ def files_below(folder: str) -> Iterator[os.DirEntry[str]]:
 
 
 def largest_file(folder: str) -> str:
-    """Return the largest file that is large enough to read; empty if there is none."""
+    """Return the largest file that is large enough to read; empty if no file is large enough."""
     sizes = {entry.path: entry.stat(follow_symlinks=False).st_size for entry in files_below(folder)}
     path = max(sizes, key=sizes.__getitem__, default="")
     return path if sizes.get(path, 0) >= LEAST_BYTES else ""
@@ -244,6 +244,6 @@ def conditions_of(data: DataFile, path: str) -> dict[str, Any]:
     }
     device = os.fstat(data.fd).st_dev
     base = f"/sys/dev/block/{os.major(device)}:{os.minor(device)}"
-    # A partition only has the second path, which belongs to the partition's disk.
+    # A partition has only the second path, which describes the partition's disk.
     flag = text_of(base + "/queue/rotational") or text_of(base + "/../queue/rotational")
     return {**conditions, "rotational": flag == "1"} if flag else conditions

@@ -79,7 +79,7 @@ def time_calls(
 
 
 class Budget:
-    """The remaining time for a list of cases, shared evenly among those still to come."""
+    """The remaining time for a list of cases, shared evenly among the remaining cases."""
 
     def __init__(self, budget_s: float, cases: int) -> None:
         self.ends = time.monotonic() + budget_s

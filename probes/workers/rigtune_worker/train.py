@@ -29,7 +29,7 @@ from .trainer import TrainConfig, Trainer
 from .worker_process import die_with_parent, run_and_leave
 
 WARMUP_STEPS = 3
-"""Number of first steps that the median step time leaves out, if at least as many steps follow.
+"""Number of first steps that the median step time excludes, if at least as many further steps follow.
 
 Allocators, kernels and links are not yet in their steady state.
 """
@@ -166,7 +166,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--steps",
         type=int,
-        help="stop after so many steps; the learning rate schedule stays that of the config",
+        help="stop after this number of steps; the learning rate schedule of the config does not change",
     )
     parser.add_argument("--report", help="write start, steps and result as JSON lines to this file")
     options = parser.parse_args(arguments)

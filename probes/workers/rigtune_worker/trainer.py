@@ -17,7 +17,7 @@ from .parallel import build_model
 
 BETAS = (0.9, 0.95)
 WEIGHT_DECAY = 0.1
-"""Values of GPT-3 (arXiv 2005.14165), appendix B, as in most published recipes since then."""
+"""Values of GPT-3 (arXiv 2005.14165), appendix B; most later published recipes use the same values."""
 FINAL_FRACTION = 0.1
 """Learning rate at the end of the cosine, relative to the peak learning rate (same source)."""
 ALPHABET = 64

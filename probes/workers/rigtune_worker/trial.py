@@ -47,7 +47,7 @@ LAUNCHER_VARIABLES = (
 )
 """Environment variables of the job to which the worker belongs.
 
-A trial runs without them, because it trains alone.
+A trial runs without these variables, because it trains alone.
 """
 
 DIED = "the process that starts the trials has died"
@@ -107,7 +107,7 @@ def main() -> int:
     # Python 3.12 warns that numpy's threads do not survive a fork; none of these threads has a lock at this
     # point.
     warnings.filterwarnings("ignore", category=DeprecationWarning, message=".*fork.*")
-    # The first optimizer imports a large part of torch, which each trial would do again.
+    # The first optimizer imports a large part of torch. Without this line, each trial would import it again.
     torch.optim.AdamW([torch.zeros(1, requires_grad=True)])
     request = json.loads(sys.stdin.readline())
     dump_line(answers, {"outcome": "ready"})

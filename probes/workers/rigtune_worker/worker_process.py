@@ -52,6 +52,6 @@ def run_and_leave(main: Callable[[], int]) -> None:
 
 
 def print_exception() -> None:
-    """Print the current exception to the log, unless its disk is full."""
+    """Print the current exception to the log, unless the disk of the log is full."""
     with contextlib.suppress(OSError, ValueError):
         traceback.print_exc()

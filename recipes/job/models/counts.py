@@ -53,7 +53,7 @@ def root_parameter_count(model: TransformerModel) -> int:
 def parameter_count(model: TransformerModel) -> int:
     """Return the number of trainable parameters, each counted once.
 
-    The counts of the presets equal the published ones. An encoder is counted without the head that
+    The counts of the presets equal the published counts. An encoder is counted without the head that
     pre-training adds.
     """
     return sum(block.count * block.parameters for block in _counted(model)) + root_parameter_count(model)
@@ -114,7 +114,7 @@ _SCAN_FLOPS = 7.0
 
 
 def flops_per_token(model: TransformerModel, sequence_length: int, *, causal: bool = True) -> float:
-    """Return the model FLOPs per token, forward and backward: 6 per weight that multiplies it, and attention.
+    """Return the model FLOPs per token, forward and backward: attention, and 6 per weight that is used.
 
     Recomputation is not counted. Megatron-LM counts in the same way; torchtitan and llm-foundry count full
     attention. For an encoder-decoder, the result is for one encoder token and its share of decoder tokens.

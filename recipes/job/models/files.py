@@ -66,7 +66,8 @@ def model_from_file(text: str, name: str) -> TransformerModel:
     if not 0 < model.learning_rate < 1 or model.learning_rate_batch_tokens < 1:
         raise InputError(
             f"{name}: learning_rate is {model.learning_rate} at {model.learning_rate_batch_tokens} tokens",
-            "give a number between 0 and 1 and the tokens per step for which it is valid, or neither",
+            "give both a number between 0 and 1 and the tokens per step for which it is valid, or leave "
+            "both out",
         )
     return model
 
@@ -179,7 +180,7 @@ def _from_hugging_face(config: dict[str, Any], name: str) -> dict[str, Any]:
 def with_learning_rate(model: TransformerModel) -> TransformerModel:
     """Return `model` with a learning rate.
 
-    If the model has none, it gets the learning rate of the GPT-3 row that is nearest in size.
+    A model without a learning rate gets the learning rate of the GPT-3 row that is nearest in size.
     """
     if model.learning_rate:
         return model

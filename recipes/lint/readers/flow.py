@@ -17,8 +17,10 @@ class _Branches:
     def __init__(self, exported: Exported) -> None:
         self._exported = exported
         self._open: list[tuple[str, int, Changes]] = []
-        """The open commands: for each the word that opened it, the mark of the variables at that point, and
-        the changes that its branches made so far.
+        """The open commands.
+
+        Each entry has the word that opened the command, the mark of the variables at that point, and the
+        changes that its branches made so far.
         """
 
     def enter(self, word: str) -> None:
@@ -66,7 +68,7 @@ class Flow:
         self._loops = 0
         self._choices: list[_Choice] = []
         self._cases: list[bool] = []
-        """Whether a pattern comes next, one value for each open `case`."""
+        """Whether a pattern comes next; there is a value for each open `case`."""
 
     @property
     def is_conditional(self) -> bool:
@@ -225,7 +227,7 @@ class Function:
 
 
 def closing_braces(tokens: list[Token]) -> dict[int, int]:
-    """Return the index of the `}` for the index of each `{` that opens commands."""
+    """Return, for each `{` that opens commands, the index of its `}`; the key is the index of the `{`."""
     closing: dict[int, int] = {}
     opened: list[int] = []
     for number, token in enumerate(tokens):

@@ -21,9 +21,9 @@ class Grammar(Record, kw_only=True):
     command follows `--`.
     """
     switches: frozenset[str] = frozenset()
-    """Long names of options without a value. In a program that starts others, all other options have one."""
+    """Long names of options without a value. In a launcher, all other options have one."""
     short: dict[str, str] = {}
-    """Long name of each option that has a letter, by the letter."""
+    """Long name of each option with a short name; the key is the letter."""
     pairs: frozenset[str] = frozenset()
     """Options with two values: `--mca btl tcp`."""
     lists: frozenset[str] = frozenset()

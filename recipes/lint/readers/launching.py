@@ -59,7 +59,7 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, inside=(*self.inside, program))
 
     def apart(self, settings: tuple[Setting, ...] = ()) -> "Start":
-        """Return a start in which the command gets only these variables."""
+        """Return a start that passes only these variables to the command."""
         return msgspec.structs.replace(self, settings=settings, is_apart=True)
 
     @property

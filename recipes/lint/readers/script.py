@@ -189,7 +189,7 @@ class ScriptReader:
     def _call(self, function: Function, settings: tuple[Setting, ...]) -> None:
         """Read the body of a function at its first call.
 
-        Its commands are collected once; its exports apply again at each further call.
+        The commands of a function are collected once. Its exports apply again at each further call.
         """
         if function.changes is not None or function.is_open:
             self.exported.again(function.changes or {})

@@ -48,7 +48,7 @@ def read(name: str, text: str) -> Document:
 
 
 def directives_in(span: Span) -> tuple[Directive, ...]:
-    """Return each option of `#SBATCH`, `#PBS` and `#BSUB` lines, also of those in here-documents.
+    """Return each option of `#SBATCH`, `#PBS` and `#BSUB` lines, including lines in here-documents.
 
     Source: manual page of sbatch: Slurm reads no options after the first line that is neither blank nor a
     comment.

@@ -220,7 +220,7 @@ def _report(tree: Tree, fault: Fault, language: str) -> None:
 def _depth(text: str) -> int:
     """Return the largest number of brackets that are open at the same time.
 
-    Brackets in quotes count too, because the number only protects the parser from endless work.
+    Brackets in quotes count too. This does no harm, because the number only limits the work of the parser.
     """
     depth = deepest = 0
     for match in _BRACKET.finditer(text):
@@ -301,7 +301,7 @@ def _one_branch(text: str) -> str:
 
 
 def _parted(text: str) -> str:
-    """Return the text with each Helm template after `define` as a YAML document of its own."""
+    """Return the text with each Helm template after `define` as a separate YAML document."""
     open_blocks: list[str] = []
     cuts = []
     for match in _CONTROL.finditer(text):

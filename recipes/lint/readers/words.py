@@ -1,8 +1,8 @@
 """The words of a shell script: quotes, expansions and here-documents, each with its place.
 
-This is not a parser of the whole language. Rules need only settings and commands, and this reader must also
-read half a script, a template with braces, or a script for another shell. Source of the grammar:
-POSIX.1-2024, chapter 2, and the bash manual 5.2.
+This is not a parser of the whole language. Rules need only settings and commands. The reader must also accept
+half a script, a template with braces, or a script for another shell. Source of the grammar: POSIX.1-2024,
+chapter 2, and the bash manual 5.2.
 """
 
 import re
@@ -21,9 +21,9 @@ _LONGEST_TEMPLATE = 1000
 """Largest number of characters between double braces."""
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _BRACED = re.compile(r"\$\{([A-Za-z_]\w*)(\[[@*]\])?(:?[-=?].*)?\}", re.DOTALL)
-"""An expansion whose value is that of the variable if the variable is set.
+"""An expansion with the value of the variable, if the variable is set.
 
-`${NAME:+text}` is not among them: its value is the text.
+`${NAME:+text}` is no such expansion, because its value is the text.
 """
 _OPERATORS = (
     *(";;&", "&>>", "<<<", "<<-"),
@@ -113,7 +113,7 @@ class _Lexer:
         self.left = _FAILED_SCANS
 
     def _closing(self, at: int, opening: str, closing: str) -> int:
-        """Return the offset after the bracket that closes the bracket at `at`; -1 if none closes it."""
+        """Return the offset after the bracket that closes the bracket at `at`; -1 if it stays open."""
         if self.left <= 0:
             return -1
         end = _closing(self.text, at, opening, closing)
@@ -358,7 +358,7 @@ class _Builder:
 
 
 def _closing(text: str, at: int, opening: str, closing: str) -> int:
-    """Return the offset after the bracket that closes the bracket at `at`; -1 if none closes it.
+    """Return the offset after the bracket that closes the bracket at `at`; -1 if it stays open.
 
     Brackets in quotes do not count.
     """
@@ -389,7 +389,7 @@ def _closing(text: str, at: int, opening: str, closing: str) -> int:
 
 
 def _double_end(text: str, at: int) -> int:
-    """Return the offset of the quote that closes the double quote at `at`; -1 if none closes it.
+    """Return the offset of the quote that closes the double quote at `at`; -1 if it stays open.
 
     Quotes inside of `$( )` and `${ }` do not count.
     """

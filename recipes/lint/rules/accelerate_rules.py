@@ -211,7 +211,7 @@ def machines(documents: Documents, context: Context) -> Findings:
                 "every machine has the number 0"
                 if rank == "0"
                 else "no --machine-rank: every machine uses the rank that is in the file",
-                fix="Give --machine_rank $SLURM_NODEID in single quotes, so that each node has its own.",
+                fix="Give --machine_rank $SLURM_NODEID in single quotes, so that each node has its own rank.",
             )
 
 

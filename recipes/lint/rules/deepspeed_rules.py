@@ -71,7 +71,7 @@ _PRECISION = {
 }  # fmt: skip
 """Keys of the precision blocks, up to version 0.19.
 
-New DeepSpeed refuses other keys there; older versions ignored them.
+New DeepSpeed refuses other keys in this block; older versions ignored them.
 """
 _ACCELERATE_KEYS = frozenset({
     "zero_stage", "offload_optimizer_device", "offload_param_device", "zero3_init_flag",
@@ -205,7 +205,7 @@ def _places(document: Document) -> Findings:
             document,
             first[sorted(lost)[0]].place,
             f"DeepSpeed does not read {keys} at the first level",
-            fix="Move the setting into zero_optimization, under the name that it has there.",
+            fix="Move the setting into zero_optimization, where it may have another name.",
         )
     for name, item in keys_below(document, _BLOCK).items():
         if name in _ZERO or name.startswith(("_", "/", "#")) or "$" in name or "{" in name:
@@ -321,7 +321,7 @@ def _is_remote(document: Document, command: Command) -> bool:
 
 
 def forwarding(documents: Documents, context: Context) -> Findings:
-    """Check for variables that the other machines do not get."""
+    """Check for variables that do not reach the other machines."""
     has_file = any(document.name.rpartition("/")[2] == ".deepspeed_env" for document in documents)
     for document in documents:
         if has_file or re.search(r"\.deepspeed_env|DS_ENV_FILE", document.text):

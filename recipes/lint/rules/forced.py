@@ -91,7 +91,7 @@ def forced(document: Document, context: Context) -> Findings:
         if mentions(document, r"(?i)determinis"):
             continue  # deterministic results need a fixed order of additions
         if mentions(document, r"(?i)rocm|\bHIP_|\bMI[23]\d\dX?\b|rccl"):
-            continue  # AMD publishes values of its own for RCCL
+            continue  # AMD publishes other values for RCCL
         yield make_finding(
             "choice-forced",
             document,
@@ -127,7 +127,7 @@ def leftovers(document: Document, context: Context) -> Findings:
 
 
 def _has_log_per_rank(document: Document) -> bool:
-    """Return whether a launcher writes the output of each rank into a file of its own."""
+    """Return whether a launcher writes the output of each rank into a separate file."""
     of_steps = (option(step, "output", "o") or "" for step in commands(document, "srun"))
     return any(re.search(r"%\d*t", name) for name in of_steps) or any(
         {"log-dir", "redirects", "output-filename"} & command.options.keys()

@@ -101,7 +101,7 @@ def sockets(document: Document, context: Context) -> Findings:
 def _exclusion(
     document: Document, item: Setting, text: str, names: tuple[str, ...], context: Context
 ) -> Findings:
-    # NCCL's own filter excludes both; a value that starts with ^ replaces it
+    # NCCL's own filter excludes both; a value that starts with ^ replaces this filter
     # a pod with a network of its own has no bridge of Docker
     is_pod = document.kind == "kubernetes" and not mentions(document, r"hostNetwork:\s*true")
     candidates = ("lo",) if is_pod else ("lo", "docker0")

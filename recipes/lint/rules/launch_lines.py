@@ -106,7 +106,7 @@ def ports(document: Document, context: Context) -> Findings:
                 command.place,
                 f"{command.program} uses port {port}, which the launcher of line {earlier.place.line} "
                 "still occupies",
-                fix="Give each a port of its own: --master-port, or torchrun --standalone.",
+                fix="Give each launcher a different port: --master-port, or torchrun --standalone.",
             )
         elif _goes_on(document, command):
             running[port] = command
@@ -186,8 +186,8 @@ def ray_clusters(document: Document, context: Context) -> Findings:
                 "ray-many-heads",
                 document,
                 command.place,
-                f"srun starts {_step_tasks(document, step)} tasks, and each becomes the head of its own "
-                "cluster",
+                f"srun starts {_step_tasks(document, step)} tasks, and each task becomes the head of a "
+                "separate cluster",
                 fix="Start the head by srun --nodes=1 --ntasks=1 -w FIRST_NODE.",
             )
         if not is_head and _LOOPBACK.fullmatch(command.options.get("address", "")):

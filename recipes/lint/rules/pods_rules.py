@@ -41,7 +41,7 @@ def expansions(document: Document, context: Context) -> Findings:
     values = r".*containers\[\d+\]\.env\[\d+\]\.value"
     others = [item for item in document.entries if not re.fullmatch(values, item.path)]
     if any(_fills_in(item) for item in others):
-        return  # another program fills in the variables of this file before Kubernetes reads it
+        return  # Another program fills in the variables of this file before Kubernetes reads it.
     own = _OF_PODS | {item.name for item in document.settings}
     for item in entries(document, values):
         match = _SHELL_VARIABLE.search(item.value) if isinstance(item.value, str) else None
@@ -148,7 +148,7 @@ def _place_of(command: Command, text: str) -> Place:
 def _replicas(document: Document, container: str) -> int:
     """Return the number of pods that a controller makes from the template.
 
-    Groups of a LeaderWorkerSet are jobs of their own.
+    Each group of a LeaderWorkerSet is a separate job.
     """
     parts = container.split(".")
     if "leaderTemplate" in parts or ("leaderWorkerTemplate" in parts and "workerTemplate" not in parts):

@@ -65,7 +65,8 @@ def arrays(document: Document, context: Context) -> Findings:
                 "shell-array-one",
                 document,
                 Place(line=number, column=match.start() + 1, end_line=number, end_column=match.end() + 1),
-                f"because of the quotes all hosts are one element, so ${{{match[1]}[0]}} is the whole list",
+                f"because of the quotes, all hosts together are one element, so ${{{match[1]}[0]}} is the "
+                "whole list",
                 fix=f"Write mapfile -t {match[1]} < <(scontrol show hostnames ...), or remove the quotes.",
             )
 
@@ -105,7 +106,7 @@ def _place(number: int, line: str) -> Place:
 
 @per_document()
 def syntax(document: Document, context: Context) -> Findings:
-    """Report each error of syntax at its start."""
+    """Report each error of syntax at the place where it begins."""
     for fault in document.faults:
         yield make_finding(
             "syntax",

@@ -223,7 +223,7 @@ _RANK_VARIABLES = ("WORLD_SIZE", "RANK", "MASTER_ADDR")
 _RESHAPING = frozenset(
     {"nodes", "ntasks-per-node", "gpus", "gpus-per-node", "gpus-per-task", "gres", "overlap", "het-group"}
 )
-"""Options with which a step has resources or a number of tasks that differ from those of the job."""
+"""Options that give a step other resources or another number of tasks than the job has."""
 
 
 @per_document("sbatch")
@@ -269,7 +269,7 @@ def _task_ranks(document: Document, command: Command, step: Command) -> Findings
 
 
 def _tasks_of_job(document: Document) -> int | None:
-    """Return the tasks of the whole job; None if its requests do not state numbers."""
+    """Return the tasks of the whole job; None if the requests do not state numbers."""
     total = number(directive(document, "ntasks"))
     each, nodes = tasks_per_node(document), nodes_of(document)
     if total is not None:

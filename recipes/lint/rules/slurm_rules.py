@@ -60,7 +60,7 @@ def early(document: Document, context: Context) -> Findings:
                     command.place,
                     f"the batch shell expands ${match[0].strip('${}')} once, so every node gets the value 0",
                     fix="Start it with srun bash -c '...' in single quotes, so that each node expands its "
-                    "own.",
+                    "own value.",
                 )
                 break
     if document.kind == "sbatch" and not mentions(document, r"srun .*(?:\$0|BASH_SOURCE)"):
@@ -104,7 +104,8 @@ def unexpanded(document: Document, context: Context) -> Findings:
                 document,
                 command.place,
                 f"no shell expands {rank}, so {starts(command)} gets this text instead of a number",
-                fix="Start it with srun bash -c '...' in single quotes, so that each node expands its own.",
+                fix="Start it with srun bash -c '...' in single quotes, so that each node expands its own "
+                "value.",
             )
 
 
@@ -287,7 +288,7 @@ def gpus(document: Document, context: Context) -> Findings:
 
 
 def _task_count(document: Document) -> int | None:
-    """Return the number of tasks of each node of a batch script; Slurm starts one if none is requested."""
+    """Return the number of tasks of each node of a batch script; the default is one task."""
     if (
         document.kind == "sbatch"
         and directive(document, "ntasks", "ntasks-per-node", "tasks-per-node") is None

@@ -101,7 +101,7 @@ def _addresses(document: Document, place: Place, cluster: dict[str, Any]) -> Fin
             document,
             place,
             f"two tasks have the address {twice[0]}",
-            fix="Give every task an address and port of its own.",
+            fix="Give every task its own address and port.",
         )
     bare = [address for address in listed if not re.search(r":\d+$", address) and "$" not in address]
     if bare:

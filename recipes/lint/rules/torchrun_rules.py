@@ -33,7 +33,7 @@ _LOOPBACK = re.compile(r"(?:localhost|127\.\d+\.\d+\.\d+|0\.0\.0\.0)(?::\d+)?")
 
 
 def _nodes(document: Document, command: Command) -> int | None:
-    """Return the number of nodes of a torchrun by its own option, else the nodes of the job."""
+    """Return the number of nodes that the options of torchrun state, else the nodes of the job."""
     asked = option(command, "nnodes")
     if asked is None:
         return (

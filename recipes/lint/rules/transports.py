@@ -85,7 +85,7 @@ def has_broken_p2p(context: Context) -> str | None:
         if known(gpu.name) and re.search(r"RTX 40[5-9]0|RTX \d+ Ada", gpu.name) and known(gpu.driver_version):
             version = gpu.driver_version
             parts = tuple(int(part) for part in version.split(".") if part.isdecimal())
-            # drivers from 520 to before 550.40.07 offer the broken peer-to-peer
+            # Drivers from 520 up to the last version before 550.40.07 offer the broken peer-to-peer.
             if (550, 40, 7) > parts >= (520,):
                 return version
     return None
@@ -130,10 +130,10 @@ def direct(document: Document, context: Context) -> Findings:
                 "gdr-level-forced",
                 document,
                 item.place,
-                f"NCCL_NET_GDR_LEVEL={text} lets NICs access GPUs of the other socket, which on many boards "
-                "is slower than host memory",
-                fix="Measure with and without; on virtual machines give NCCL the topology file of the "
-                "vendor.",
+                f"NCCL_NET_GDR_LEVEL={text} lets NICs access GPUs of the other socket; on many boards this "
+                "is slower than a copy through host memory",
+                fix="Measure the rate with and without the setting. On virtual machines give NCCL the "
+                "topology file of the vendor.",
             )
     for item, text in literal_settings(document, "NCCL_DMABUF_ENABLE"):
         if text == "0":

@@ -25,7 +25,7 @@ def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
     """Measure cases {collective, bytes} like `collectives`, and cases {distance, bytes}.
 
     Every host sends to the host that is `distance` places ahead and receives from the host that is as many
-    places behind. All ranks of a host send, each to its counterpart.
+    places behind. Every rank of a host sends to its counterpart on the other host.
     """
     shifts = [case for case in request["cases"] if "distance" in case]
     together = [case for case in request["cases"] if "distance" not in case]

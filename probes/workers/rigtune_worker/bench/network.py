@@ -154,7 +154,7 @@ class Conductor:
     def gather(self) -> None:
         """Wait for all ranks.
 
-        The address of a rank is that of its connection, so that the transfers use the same route.
+        The address of a rank is the address of its connection, so that the transfers use the same route.
         """
         ends = time.monotonic() + MEETING_S
         while len(self.links) < self.world_size:

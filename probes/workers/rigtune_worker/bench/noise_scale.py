@@ -37,9 +37,9 @@ class Subject(NamedTuple):
 def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
     """Train the case {micro_batch, accumulation ...} within the budget.
 
-    The small batch is one micro-batch of one rank, the large batch all micro-batches of all ranks. For every
-    step the series contain the mean squared norm of the small batches' gradients and the squared norm of the
-    large batch's gradient.
+    The small batch is one micro-batch of one rank. The large batch contains all micro-batches of all ranks.
+    The answer contains for every step the mean squared norm of the small batches' gradients, and the squared
+    norm of the large batch's gradient.
     """
     case, settings = request["cases"][0], request["settings"]
     if "step" in case:

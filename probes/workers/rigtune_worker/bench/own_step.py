@@ -17,7 +17,7 @@ from ..steps import time_own_step
 
 
 def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
-    """Measure the one case {step}. The reported work is summed over ranks."""
+    """Measure the only case {step}. The reported work is summed over ranks."""
     # SIGTERM ends a step that hangs; the log then contains its traceback.
     faulthandler.register(signal.SIGTERM, chain=True)
     case = request["cases"][0]

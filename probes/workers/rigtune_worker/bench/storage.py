@@ -2,8 +2,8 @@
 small files.
 
 Writes are measured on request. Several requests are outstanding at a time, one per waiting thread. For
-sequential reads the threads of one process share the position. Random reads have several processes, because
-one Python process could not start them fast enough. All cases are limited by time, so that slow and fast
+sequential reads the threads of one process share the position. Random reads use several processes, because
+one Python process could not start the reads fast enough. All cases are limited by time, so that slow and fast
 devices need the same time. The data are not checked.
 """
 
@@ -46,8 +46,7 @@ LEAST_CASE_S = 0.5
 MOST_PROCESSES = 4
 
 Work = Callable[[int], Callable[[], int]]
-"""Function that takes a reader's number and returns the reader's request: a function that is called
-repeatedly and returns the number of bytes transferred.
+"""Function from a reader's number to its request. A request transfers bytes and returns their number.
 """
 
 

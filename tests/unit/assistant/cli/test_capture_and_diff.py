@@ -76,7 +76,7 @@ def test_kinds_can_be_kept_but_secrets_not_one_by_one(
     assert command_line([*arguments, "--force", "--keep", "colour"]) == 2
     assert command_line([*arguments, "--force", "--no-redact", "--keep", "mac"]) == 2
     assert command_line([*arguments, "--force", "--no-redact"]) == 0
-    assert "keep it to yourself" in capfd.readouterr().err
+    assert "do not share it" in capfd.readouterr().err
 
 
 def test_one_salt_makes_captures_comparable(tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ def test_an_unredacted_recording_is_reported(tmp_path: Path, capfd: pytest.Captu
         command_line(["probe", "--from", RECORDING, "--record", str(tmp_path / "r.json"), "--format", "json"])
         == 0
     )
-    assert "keep it to yourself" in capfd.readouterr().err
+    assert "do not share it" in capfd.readouterr().err
 
 
 def test_diff_has_the_exit_codes_of_diff(capfd: pytest.CaptureFixture[str]) -> None:

@@ -16,16 +16,8 @@ from probes.facts import Fabric, Gid, Interface, MachineFacts, Naming, PeerAcces
 from probes.judging.check_table import CHECKS
 from probes.judging.findings import Status
 from tests.support.check_case import IN_CONTAINER, NODE, links
-from tests.support.check_cases_system import (
-    BLACKWELL,
-    FROM_SHELL,
-    IN_JOB,
-    ON_PATH,
-    batch,
-    container,
-    libraries,
-    variables,
-)
+from tests.support.check_cases_environment import BLACKWELL, IN_JOB, batch, variables
+from tests.support.check_cases_system import FROM_SHELL, ON_PATH, container, libraries
 from tests.support.machines import evidence_of, h100_node, storage_port, with_gpus, with_nics, with_part
 
 ROWS = {row.id: row for row in CHECKS}

@@ -75,9 +75,17 @@ def test_a_run_over_eight_rails(text: str, beside: tuple[Event, ...]) -> None:
     assert "All-reduce of at least 1 GiB across 16 machines: about 370 GB/s" in expected
 
 
+@pytest.mark.parametrize(
+    ("megabits", "expected"), [("100000", "92 GB/s"), ("200000", "180 GB/s")], ids=["in full", "by tens"]
+)
+def test_from_100_gb_per_s_on_a_rate_is_rounded_to_tens(megabits: str, expected: str) -> None:
+    slower = [speed.replace("400000", megabits) for speed in SPEEDS]
+    assert f"expect {expected}" in sentence(explained(run(*slower)))
+
+
 def test_between_two_machines_more_is_possible() -> None:
     (expected,) = explained(run(*SPEEDS, nodes=2)).expected
-    assert "more where trees or NVLS carry it" in expected
+    assert "or more by trees or NVLS" in expected
 
 
 def test_without_the_speeds_of_all_adapters_nothing_is_promised() -> None:

@@ -68,7 +68,7 @@ def test_the_decisive_line_is_the_workers_own_last_exception(log, line):
             "",
             False,
             "crashed",
-            "the worker of X was ended by signal 9 (SIGKILL): a user or program killed it, or the kernel did",
+            "the worker of X was ended by signal 9 (SIGKILL): a user or program killed it, or the kernel",
         ),
         (137, "", True, "out_of_memory", "the kernel killed it because memory ran out"),
         (1, AGENT.format(code=-9, other=-15), True, "out_of_memory", "rank 1 of X was ended by signal 9"),

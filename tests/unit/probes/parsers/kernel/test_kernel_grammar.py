@@ -10,7 +10,8 @@ from probes.logs.event import Event
 from probes.logs.reading import Reading
 from probes.parsers.kernel.kernel_grammar import ROWS
 from probes.sources.loose import open_loose
-from tests.support.kernel_lines import ENVELOPES, LINES, KernelLine
+from tests.support.kernel_lines import ENVELOPES, LINES
+from tests.support.kernel_lines_platform import KernelLine
 from tests.support.recordings import MACHINES, index, needs_recordings
 
 
