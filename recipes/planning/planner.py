@@ -25,7 +25,7 @@ from recipes.planning.learning_rate import learning_rate, warmup_steps
 from recipes.planning.plan import Choice, Plan, Rejected
 from recipes.planning.programs import OWN, Program, program_named
 from recipes.planning.reasons import decisions_of, memory_warning, rejection, tightest
-from recipes.planning.search import Examined, Searched, search_with_headroom
+from recipes.planning.search import Examined, search_with_headroom
 from recipes.planning.space import STRATEGIES, Request, divisors, shapes, strategy_of
 from recipes.predict.candidate_prediction import predicted_of, time_with_interval
 from recipes.predict.stacks import load_stacks
@@ -65,10 +65,10 @@ def default_workload(
         raise UsageError("both tokens and steps of the run are given", "give --tokens or --steps")
     for name, value in (
         ("sequence length", length),
-        ("global batch", global_batch or 1),
-        ("steps", steps or 1),
+        ("global batch", global_batch),
+        ("steps", steps),
     ):
-        if not 1 <= value <= _LONGEST_RUN:
+        if value is not None and not 1 <= value <= _LONGEST_RUN:
             raise UsageError(f"{name} is {value}", f"give a whole number from 1 to {_LONGEST_RUN}")
     if model.learned_positions and length > model.learned_positions:
         # A model that is trained from the start can have a longer table of positions.
@@ -76,7 +76,8 @@ def default_workload(
     if global_batch is None:
         published = max(1, round(model.learning_rate_batch_tokens / length))
         usual_batch = published if tuning == "full" else int(constant("tuning_batch"))
-        global_batch = shared_batch(usual_batch, cluster.world_size)
+        sharing = most_ranks_per_sequence(model, cluster, program or program_named(OWN))
+        global_batch = shared_batch(usual_batch, cluster.world_size, sharing)
     if steps is None:
         default = int(constant(f"default_steps_{cluster.device}"))
         steps = default if tokens is None else max(1, math.ceil(tokens / (global_batch * length)))
@@ -94,14 +95,22 @@ def default_workload(
     )
 
 
-def shared_batch(sequences: int, ranks: int) -> int:
+def most_ranks_per_sequence(model: TransformerModel, cluster: Cluster, program: Program) -> int:
+    """Return the largest number of ranks that can compute one sequence together, by layers and matrices."""
+    domain = cluster.domain_ranks or cluster.ranks_per_node
+    tensor = math.gcd(min(domain, cluster.world_size), model.heads) if program.tensor else 1
+    return tensor * (model.layers if program.schedules else 1)
+
+
+def shared_batch(sequences: int, ranks: int, ranks_per_sequence: int = 1) -> int:
     """Return the number of sequences nearest to `sequences` that the ranks can share.
 
-    If there are more ranks than sequences, groups of ranks share one sequence. The number is then a
-    multiple of a divisor of the ranks.
+    If there are more ranks than sequences, groups of at most `ranks_per_sequence` ranks share one sequence.
+    The number is then a multiple of a divisor of the ranks.
     """
-    multiple = max(size for size in divisors(ranks) if size <= sequences)
-    below = sequences // multiple * multiple
+    replicas = [size for size in divisors(ranks) if size * ranks_per_sequence >= ranks]
+    multiple = max((size for size in replicas if size <= sequences), default=min(replicas))
+    below = max(multiple, sequences // multiple * multiple)
     return min((below, below + multiple), key=lambda valid: (abs(valid - sequences), -valid))
 
 
@@ -144,12 +153,15 @@ def make_plan(
             "read it on the machine with `rigtune probe`, or name a catalogue machine with --machine",
         )
     request = request_of(workload, cluster, program, pins)
-    result, _ = search_with_headroom(request, headroom)
+    result, free = search_with_headroom(request, headroom)
+    rejected = tuple(
+        Rejected(candidate=_named(member.candidate), reason=rejection(member.memory, limit.value, free))
+        for member in result.rejected
+    )
     if not result.ranked:
-        rejected = _rejections(result, limit.value)
         if not rejected:
             raise _nothing_legal(request)
-        message, hint = tightest(workload, cluster, result.rejected[0], pins)
+        message, hint = tightest(workload, cluster, result.rejected[0], pins, free)
         raise NoFeasiblePlanError(message, hint)
     rate, warmup = learning_rate(workload), warmup_steps(workload)
     warm = pins.warmup_steps if pins.warmup_steps is not None else int(warmup.value)
@@ -174,11 +186,20 @@ def make_plan(
         cluster=cluster,
         chosen=choices[0],
         decisions=decisions_of(
-            workload, cluster, pins, choices, rate=rate, warmup=warmup, variables=variables
+            workload,
+            cluster,
+            pins,
+            choices,
+            rate=rate,
+            warmup=warmup,
+            variables=variables,
+            free=free,
+            asked=headroom,
+            rejected=rejected,
         ),
         env=variables,
         alternatives=tuple(choices[1:]),
-        rejected=_rejections(result, limit.value),
+        rejected=rejected,
         warnings=tuple(warnings),
         examined=result.examined,
     )
@@ -205,6 +226,9 @@ def _nothing_legal(request: Request) -> UsageError:
     fixed = {
         name: value
         for name in (
+            "strategy",
+            "activation_checkpointing",
+            "recomputed_share",
             "tp",
             "pp",
             "cp",
@@ -220,11 +244,11 @@ def _nothing_legal(request: Request) -> UsageError:
     }
     unpinned = request._replace(pins=Pins())
     if fixed and any(True for _ in shapes(unpinned)):
-        words = ", ".join(f"{name} {value}" for name, value in fixed.items())
+        words = ", ".join(f"{name.replace('_', '-')} {value}" for name, value in fixed.items())
         return UsageError(
             f"{request.program.title} has no layout with {words} for {workload.model.id} on "
             f"{cluster.world_size} ranks and a global batch of {workload.global_batch}",
-            f"change a pin or the batch: degrees must divide the ranks, the batch and {_sizes(request)}",
+            f"change a pin, the batch or the program: degrees divide the ranks, the batch{_sizes(request)}",
         )
     multiple = cluster.world_size * (pins.micro_batch or 1)
     nearest = " or ".join(str(valid) for valid in nearest_global_batches(workload.global_batch, multiple))
@@ -237,7 +261,7 @@ def _nothing_legal(request: Request) -> UsageError:
 
 def _sizes(request: Request) -> str:
     model = request.model
-    return "" if model is None else f"{model.layers} layers and {model.heads} heads"
+    return "" if model is None else f", {model.layers} layers and {model.heads} heads"
 
 
 def nearest_global_batches(global_batch: int, multiple: int) -> tuple[int, ...]:
@@ -247,13 +271,6 @@ def nearest_global_batches(global_batch: int, multiple: int) -> tuple[int, ...]:
     """
     below = global_batch // multiple * multiple
     return (below, below + multiple) if below else (multiple,)
-
-
-def _rejections(result: Searched, limit_bytes: float) -> tuple[Rejected, ...]:
-    return tuple(
-        Rejected(candidate=_named(member.candidate), reason=rejection(member.memory, limit_bytes))
-        for member in result.rejected
-    )
 
 
 def _named(candidate: Candidate) -> Candidate:
@@ -303,6 +320,11 @@ def _require_sound(workload: Workload, cluster: Cluster, pins: Pins, program: Pr
             pins.micro_batch is not None and pins.micro_batch < 1,
             f"micro-batch {pins.micro_batch} is too small",
             "give at least 1",
+        ),
+        (
+            pins.recomputed_share is not None and not 0 < pins.recomputed_share <= 1,
+            f"recomputed share {pins.recomputed_share} is no part of the layers",
+            "give a number above 0 and at most 1",
         ),
         (
             rate is not None and not 0 < rate < math.inf,

@@ -65,6 +65,8 @@ def search(request: Request, refuses: Refuse, *, alternatives: int = 12) -> Sear
     bound can beat the fastest layout, or until `alternatives` sets of degrees are known.
     """
     options = recomputations(request)
+    if not options:
+        return Searched((), (), 0)
     smallest: dict[Degrees, Examined] = {}
     bounds, examined = _bounds(request, options, refuses, smallest)
     best: dict[Degrees, Examined] = {}
