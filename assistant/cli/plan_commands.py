@@ -29,6 +29,7 @@ from assistant.usecases.export import refuse_edited_recipe
 from assistant.usecases.plan import PlanRequest, pins_of, plan_workload
 from probes.base.errors import UsageError
 from probes.facts import MachineFacts
+from recipes.launch.program_files import WRITTEN
 from recipes.launch.recipe import Command
 from recipes.launch.recipe_file import dump_recipe, require_command
 from recipes.launch.resolve import recipe_of
@@ -77,13 +78,18 @@ def plan_command(
     facts = MachineFacts() if request.gpu else facts_of(from_paths, machine, python)
     measured = measurements_for(measurements, facts, quiet=quiet).measurements
     plan = follow(plan_workload(facts, measured, request), quiet=True)
+    if command.kind == "reference" and plan.chosen.program not in WRITTEN:
+        command = Command(kind="program")
     if output is not None:
         interpreter = python or (facts.training.path if isinstance(facts.training.path, str) else "")
-        recipe = recipe_of(plan, name=plan.workload.model.id, command=command, python=interpreter)
+        recipe = recipe_of(
+            plan, name=plan.workload.model.id, command=command, python=interpreter, facts=facts
+        )
         write_bytes(output, dump_recipe(recipe).encode("utf-8", "surrogateescape"))
     emit_answer(plan, output_format, lambda _: plan_page(plan, verbose=verbose), is_wide=True)
     if output_format != "json" and output is not None and not quiet:
-        say(f"wrote {output}; next: rigtune export {shlex.quote(str(output))}")
+        next_step = f"; next: rigtune export {shlex.quote(str(output))}"
+        say(f"wrote {output}{next_step if plan.chosen.program in WRITTEN else ''}")
 
 
 @click.command(cls=ProgramCommand)

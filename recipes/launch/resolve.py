@@ -1,12 +1,20 @@
 """Convert a plan into a recipe: every choice becomes a setting, every reason a note."""
 
+import hashlib
+
+import msgspec
+
 from probes.base.errors import UsageError
+from probes.base.record import known, value_or
+from probes.facts import MachineFacts
 from recipes.job.workload import TransformerModel
 from recipes.launch.recipe import (
     Chosen,
     Command,
     Convergence,
     Environment,
+    Fingerprint,
+    Job,
     ModelShape,
     Parallelism,
     Prediction,
@@ -14,10 +22,14 @@ from recipes.launch.recipe import (
     Resources,
 )
 from recipes.launch.reference_files import model_details, not_in_reference
+from recipes.machine.cluster_records import Cluster
+from recipes.machine.measured_on import machine_words, measured_machine
 from recipes.planning.plan import Plan
 from recipes.predict.breakdowns import Predicted
 from recipes.predict.candidate_prediction import without_loading
 
+_ALTERNATIVES = 5
+"""Alternatives of a decision that a recipe keeps."""
 _SHAPE = tuple(name for name in ModelShape.__struct_fields__ if name != "sequence_length")
 
 
@@ -30,12 +42,29 @@ def require_program(model: TransformerModel, command: Command) -> None:
         )
 
 
+def fingerprint_of(facts: MachineFacts, cluster: Cluster) -> Fingerprint:
+    """Return the machine in words, and a digest of what a plan depends on."""
+    machine, training = measured_machine(facts), facts.training
+    drivers = {gpu.driver_version for gpu in value_or(facts.gpus, ()) if known(gpu.driver_version)}
+    driver = value_or(facts.software.driver_version, None) or ", ".join(sorted(drivers))
+    torch = value_or(training.torch_version, None) or ""
+    ports = [(nic.name, nic.state, nic.rate_gbps) for nic in value_or(facts.nics, ())]
+    parts = (machine, driver, torch, ports, cluster)
+    return Fingerprint(
+        machine=machine_words(machine, facts.source),
+        driver=driver,
+        torch=torch,
+        facts_sha256=hashlib.sha256(msgspec.json.encode(parts)).hexdigest(),
+    )
+
+
 def recipe_of(
     plan: Plan,
     *,
     name: str,
     command: Command,
     python: str,
+    facts: MachineFacts | None = None,
     hosts: tuple[str, ...] = (),
     partition: str = "",
     account: str = "",
@@ -44,8 +73,9 @@ def recipe_of(
     """Return the recipe of the plan's choice.
 
     `name` is the job's name, `command` the program of every rank, `python` the path of the training
-    interpreter on the nodes (empty for `python3`), `hosts` the nodes in order; the rest are settings of the
-    Slurm site. Raises UsageError if the command is the reference workload and cannot build the model.
+    interpreter on the nodes (empty for `python3`), `facts` the machine that was planned for, `hosts` the
+    nodes in order; the rest are settings of the Slurm site. Raises UsageError if the command is the reference
+    workload and cannot build the model.
     """
     require_program(plan.workload.model, command)
     beyond = not_in_reference(plan.workload.model)
@@ -54,6 +84,12 @@ def recipe_of(
     return Recipe(
         name=name,
         title=f"{plan.workload.model.title} on {cluster.title}",
+        program=chosen.program,
+        job=Job(
+            tuning=plan.workload.tuning,
+            adapter_rank=plan.workload.adapter_rank,
+            optimizer=plan.workload.optimizer,
+        ),
         model=ModelShape(
             sequence_length=plan.workload.sequence_length,
             **{name: getattr(plan.workload.model, name) for name in _SHAPE},
@@ -62,11 +98,14 @@ def recipe_of(
             strategy=chosen.strategy,
             nodes=cluster.nodes,
             ranks_per_node=cluster.ranks_per_node,
+            **msgspec.structs.asdict(chosen.degrees),
+            pipeline_schedule=chosen.schedule,
             micro_batch=chosen.micro_batch,
             grad_accum=chosen.grad_accum,
             global_batch=chosen.global_batch,
-            activation_checkpointing="full" if chosen.activation_checkpointing == "full" else "none",
-            precision="fp32" if plan.workload.precision == "fp32" else "bf16",
+            activation_checkpointing=chosen.activation_checkpointing,
+            recomputed_share=chosen.recomputed_share,
+            precision=plan.workload.precision,
         ),
         convergence=Convergence(
             learning_rate=chosen.learning_rate, warmup_steps=chosen.warmup_steps, steps=plan.workload.steps
@@ -91,6 +130,7 @@ def recipe_of(
         not_in_reference=beyond or None,
         notes=tuple(f"Warning: {warning}" for warning in plan.warnings),
         decisions=_decisions(plan),
+        made_for=None if facts is None else fingerprint_of(facts, cluster),
         model_details=model_details(plan.workload.model),
         machine=cluster,
     )
@@ -131,6 +171,7 @@ def _decisions(plan: Plan) -> tuple[Chosen, ...]:
             value=decision.value,
             basis=decision.basis,
             because="" if decision.name in variables else decision.because,
+            alternatives=decision.alternatives[:_ALTERNATIVES],
         )
         for decision in plan.decisions
         if decision.name != "grad_accum"

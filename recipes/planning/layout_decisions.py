@@ -93,7 +93,7 @@ def _without(
         if isinstance(mine, Unknown) or isinstance(its, Unknown):
             return f"{other} fits too, and no step time is known"
         if its <= mine * (1 + constant("layout_tie")):
-            return f"{other} is predicted as fast ({duration(its)} per step), and its layout is not simpler"
+            return f"{other} is predicted as fast ({duration(its)} per step), but tighter or not simpler"
         return f"the best layout with {other} takes {duration(its)} per step instead of {duration(mine)}"
     smallest = next((row for row in rejected if getattr(row.candidate.degrees, name) != value), None)
     if smallest is not None:

@@ -1,6 +1,7 @@
 """Plan of a job on a cluster: the best layout of a program, with its reasons, alternatives and rejections."""
 
 import math
+from typing import cast
 
 import msgspec
 
@@ -18,6 +19,7 @@ from recipes.job.workload import (
     TransformerModel,
     Tuning,
     Workload,
+    stored_bits,
 )
 from recipes.machine.cluster_records import Cluster
 from recipes.planning.environment_rules import environment
@@ -29,6 +31,7 @@ from recipes.planning.search import Examined, search_with_headroom
 from recipes.planning.space import STRATEGIES, Request, divisors, shapes, strategy_of
 from recipes.predict.candidate_prediction import predicted_of, time_with_interval
 from recipes.predict.stacks import load_stacks
+from recipes.predict.training_job import TransformerJob
 
 _LONGEST_RUN = 10**9
 _PRECISIONS: tuple[Precision, ...] = ("bf16", "fp16", "fp32")
@@ -88,7 +91,7 @@ def default_workload(
         precision=precision or _native_precision(cluster, program or program_named(OWN)),
         steps=steps,
         tuning=tuning,
-        base_bits=4 if tuning == "qlora" else 16,
+        base_bits=stored_bits(tuning),
         fine_tuning=tuning != "full",
         optimizer=optimizer,
         adapter_rank=adapter_rank or DEFAULT_ADAPTER_RANK,
@@ -279,7 +282,7 @@ def _named(candidate: Candidate) -> Candidate:
 
 
 def _choice(member: Examined, program: Program, rate: float, warmup: int) -> Choice:
-    candidate = member.candidate
+    candidate, job = member.candidate, cast("TransformerJob", member.job)
     return Choice(
         strategy=strategy_of(candidate),
         program=program.id,
@@ -294,7 +297,7 @@ def _choice(member: Examined, program: Program, rate: float, warmup: int) -> Cho
         precision=candidate.precision,
         learning_rate=rate,
         warmup_steps=warmup,
-        predicted=predicted_of(member.job, member.memory, time_with_interval(member.job)),
+        predicted=predicted_of(job, member.memory, time_with_interval(job)),
     )
 
 

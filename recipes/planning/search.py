@@ -92,7 +92,8 @@ def search(request: Request, refuses: Refuse, *, alternatives: int = 12) -> Sear
                 continue
             member = refiner.member(shape, refiner.least(shape, start))
             if member.time is None:
-                _keep_smallest(smallest, member)
+                if bound.micro_batch == micro_batches(request, shape)[0]:
+                    _keep_smallest(smallest, member)
             elif known is None or _is_better(member, known):
                 best[shape.degrees] = member
                 fastest = min(fastest, member.seconds)
@@ -151,6 +152,9 @@ def _bounds(
             time = time_for(job_of(request.workload, candidate, request.cluster, request.stack))
             seconds = _without_bubble(time)
             bounds.append(_Bound(seconds, len(bounds), shape, micro_batch))
+    for bound in bounds:
+        # A smaller micro-batch or another sharding of the refused degrees may fit.
+        smallest.pop(bound.shape.degrees, None)
     bounds.sort(key=lambda bound: (bound.seconds, bound.order))
     return bounds, examined
 
