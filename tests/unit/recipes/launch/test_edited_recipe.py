@@ -6,19 +6,26 @@ import contextlib
 
 import msgspec
 import pytest
+import tomli_w
 
 from assistant.cli import command_line
 from assistant.usecases.plan import PlanRequest, plan_workload
 from assistant.usecases.probe import probe_machine
-from probes.base.errors import InputError, UsageError
+from probes.base.errors import InputError, NoFeasiblePlanError, UsageError
 from probes.collect.collecting import CollectOptions
 from probes.facts.measurements import Measurement
 from probes.sources.choose import open_source
 from recipes.job.workload import Pins
 from recipes.launch.edited import refreshed
 from recipes.launch.recipe import Command, Prediction
-from recipes.launch.recipe_file import dump_recipe, load_recipe
-from recipes.launch.resolve import recipe_of
+from recipes.launch.recipe_file import dump_recipe, faults, load_recipe
+from recipes.launch.resolve import fingerprint_of, recipe_of
+from recipes.planning.programs import load_programs
+
+try:
+    import tomllib
+except ModuleNotFoundError:
+    import tomli as tomllib
 
 OWN = Command(kind="script", target="train.py")
 
@@ -60,6 +67,84 @@ def test_a_recipe_that_nobody_edited_keeps_its_figures_and_reasons(model, more):
     assert recipe.predicted.peak_memory_bytes
     assert refreshed(recipe) == recipe
     assert refreshed(load_recipe(dump_recipe(recipe), "recipe.toml")) == recipe
+
+
+@pytest.mark.parametrize("program", [name for name in load_programs() if name != "reference"])
+def test_the_recipe_of_every_program_keeps_its_figures_and_its_layout(program):
+    try:
+        recipe = _recipe("llama-3.2-1b", nodes=2, program=program, command=Command(kind="program"))
+    except NoFeasiblePlanError:
+        pytest.skip(f"llama-3.2-1b does not fit with {program}")
+    assert recipe.program == program
+    assert refreshed(recipe) == recipe
+    again = load_recipe(dump_recipe(recipe), "recipe.toml")
+    assert again == recipe
+    assert again.parallelism.candidate.degrees == recipe.parallelism.degrees
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        {"tuning": "lora", "lora_rank": 8},
+        {"tuning": "qlora"},
+        {"program": "torchtitan", "precision": "fp8"},
+        {"program": "megatron", "nodes": 4, "pins": Pins(tp=4, pp=4, vp=2)},
+        {"program": "deepspeed", "pins": Pins(strategy="zero2")},
+        {"nodes": 4, "pins": Pins(strategy="hsdp")},
+    ],
+    ids=str,
+)
+def test_any_job_and_layout_survives_the_file(request_):
+    recipe = _recipe("llama-3-8b", **request_)
+    assert recipe.job.tuning == request_.get("tuning", "full")
+    assert recipe.job.adapter_rank == request_.get("lora_rank", 16)
+    assert recipe.parallelism.precision == request_.get("precision", "bf16")
+    assert refreshed(load_recipe(dump_recipe(recipe), "recipe.toml")) == recipe
+    assert all(len(chosen.alternatives) <= 5 for chosen in recipe.decisions)
+
+
+NEW_IN_PARALLELISM = ("dp", "fsdp", "tp", "pp", "vp", "cp", "ep", "pipeline_schedule", "recomputed_share")
+
+
+@pytest.mark.parametrize(("model", "nodes"), [("gpt2", 1), ("llama-3-8b", 4)])
+def test_a_recipe_of_an_older_version_loads_with_the_same_figures(model, nodes):
+    recipe = _recipe(model, nodes=nodes, pins=Pins(strategy="fsdp" if nodes > 1 else "ddp"))
+    document = tomllib.loads(dump_recipe(recipe))
+    for name in ("program", "job", "made_for"):
+        document.pop(name, None)
+    for name in NEW_IN_PARALLELISM:
+        del document["parallelism"][name]
+    for decision in document["decisions"]:
+        decision.pop("alternatives")
+    old = load_recipe(tomli_w.dumps(document), "old.toml")
+    assert old.parallelism.degrees == recipe.parallelism.degrees
+    again = refreshed(old)
+    assert again == old
+    assert again.predicted == recipe.predicted
+    assert not list(faults(again))
+
+
+def test_an_edited_degree_is_predicted_again_and_marked():
+    recipe = _recipe("llama-3-8b", nodes=4, program="megatron", pins=Pins(tp=2, pp=2, vp=1, cp=1))
+    edited = _edited(recipe, tp=4, dp=4, grad_accum=2 * recipe.parallelism.grad_accum)
+    again = refreshed(edited)
+    assert again.predicted.step_time_s != recipe.predicted.step_time_s
+    assert any(reason.startswith("tp = 4 (yours)") for reason in again.reasons)
+
+
+def test_the_fingerprint_follows_the_machine():
+    *_, probed = probe_machine(open_source((), "dgx-h100"), CollectOptions())
+    *_, planned = plan_workload(probed.result, (), PlanRequest(model="gpt2"))
+    facts, cluster = probed.result, planned.result.cluster
+    mine = fingerprint_of(facts, cluster)
+    assert "8 x NVIDIA H100" in mine.machine
+    assert mine == fingerprint_of(facts, cluster)
+    fewer = msgspec.structs.replace(facts, gpus=facts.gpus[:7])
+    slower = msgspec.structs.replace(cluster, memory_bandwidth_bytes_per_s=None)
+    assert len({mine, fingerprint_of(fewer, cluster), fingerprint_of(facts, slower)}) == 3
+    recipe = recipe_of(planned.result, name="job", command=OWN, python="", facts=facts)
+    assert recipe.made_for == mine
+    assert load_recipe(dump_recipe(recipe), "recipe.toml") == recipe
 
 
 def _edited(recipe, **changes):
