@@ -75,6 +75,8 @@ def plan_command(
     if output is not None and not overwrite:
         refuse_edited_recipe(output, "rigtune plan")
     request = _request_of(model, wanted, command, for_recipe=output is not None)
+    if request.gpu and machine is not None:
+        raise UsageError("--gpu and --machine both describe the machine", "give one of them")
     facts = MachineFacts() if request.gpu else facts_of(from_paths, machine, python)
     measured = measurements_for(measurements, facts, quiet=quiet).measurements
     plan = follow(plan_workload(facts, measured, request), quiet=True)
