@@ -230,8 +230,6 @@ def _nothing_legal(request: Request) -> UsageError:
         name: value
         for name in (
             "strategy",
-            "activation_checkpointing",
-            "recomputed_share",
             "tp",
             "pp",
             "cp",
@@ -303,6 +301,7 @@ def _choice(member: Examined, program: Program, rate: float, warmup: int) -> Cho
 
 def _require_sound(workload: Workload, cluster: Cluster, pins: Pins, program: Program) -> None:
     rate, warmup, ranks = pins.learning_rate, pins.warmup_steps, pins.ranks_per_node
+    mode, share = pins.activation_checkpointing, pins.recomputed_share
     mistakes = (
         (
             workload.precision not in program.precisions,
@@ -325,9 +324,25 @@ def _require_sound(workload: Workload, cluster: Cluster, pins: Pins, program: Pr
             "give at least 1",
         ),
         (
-            pins.recomputed_share is not None and not 0 < pins.recomputed_share <= 1,
-            f"recomputed share {pins.recomputed_share} is no part of the layers",
+            share is not None and not 0 < share <= 1,
+            f"recomputed share {share} is no part of the layers",
             "give a number above 0 and at most 1",
+        ),
+        (
+            mode is not None and mode not in program.checkpointing,
+            f"{program.title} has no layout with activation-checkpointing {mode}",
+            f"it has: {', '.join(program.checkpointing)}",
+        ),
+        (
+            share is not None and mode not in (None, "full"),
+            f"recomputed-share {share} is pinned with activation-checkpointing {mode}",
+            "only full checkpointing recomputes a part of the layers",
+        ),
+        (
+            share not in (None, 1.0)
+            and not load_stacks()[program.stack_for(workload.tuning)].recomputes_part,
+            f"{program.title} has no layout with recomputed-share {share}",
+            "it recomputes every layer or none",
         ),
         (
             rate is not None and not 0 < rate < math.inf,
