@@ -75,8 +75,9 @@ def plan_command(
     if output is not None and not overwrite:
         refuse_edited_recipe(output, "rigtune plan")
     request = _request_of(model, wanted, command, for_recipe=output is not None)
-    if request.gpu and machine is not None:
-        raise UsageError("--gpu and --machine both describe the machine", "give one of them")
+    if request.gpu and (machine is not None or from_paths):
+        other = "--machine" if machine is not None else "--from"
+        raise UsageError(f"--gpu and {other} both describe the machine", "give one of them")
     facts = MachineFacts() if request.gpu else facts_of(from_paths, machine, python)
     measured = measurements_for(measurements, facts, quiet=quiet).measurements
     plan = follow(plan_workload(facts, measured, request), quiet=True)

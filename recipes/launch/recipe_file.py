@@ -197,7 +197,7 @@ def _parallelism_faults(recipe: Recipe) -> Iterator[Fault]:
         f"set dp = 1 and fsdp = {degrees.dp * degrees.fsdp}, or strategy = 'hsdp'",
     )
     yield from _fault_if(
-        parallelism.strategy == "hsdp" and 1 in (degrees.dp, degrees.fsdp),
+        parallelism.strategy == "hsdp" and 1 in (degrees.dp, degrees.fsdp * degrees.cp),
         "parallelism.fsdp",
         f"is {degrees.fsdp} with dp {degrees.dp}, but hsdp has several groups of several ranks",
         "give dp and fsdp of at least 2, or strategy = 'fsdp'",

@@ -51,7 +51,7 @@ def fingerprint_of(facts: MachineFacts, cluster: Cluster) -> Fingerprint:
     ports = [(nic.name, nic.state, nic.rate_gbps) for nic in value_or(facts.nics, ())]
     parts = (machine, driver, torch, ports, cluster)
     return Fingerprint(
-        machine=machine_words(machine, facts.source),
+        machine=machine_words(machine, facts.source) if machine.gpus or machine.cpu else cluster.title,
         driver=driver,
         torch=torch,
         facts_sha256=hashlib.sha256(msgspec.json.encode(parts)).hexdigest(),

@@ -332,15 +332,9 @@ def _why_micro_batch(workload: Workload, cluster: Cluster, chosen: Choice) -> st
     share = chosen.micro_batch * chosen.grad_accum
     if chosen.micro_batch == share:
         return f"a rank's whole share of the global batch, {count(tokens)} tokens, fits at once"
-    saturation = constant(f"saturation_tokens_{cluster.device}")
-    if 2 * tokens > saturation:
-        return (
-            f"{count(tokens)} tokens per forward pass keep the device busy; "
-            f"more than {count(saturation)} gain nothing"
-        )
     return (
         f"{count(tokens)} tokens per forward pass: "
-        f"the largest divisor of a rank's {share} sequences that fits and still increases the speed"
+        f"of the divisors of a rank's {share} sequences that fit, the one with the shortest step"
     )
 
 

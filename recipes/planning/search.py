@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from probes.base.record import Unknown, value_or
 from recipes.constants import constant
-from recipes.job.candidate import Candidate, Degrees
+from recipes.job.candidate import Candidate, Degrees, Sharding
 from recipes.planning.space import (
     Recomputation,
     Request,
@@ -69,6 +69,9 @@ def search(request: Request, refuses: Refuse, *, alternatives: int = 12) -> Sear
         return Searched((), (), 0)
     smallest: dict[Degrees, Examined] = {}
     bounds, examined = _bounds(request, options, refuses, smallest)
+    shardings: dict[Degrees, set[Sharding]] = {}
+    for bound in bounds:
+        shardings.setdefault(bound.shape.degrees, set()).add(bound.shape.sharding)
     best: dict[Degrees, Examined] = {}
     fastest = math.inf
     for bound in bounds:
@@ -92,7 +95,10 @@ def search(request: Request, refuses: Refuse, *, alternatives: int = 12) -> Sear
                 continue
             member = refiner.member(shape, refiner.least(shape, start))
             if member.time is None:
-                if bound.micro_batch == micro_batches(request, shape)[0]:
+                # Nothing of these degrees fits only if this is the smallest micro-batch of the only shape;
+                # with one part per stage, the bound itself fits.
+                is_smallest = bound.micro_batch == micro_batches(request, shape)[0]
+                if is_smallest and parts > 1 and len(shardings[bound.shape.degrees]) == 1:
                     _keep_smallest(smallest, member)
             elif known is None or _is_better(member, known):
                 best[shape.degrees] = member

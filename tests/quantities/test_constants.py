@@ -18,6 +18,7 @@ from recipes.machine.cluster_records import Cluster, StepAnchor
 from recipes.machine.from_facts import cluster_from_facts
 from recipes.machine.from_words import MachineWords, cluster_from_words
 from recipes.planning.planner import default_workload, make_plan
+from recipes.planning.programs import program_named
 from recipes.predict.candidate_prediction import predict_time
 from tests.quantities.changing import figures, first_moved, load_cases, with_rows
 from tests.support.check_case import links
@@ -30,6 +31,18 @@ ROOMS = ("recipes.",)
 def _plan(model: str, cluster: Cluster, **choices: Any) -> Any:
     workload = default_workload(find_model(model), cluster, **choices)
     return make_plan(workload, cluster, MachineFacts(), Pins())
+
+
+def _tied(headroom: float | None = None, **machine: Any) -> Any:
+    program, cluster = program_named("megatron"), h100_cluster(nodes=16, **machine)
+    workload = default_workload(find_model("llama-3-70b"), cluster, program=program)
+    return make_plan(workload, cluster, MachineFacts(), Pins(), program=program, headroom=headroom).chosen
+
+
+@functools.lru_cache(maxsize=1)
+def _tight_memory() -> Any:
+    """Return a memory of which the chosen layout needs 98 %."""
+    return figure(_tied().predicted.memory_bytes_per_gpu.needed / 0.98)
 
 
 def _words(gpu: str, **words: Any) -> Cluster:
@@ -78,8 +91,9 @@ ANSWERS: dict[str, Callable[[], Any]] = {
     "plan of a machine with PCIe and Ethernet": lambda: _plan(
         "gpt2", _words("L40S", intra="PCIe", inter="100 Gb/s Ethernet, TCP")
     ),
-    "plan with a near tie": lambda: _plan("phi-1.5", h100_cluster()),
-    "plan with a modelled tie": lambda: _plan("gemma-3-270m", h100_cluster()),
+    "plan with a tie of two layouts": _tied,
+    "plan that leaves no memory free": lambda: _tied(headroom=0.0, memory_bytes_per_rank=_tight_memory()),
+    "plan of adapters": lambda: _plan("llama-3-8b", h100_cluster(), tuning="lora"),
     "plan on a CPU": lambda: _plan("smollm-135m", cpu_cluster(), sequence_length=512, global_batch=64),
     "machine whose GPUs meet across the sockets": _over_sockets,
     "step that was measured": lambda: _anchored(8),

@@ -187,6 +187,20 @@ def test_pinned_degrees_are_obeyed_or_refused(pinned, program_id):
     assert decided == set(pinned)
 
 
+@pytest.mark.parametrize("program_id", ["megatron", "torchtitan"])
+def test_no_member_of_a_rejected_set_of_degrees_fits(program_id):
+    program, cluster = program_named(program_id), h100_cluster(nodes=4)
+    workload = default_workload(find_model("llama-3-70b"), cluster, program=program)
+    made = make_plan(workload, cluster, FACTS, Pins(), program=program)
+    assert made.rejected
+    for rejected in made.rejected[::4]:
+        degrees = rejected.candidate.degrees
+        sizes = {name: getattr(degrees, name) for name in ("fsdp", "tp", "pp", "vp", "cp", "ep")}
+        pins = Pins(**sizes, sharding=rejected.candidate.sharding)
+        with pytest.raises(NoFeasiblePlanError):
+            make_plan(workload, cluster, FACTS, pins, program=program, headroom=0.05)
+
+
 def test_a_small_model_stays_with_ddp():
     made = plan("gpt2")
     assert made.chosen.strategy == "ddp"
