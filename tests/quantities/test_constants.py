@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from probes.base.units import GIB
 from probes.catalogue.hardware import load_catalogue
 from probes.facts import MachineFacts, PcieLink
 from recipes.constants import load_constants
@@ -33,16 +34,17 @@ def _plan(model: str, cluster: Cluster, **choices: Any) -> Any:
     return make_plan(workload, cluster, MachineFacts(), Pins())
 
 
-def _tied(headroom: float | None = None, **machine: Any) -> Any:
-    program, cluster = program_named("megatron"), h100_cluster(nodes=16, **machine)
+def _tied() -> Any:
+    program, cluster = program_named("megatron"), h100_cluster(nodes=16)
     workload = default_workload(find_model("llama-3-70b"), cluster, program=program)
-    return make_plan(workload, cluster, MachineFacts(), Pins(), program=program, headroom=headroom).chosen
+    return make_plan(workload, cluster, MachineFacts(), Pins(), program=program).chosen
 
 
-@functools.lru_cache(maxsize=1)
-def _tight_memory() -> Any:
-    """Return a memory of which the chosen layout needs 98 %."""
-    return figure(_tied().predicted.memory_bytes_per_gpu.needed / 0.98)
+def _tight() -> Any:
+    """Plan for GPUs that the simplest of the fastest layouts nearly fills."""
+    cluster = h100_cluster(nodes=2, memory_bytes_per_rank=figure(70 * GIB))
+    workload = default_workload(find_model("llama-3-8b"), cluster)
+    return make_plan(workload, cluster, MachineFacts(), Pins(), headroom=0.0).chosen
 
 
 def _words(gpu: str, **words: Any) -> Cluster:
@@ -92,7 +94,7 @@ ANSWERS: dict[str, Callable[[], Any]] = {
         "gpt2", _words("L40S", intra="PCIe", inter="100 Gb/s Ethernet, TCP")
     ),
     "plan with a tie of two layouts": _tied,
-    "plan that leaves no memory free": lambda: _tied(headroom=0.0, memory_bytes_per_rank=_tight_memory()),
+    "plan that leaves no memory free": _tight,
     "plan of adapters": lambda: _plan("llama-3-8b", h100_cluster(), tuning="lora"),
     "plan on a CPU": lambda: _plan("smollm-135m", cpu_cluster(), sequence_length=512, global_batch=64),
     "machine whose GPUs meet across the sockets": _over_sockets,
