@@ -130,6 +130,53 @@ class _Count(click.ParamType):  # type: ignore[type-arg]
 
 
 TOKENS = _Count()
+_MOST_SIZES = 64
+"""Most numbers of nodes of one scaling curve."""
+
+
+class _Nodes(click.ParamType):  # type: ignore[type-arg]
+    """Numbers of nodes: `4`, `1,2,4`, or `1,2,4,...,4096`, which goes on by the last ratio or difference."""
+
+    name = "nodes"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[int, ...]:
+        words = [word.strip() for word in str(value).split(",")]
+        counts: list[int] = []
+        try:
+            for place, word in enumerate(words):
+                if word in ("...", "…"):
+                    counts += _continued(counts, int(words[place + 1]))
+                else:
+                    counts.append(int(word))
+        except (ValueError, IndexError):
+            self.fail(
+                f"{str(value)[:60]!r} is no number of nodes; give 4, or 1,2,4,...,64 for a curve", param, ctx
+            )
+        if len(counts) > _MOST_SIZES:
+            self.fail(f"{len(counts)} numbers of nodes are too many; give at most {_MOST_SIZES}", param, ctx)
+        if len(counts) > 1 and min(counts) < 1:
+            self.fail(f"--nodes is {min(counts)}, but must be 1 or more", param, ctx)
+        return tuple(counts if len(counts) == 1 else sorted(set(counts)))
+
+
+def _continued(counts: list[int], last: int) -> list[int]:
+    """Return the numbers after `counts` and below `last`. Raises ValueError if they do not grow."""
+    before, current = counts[-2:]
+    if not 0 < before < current:
+        raise ValueError(counts)
+    ratio, difference = divmod(current, before)
+    result: list[int] = []
+    while len(result) <= _MOST_SIZES:
+        current = current + (counts[-1] - before) if difference else current * ratio
+        if current >= last:
+            break
+        result.append(current)
+    return result
+
+
+NODES = _Nodes()
 
 
 def plan_options(function: Command) -> Command:
@@ -137,7 +184,12 @@ def plan_options(function: Command) -> Command:
     for option in reversed(
         (
             click.option(
-                "--nodes", type=int, default=1, show_default=True, help="Number of nodes equal to this one."
+                "--nodes",
+                type=NODES,
+                default="1",
+                show_default=True,
+                metavar="N",
+                help="Number of nodes equal to this one; `plan` with 1,2,4,...,64 shows how the job scales.",
             ),
             click.option(
                 "--global-batch", type=int, metavar="SEQUENCES", help="Sequences per optimizer step."
@@ -151,6 +203,23 @@ def plan_options(function: Command) -> Command:
             click.option("--steps", type=int, help="Optimizer steps of the run."),
             click.option(
                 "--tokens", type=TOKENS, metavar="TOKENS", help="Tokens of the whole run, such as 300B."
+            ),
+            click.option(
+                "--samples", type=TOKENS, metavar="SAMPLES", help="Sequences of the whole run, such as 2M."
+            ),
+            click.option(
+                "--price",
+                type=click.FloatRange(0.0, 1e6, min_open=True),
+                metavar="PRICE",
+                help="Price of a GPU hour, in any currency; the plan then shows the cost of the run.",
+            ),
+            click.option(
+                "--objective",
+                type=click.Choice(("throughput", "time", "cost", "fewest-gpus")),
+                default="throughput",
+                show_default=True,
+                help="Goal of the plan: tokens per second, time with the expected loss to failures, cost "
+                "(needs --price), or the fewest GPUs.",
             ),
             click.option(
                 "--tuning",

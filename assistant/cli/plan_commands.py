@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 
 from assistant.cli.diagnostics import follow, say
 from assistant.cli.interrupts import stop_on_signals
@@ -24,10 +25,13 @@ from assistant.cli.options import (
 )
 from assistant.cli.output import emit_answer
 from assistant.pages.training.plan_page import plan_page
+from assistant.pages.training.what_if_page import comparison_page, scaling_page, sensitivity_page
 from assistant.storage import default_run_directory, write_bytes
 from assistant.usecases.export import refuse_edited_recipe
 from assistant.usecases.plan import PlanRequest, pins_of, plan_workload
+from assistant.usecases.what_if import Place, compare, scale, vary
 from probes.base.errors import UsageError
+from probes.catalogue.hardware import load_catalogue
 from probes.facts import MachineFacts
 from recipes.launch.program_files import WRITTEN
 from recipes.launch.recipe import Command
@@ -47,6 +51,18 @@ from recipes.planning.programs import REFERENCE_PROGRAM, program_of_command
     metavar="FILE",
     help="Rates that `rigtune bench -o FILE` measured on such a machine.",
 )
+@click.option(
+    "--sensitivity",
+    is_flag=True,
+    help="Show what 10 % more of each hardware number, and one GPU fewer per node, would do.",
+)
+@click.option(
+    "--compare",
+    "others",
+    multiple=True,
+    metavar="MACHINE|GPU",
+    help="Plan the same job on a catalogue machine or on nodes with another GPU, side by side; repeatable.",
+)
 @click.option("-o", "--output", type=PATH, metavar="FILE", help="Write the recipe (TOML) to this file.")
 @click.option("--overwrite", is_flag=True, help="Replace a recipe that was edited, or another file.")
 @format_option("text", "json")
@@ -57,6 +73,8 @@ def plan_command(
     machine: str | None,
     python: str | None,
     measurements: Path | None,
+    sensitivity: bool,
+    others: tuple[str, ...],
     output: Path | None,
     overwrite: bool,
     output_format: str,
@@ -74,12 +92,31 @@ def plan_command(
     command = _own_program(model, is_here=not from_paths and machine is None)
     if output is not None and not overwrite:
         refuse_edited_recipe(output, "rigtune plan")
+    node_counts: tuple[int, ...] = wanted["nodes"]
+    asked = [
+        name
+        for name, is_asked in (
+            ("several --nodes", len(node_counts) > 1),
+            ("--sensitivity", sensitivity),
+            ("--compare", bool(others)),
+            ("-o", output is not None),
+        )
+        if is_asked
+    ]
+    if len(asked) > 1:
+        raise UsageError(f"{asked[0]} and {asked[1]} are two questions", "ask one at a time")
+    wanted["nodes"] = node_counts[0]
     request = _request_of(model, wanted, command, for_recipe=output is not None)
     if request.gpu and (machine is not None or from_paths):
         other = "--machine" if machine is not None else "--from"
         raise UsageError(f"--gpu and {other} both describe the machine", "give one of them")
     facts = MachineFacts() if request.gpu else facts_of(from_paths, machine, python)
     measured = measurements_for(measurements, facts, quiet=quiet).measurements
+    if asked and output is None:
+        name = request.gpu or machine or "this machine"
+        place = Place(name, facts, measured, request)
+        _answer_what_if(place, node_counts, others, output_format)
+        return
     plan = follow(plan_workload(facts, measured, request), quiet=True)
     if command.kind == "reference" and plan.chosen.program not in WRITTEN:
         command = Command(kind="program")
@@ -136,6 +173,9 @@ def auto_command(
     from assistant.usecases.auto import AutoOptions, auto  # a plan alone needs no check and no benchmark
 
     command = _own_program(model, is_here=not from_paths and machine is None)
+    if len(wanted["nodes"]) > 1:
+        raise UsageError("auto plans for one number of nodes", "`rigtune plan --nodes 1,2,4` shows several")
+    wanted["nodes"] = wanted["nodes"][0]
     options = AutoOptions(
         directory=str(directory or default_run_directory()),
         request=_request_of(model, wanted, command, for_recipe=True),
@@ -147,6 +187,35 @@ def auto_command(
     events = auto(source_of(from_paths, machine), options, stop_on_signals)
     result = follow(events, quiet=quiet, verbose=verbose)
     emit_answer(result, output_format, lambda _: auto_page(result), is_wide=True)
+
+
+def _answer_what_if(
+    place: Place, node_counts: tuple[int, ...], others: tuple[str, ...], output_format: str
+) -> None:
+    """Print the scaling curve, the comparison, or the effect of each hardware number."""
+    if len(node_counts) > 1:
+        curve = follow(scale(place, node_counts), quiet=True)
+        emit_answer(curve, output_format, lambda _: scaling_page(curve), is_wide=True)
+    elif others:
+        compared = follow(compare((place, *(_place_named(name, place) for name in others))), quiet=True)
+        emit_answer(compared, output_format, lambda _: comparison_page(compared), is_wide=True)
+    else:
+        effects = follow(vary(place), quiet=True)
+        emit_answer(effects, output_format, lambda _: sensitivity_page(effects), is_wide=True)
+
+
+def _place_named(name: str, first: Place) -> Place:
+    """Return a catalogue machine, or as many nodes with the GPU of this name. Raises UsageError."""
+    catalogue = load_catalogue()
+    request = msgspec.structs.replace(first.request, gpu=None, gpus=None, network=None)
+    if catalogue.machine(name) is not None:
+        return Place(name, facts_of((), name), (), request)
+    if catalogue.gpu_named(name) is None:
+        raise UsageError(
+            f"--compare {name[:60]!r} names no machine and no GPU of the catalogue",
+            "see `rigtune list machines` and `rigtune list gpus`",
+        )
+    return Place(name, MachineFacts(), (), msgspec.structs.replace(request, gpu=name))
 
 
 def _request_of(model: str, wanted: dict[str, Any], command: Command, *, for_recipe: bool) -> PlanRequest:

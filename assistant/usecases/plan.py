@@ -1,5 +1,6 @@
 """Plan how to train a model on this machine."""
 
+import math
 from collections.abc import Callable, Generator
 from typing import Any
 
@@ -8,20 +9,24 @@ import msgspec
 from assistant.usecases.events import Event, StageStarted, stage
 from assistant.usecases.model_file import read_model
 from probes.base.errors import UsageError
-from probes.base.record import Record
+from probes.base.record import Record, Unknown
 from probes.catalogue.hardware import load_catalogue
 from probes.facts import MachineFacts
 from probes.facts.measurements import Measurement
 from recipes.job.models.files import names_model_file
 from recipes.job.models.names import find_model
-from recipes.job.workload import Pins, Precision, TransformerModel, Tuning
+from recipes.job.workload import Pins, Precision, TransformerModel, Tuning, Workload
 from recipes.machine.cluster_records import Cluster
 from recipes.machine.from_facts import cluster_from_facts
 from recipes.machine.from_words import MachineWords, cluster_from_words, gpu_named
 from recipes.planning.default_model import default_model_id
+from recipes.planning.objectives import Objective, Size, best_size
 from recipes.planning.plan import Plan
-from recipes.planning.planner import default_workload, make_plan
-from recipes.planning.programs import OWN, program_named
+from recipes.planning.planner import default_workload, make_plan, shared_batch
+from recipes.planning.program_comparison import fastest_program
+from recipes.planning.programs import OWN, Program, program_named
+from recipes.planning.run_cost import RunLength, run_cost
+from recipes.planning.what_if import Variation
 
 
 class PlanRequest(Record, kw_only=True):
@@ -35,7 +40,12 @@ class PlanRequest(Record, kw_only=True):
     precision: Precision | None = None
     steps: int | None = None
     tokens: int | None = None
-    """Tokens of the whole run; None if steps are given, or neither."""
+    """Tokens of the whole run; None if steps or samples are given, or nothing."""
+    samples: int | None = None
+    """Sequences of the whole run."""
+    price: float | None = None
+    """Price of a GPU hour, in any currency."""
+    objective: Objective = "throughput"
     tuning: Tuning = "full"
     lora_rank: int | None = None
     program: str = ""
@@ -60,7 +70,20 @@ def plan_workload(
     Raises UsageError, InputError or NoFeasiblePlanError.
     """
     yield StageStarted(stage="plan", title=f"Planning {request.model or 'the default workload'}")
-    _require_positive(
+    return plan_of(facts, measurements, request)
+
+
+def plan_of(
+    facts: MachineFacts,
+    measurements: tuple[Measurement, ...],
+    request: PlanRequest,
+    change: Variation | None = None,
+) -> Plan:
+    """Return the plan of a request, on the machine as `change` makes it; the same plan for the same input.
+
+    Raises UsageError, InputError or NoFeasiblePlanError.
+    """
+    require_positive(
         nodes=request.nodes,
         global_batch=request.global_batch,
         sequence_length=request.sequence_length,
@@ -70,42 +93,96 @@ def plan_workload(
         gpus=request.gpus,
         lora_rank=request.lora_rank,
     )
+    if request.price is not None and not 0 < request.price < math.inf:
+        raise UsageError(f"--price is {request.price}", "give the price of a GPU hour, above 0")
+    if request.objective == "cost" and request.price is None:
+        raise UsageError("--objective cost needs a price", "give the price of a GPU hour with --price")
     program = program_named(request.program or OWN)
     model = model_named(request.model or default_model_id(facts))
-    cluster = _cluster_of(facts, measurements, request)
-    workload = default_workload(
+
+    def cluster_at(size: Size | None) -> Cluster:
+        cluster = _cluster_of(facts, measurements, request, size)
+        return cluster if change is None else change(cluster)
+
+    def plan_at(size: Size) -> Plan:
+        cluster = cluster_at(size)
+        workload = _workload_of(model, cluster, request, program, rounds_batch=change is not None)
+        pins = request.pins
+        if change is not None:  # a change may take a GPU from each node
+            pins = msgspec.structs.replace(pins, ranks_per_node=None)
+        plan = make_plan(workload, cluster, facts, pins, program=program, headroom=request.headroom)
+        step = plan.chosen.predicted.step_time_s.total
+        cost = run_cost(workload, cluster, step, price=request.price, length_from=_length_from(request))
+        return msgspec.structs.replace(plan, run=cost, objective=request.objective)
+
+    unchanged = _cluster_of(facts, measurements, request, None)
+    plan = best_size(plan_at, Size(unchanged.nodes, unchanged.ranks_per_node), request.objective)
+    step = plan.chosen.predicted.step_time_s.total
+    if request.program or change is not None or isinstance(step, Unknown):
+        return plan
+    cluster = plan.cluster if request.objective in ("cost", "fewest-gpus") else cluster_at(None)
+    fastest = fastest_program(
+        plan.workload,
+        cluster,
+        request.pins,
+        headroom=request.headroom,
+        own_s=step,
+        own=plan.chosen.program,
+    )
+    return msgspec.structs.replace(plan, fastest_program=fastest)
+
+
+def _length_from(request: PlanRequest) -> RunLength:
+    """Return the setting that determines the number of steps."""
+    if request.tokens is not None:
+        return "tokens"
+    if request.samples is not None:
+        return "samples"
+    return "assumed" if request.steps is None else "steps"
+
+
+def _workload_of(
+    model: TransformerModel, cluster: Cluster, request: PlanRequest, program: Program, *, rounds_batch: bool
+) -> Workload:
+    """Return the job of the request; its batch is rounded only for a machine that was changed."""
+    batch = request.global_batch
+    if rounds_batch and batch is not None:
+        batch = shared_batch(batch, cluster.world_size)
+    return default_workload(
         model,
         cluster,
-        global_batch=request.global_batch,
+        global_batch=batch,
         sequence_length=request.sequence_length,
         precision=request.precision,
         steps=request.steps,
         tokens=request.tokens,
+        samples=request.samples,
         tuning=request.tuning,
         adapter_rank=request.lora_rank,
         program=program,
     )
-    return make_plan(workload, cluster, facts, request.pins, program=program, headroom=request.headroom)
 
 
-def _cluster_of(facts: MachineFacts, measurements: tuple[Measurement, ...], request: PlanRequest) -> Cluster:
-    """Return the machine that the request describes by its parts, or the machine of the facts."""
+def _cluster_of(
+    facts: MachineFacts, measurements: tuple[Measurement, ...], request: PlanRequest, size: Size | None
+) -> Cluster:
+    """Return the machine that the request describes by its parts, or the machine of the facts.
+
+    `size` is a part of that machine; None means the whole machine.
+    """
     catalogue = load_catalogue()
+    nodes = request.nodes if size is None else size.nodes
+    ranks = request.pins.ranks_per_node if size is None else size.ranks_per_node
     if not request.gpu:
         if request.gpus is not None or request.network is not None:
             name = "--gpus" if request.gpus is not None else "--network"
             raise UsageError(f"{name} describes nodes of a GPU that is not named", "give --gpu NAME too")
-        return cluster_from_facts(
-            facts,
-            measurements,
-            catalogue,
-            nodes=request.nodes,
-            ranks_per_node=request.pins.ranks_per_node,
-        )
+        return cluster_from_facts(facts, measurements, catalogue, nodes=nodes, ranks_per_node=ranks)
     named = gpu_named(request.gpu, None, catalogue)
-    per_node = request.gpus or request.pins.ranks_per_node or (named.design.gpus_per_node if named else 8)
+    usual = request.gpus or request.pins.ranks_per_node or (named.design.gpus_per_node if named else 8)
+    per_node = usual if size is None else size.ranks_per_node
     words = MachineWords(
-        gpu=request.gpu, gpus=per_node * request.nodes, gpus_per_node=per_node, inter=request.network or ""
+        gpu=request.gpu, gpus=per_node * nodes, gpus_per_node=usual, inter=request.network or ""
     )
     return cluster_from_words(words, catalogue)
 
@@ -153,7 +230,8 @@ def model_named(name: str) -> TransformerModel:
     return read_model(name) if names_model_file(name) or "/" in name else find_model(name)
 
 
-def _require_positive(**values: int | None) -> None:
+def require_positive(**values: int | None) -> None:
+    """Raise UsageError for an option that is not positive, or for more nodes than any cluster has."""
     for name, value in values.items():
         if value is not None and value < 1:
             raise UsageError(

@@ -108,6 +108,8 @@ class Cluster(Record, kw_only=True):
     """Datasheet rate by precision; it is used only for the MFU (model FLOPs utilization)."""
     memory_bandwidth_bytes_per_s: Figure | None = None
     attention_rates: tuple[AttentionRate, ...] = ()
+    attention_factor: float = 1.0
+    """Factor on the rate of attention; only what-if questions change it."""
     hidden_communication: Figure | None = None
     """Measured fraction of the gradients' reduction that the backward pass hides.
 

@@ -3,7 +3,9 @@
 Field names are the JSON contract of `rigtune plan --format json`.
 """
 
-from probes.base.record import EvidenceRef, Record
+from typing import Literal
+
+from probes.base.record import EvidenceRef, Record, Unknown
 from recipes.job.candidate import ActivationCheckpointing, Candidate, Degrees, Schedule, Sharding
 from recipes.job.workload import Workload
 from recipes.machine.cluster_records import Basis, Cluster
@@ -68,6 +70,45 @@ class EnvVar(Record, kw_only=True):
     source: str
 
 
+class RunCost(Record, kw_only=True):
+    """A run from its first to its last step, on all ranks of a plan."""
+
+    length_from: Literal["tokens", "samples", "steps", "assumed"]
+    """Setting that determines the number of steps; `assumed` if the user gave none of them."""
+    steps: int
+    samples: int
+    tokens: int
+    hours: float | Unknown
+    """Hours of training, without failures."""
+    gpu_hours: float | Unknown
+    """Hours of all GPUs, without failures."""
+    interruptions: float | Unknown
+    """Expected number of unexpected interruptions."""
+    lost_hours: float | Unknown
+    """Expected hours that interruptions lose: half a checkpoint interval and a restart for each."""
+    lost_share: float | Unknown
+    """Part of the whole time that interruptions lose."""
+    price_per_gpu_hour: float | None = None
+    """Price that the user gave; None if the user gave none."""
+    cost: float | Unknown | None = None
+    """Price of all GPU hours, those that interruptions lose included; None without a price."""
+
+
+class FastestProgram(Record, kw_only=True):
+    """The program with the shortest predicted step for a job on a machine."""
+
+    program: str
+    """Row of `recipes/data/programs.toml`; the plan's own program if no other is clearly faster."""
+    title: str
+    layout: str = ""
+    """Layout of that program, in words; empty for the plan's own program."""
+    step_time_s: float
+    speed_up: float
+    """Speed relative to the plan, less 1: 0.25 means a quarter more tokens per second."""
+    compared: tuple[str, ...] = ()
+    """Programs that can train this job, without the plan's own."""
+
+
 class Plan(Record, kw_only=True):
     """The answer to "how should this workload run on this machine"."""
 
@@ -81,5 +122,11 @@ class Plan(Record, kw_only=True):
     """Alternatives, best first, without the chosen candidate."""
     rejected: tuple[Rejected, ...] = ()
     warnings: tuple[str, ...] = ()
+    objective: str = "throughput"
+    """Goal of the plan: `throughput`, `time`, `cost` or `fewest-gpus`."""
+    run: RunCost | None = None
+    """Hours, GPU hours, cost and expected loss of the whole run; None if they were not computed."""
+    fastest_program: FastestProgram | None = None
+    """Program that would train this job fastest here; None if the user named the program."""
     examined: int = 0
     """Number of predictions that the search made."""

@@ -47,6 +47,7 @@ def default_workload(
     precision: Precision | None = None,
     steps: int | None = None,
     tokens: int | None = None,
+    samples: int | None = None,
     tuning: Tuning = "full",
     adapter_rank: int | None = None,
     optimizer: Optimizer = "adamw",
@@ -64,8 +65,12 @@ def default_workload(
         else min(model.sequence_length, int(constant("tuning_length")))
     )
     length = usual if sequence_length is None else sequence_length
-    if tokens is not None and steps is not None:
-        raise UsageError("both tokens and steps of the run are given", "give --tokens or --steps")
+    lengths = {"tokens": tokens, "samples": samples, "steps": steps}
+    given = [name for name, value in lengths.items() if value is not None]
+    if len(given) > 1:
+        raise UsageError(
+            f"both {given[0]} and {given[1]} of the run are given", f"give --{' or --'.join(given)}"
+        )
     for name, value in (
         ("sequence length", length),
         ("global batch", global_batch),
@@ -82,8 +87,9 @@ def default_workload(
         sharing = most_ranks_per_sequence(model, cluster, program or program_named(OWN))
         global_batch = shared_batch(usual_batch, cluster.world_size, sharing)
     if steps is None:
+        wanted = samples if tokens is None else tokens / length
         default = int(constant(f"default_steps_{cluster.device}"))
-        steps = default if tokens is None else max(1, math.ceil(tokens / (global_batch * length)))
+        steps = default if wanted is None else max(1, math.ceil(wanted / global_batch))
     return Workload(
         model=model,
         sequence_length=length,

@@ -57,23 +57,26 @@ class Searched(NamedTuple):
     """Number of candidates whose memory was predicted."""
 
 
-def search(request: Request, refuses: Refuse, *, alternatives: int = 12) -> Searched:
+def search(
+    request: Request, refuses: Refuse, *, alternatives: int = 12, limit_s: float = math.inf
+) -> Searched:
     """Return the best layouts for the request, and the rejected ones.
 
     Layouts are ranked by the predicted time of a step. If times are equal within the tie, a layout that
     leaves memory free comes first, then the simpler one. A shape is examined closely only if its lower
-    bound can beat the fastest layout, or until `alternatives` sets of degrees are known.
+    bound can beat the fastest layout, or until `alternatives` sets of degrees are known. Layouts whose step
+    takes `limit_s` or longer are of no interest.
     """
     options = recomputations(request)
     if not options:
         return Searched((), (), 0)
     smallest: dict[Degrees, Examined] = {}
-    bounds, examined = _bounds(request, options, refuses, smallest)
+    bounds, examined = _bounds(request, options, refuses, smallest, limit_s)
     shardings: dict[Degrees, set[Sharding]] = {}
     for bound in bounds:
         shardings.setdefault(bound.shape.degrees, set()).add(bound.shape.sharding)
     best: dict[Degrees, Examined] = {}
-    fastest = math.inf
+    fastest = limit_s
     for bound in bounds:
         if len(best) >= alternatives and bound.seconds > fastest:
             break
@@ -138,29 +141,46 @@ class _Bound(NamedTuple):
 
 
 def _bounds(
-    request: Request, options: tuple[Recomputation, ...], refuses: Refuse, smallest: dict[Degrees, Examined]
+    request: Request,
+    options: tuple[Recomputation, ...],
+    refuses: Refuse,
+    smallest: dict[Degrees, Examined],
+    limit_s: float,
 ) -> tuple[list[_Bound], int]:
     """Return the lower bounds of all shapes that may fit, lowest first, and the number of evaluations.
 
     A pipeline with one part per stage keeps the fewest activations: if it does not fit, no other schedule
-    fits. The time of a step without its bubble is a lower bound for every schedule.
+    fits. The time of a step without its bubble is a lower bound for every schedule. Shapes that differ only
+    in their sharding compute for the same time, so one of these tells whether all exceed `limit_s`.
     """
     bounds: list[_Bound] = []
     examined = 0
+    computed: dict[tuple[int, ...], float] = {}
+    fitting: set[Degrees] = set()
     for shape in shapes(request):
+        degrees = shape.degrees
         for micro_batch in micro_batches(request, shape):
+            key = (degrees.tp, degrees.pp, degrees.cp, degrees.ep, micro_batch)
+            if computed.get(key, 0.0) >= limit_s:
+                fitting.add(degrees)  # not examined, so nothing can be said about the memory
+                continue
             examined += 1
             smallest_member = _with_memory(request, shape, micro_batch, options[-1])
             if refuses(smallest_member.memory):
                 _keep_smallest(smallest, smallest_member)
                 break
+            fitting.add(degrees)
             candidate = candidate_of(request, shape, micro_batch, options[0])
             time = time_for(job_of(request.workload, candidate, request.cluster, request.stack))
             seconds = _without_bubble(time)
+            if not isinstance(time, Unknown):
+                computed.setdefault(key, value_or(time.compute, 0.0))
+            if seconds >= limit_s < math.inf:
+                continue
             bounds.append(_Bound(seconds, len(bounds), shape, micro_batch))
-    for bound in bounds:
+    for degrees in fitting:
         # A smaller micro-batch or another sharding of the refused degrees may fit.
-        smallest.pop(bound.shape.degrees, None)
+        smallest.pop(degrees, None)
     bounds.sort(key=lambda bound: (bound.seconds, bound.order))
     return bounds, examined
 

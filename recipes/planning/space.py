@@ -90,6 +90,8 @@ class Request(NamedTuple):
     pins: Pins
     base: Candidate
     """Candidate whose other settings (compilation, attention kernel, offload) every layout has."""
+    is_coarse: bool = False
+    """Whether sharding groups and experts take only the sizes that usually win, for a quick comparison."""
 
     @property
     def model(self) -> TransformerModel | None:
@@ -199,7 +201,12 @@ def expert_degrees(request: Request, ranks: int) -> tuple[int, ...]:
     model = request.model
     if model is None or not model.is_moe or not request.program.experts:
         return (1,)
-    return tuple(size for size in divisors(math.gcd(model.experts, ranks)))
+    sizes = divisors(math.gcd(model.experts, ranks))
+    if not request.is_coarse:
+        return sizes
+    # Experts within one domain of fast links, and as many expert ranks as possible.
+    domain = request.cluster.domain_ranks or request.cluster.ranks_per_node
+    return tuple(sorted({1, max(size for size in sizes if size <= domain), sizes[-1]}))
 
 
 def _shardings(request: Request, tensor: int, pipeline: int, sharers: int) -> tuple[Sharding, ...]:
@@ -245,6 +252,8 @@ def _shards(request: Request, sharding: Sharding, replicas: int, inner: int) -> 
     while request.program.hybrid and size < replicas:
         if size > 1 and replicas % size == 0:
             yield size
+            if request.is_coarse:
+                return
         size *= 2
 
 

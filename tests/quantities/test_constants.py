@@ -20,11 +20,14 @@ from recipes.machine.from_facts import cluster_from_facts
 from recipes.machine.from_words import MachineWords, cluster_from_words
 from recipes.planning.planner import default_workload, make_plan
 from recipes.planning.programs import program_named
+from recipes.planning.run_cost import run_cost
+from recipes.planning.what_if import scaling_curve
 from recipes.predict.candidate_prediction import predict_time
 from tests.quantities.changing import figures, first_moved, load_cases, with_rows
 from tests.support.check_case import links
 from tests.support.clusters import case, cpu_cluster, figure, h100_cluster
 from tests.support.machines import h100_node, with_gpus
+from tests.support.what_if import timed_answer
 
 ROOMS = ("recipes.",)
 
@@ -88,6 +91,16 @@ def _read(sequence_length: int) -> Any:
     return predict_time(*run, h100_cluster(reads_per_s=figure(0.01)))
 
 
+def _long_run() -> Any:
+    cluster = h100_cluster(nodes=1024)
+    return run_cost(default_workload(find_model("llama-3-8b"), cluster, tokens=10**13), cluster, 5.0)
+
+
+def _curve() -> Any:
+    speeds = ((8, 100.0), (16, 170.0))
+    return scaling_curve((gpus // 8, timed_answer(gpus, speed)) for gpus, speed in speeds)
+
+
 ANSWERS: dict[str, Callable[[], Any]] = {
     "plan of a machine with NVLink": lambda: _plan("llama-3.1-8b", _words("H100-SXM-80GB")),
     "plan of a machine with PCIe and Ethernet": lambda: _plan(
@@ -101,6 +114,8 @@ ANSWERS: dict[str, Callable[[], Any]] = {
     "step that was measured": lambda: _anchored(8),
     "step beside one that was measured": lambda: _anchored(4),
     "step that waits for many requests": lambda: _read(2**17),
+    "long run of many GPUs": _long_run,
+    "scaling curve": _curve,
 }
 """Figures that the representative cases of predictions do not contain."""
 

@@ -18,6 +18,7 @@ from assistant.pages.blocks import (
     words,
 )
 from assistant.pages.training.bill import memory_terms, speed, time_terms
+from assistant.pages.training.run_lines import run_section
 from assistant.usecases.plan import PlanRequest
 from probes.base.errors import UsageError
 from probes.base.record import Unknown
@@ -44,6 +45,7 @@ def plan_page(plan: Plan, *, verbose: bool = False) -> Page:
     """Return the page; with `verbose`, it lists every alternative and every rejected candidate."""
     return (
         headline(plan),
+        run_section(plan),
         decisions(plan),
         own_words(plan),
         *prediction(plan),

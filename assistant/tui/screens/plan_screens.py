@@ -6,6 +6,7 @@ from textual.widgets import Static
 
 from assistant.pages.blocks import Row, Section
 from assistant.pages.training import plan_page, recipe_page
+from assistant.pages.training.run_lines import run_section
 from assistant.tui.actions import screen_bindings
 from assistant.tui.dialogs import ExportChoice, ExportDialog, WorkloadDialog
 from assistant.tui.frame import Frame, PanelBox
@@ -34,6 +35,7 @@ class PlanScreen(Frame):
             with Horizontal(id="prediction"):
                 yield PanelBox(id="memory")
                 yield PanelBox(id="time")
+            yield PanelBox(id="run")
             yield PanelBox(id="rejected")
 
     def show(self, state: State) -> None:
@@ -57,7 +59,8 @@ class PlanScreen(Frame):
             else plan_page.narrow_decisions(plan)
         )
         rejected = plan_page.others(plan) if self._is_rejected_shown else Section()
-        self.show_panels({"decisions": decisions, "memory": memory, "time": time, "rejected": rejected})
+        panels = {"decisions": decisions, "memory": memory, "time": time, "run": run_section(plan)}
+        self.show_panels({**panels, "rejected": rejected})
 
     @property
     def _is_rejected_shown(self) -> bool:

@@ -315,9 +315,14 @@ def attention_rates(
     if isinstance(products, Unknown):
         return products
     rates = _attention_rates((cluster.gpu, cluster.architecture, cluster.device), wide, kernel, products)
-    if not cluster.attention_rates or kernel == "unfused":
+    if cluster.attention_rates and kernel != "unfused":
+        rates = _as_measured(rates, cluster, wide, share=share, sequence=sequence)
+    if cluster.attention_factor == 1.0:
         return rates
-    return _as_measured(rates, cluster, wide, share=share, sequence=sequence)
+    return rates._replace(
+        forward_flops_per_s=rates.forward_flops_per_s * cluster.attention_factor,
+        backward_flops_per_s=rates.backward_flops_per_s * cluster.attention_factor,
+    )
 
 
 def _as_measured(

@@ -1,0 +1,55 @@
+"""Cost of a whole run: hours, GPU hours, money, and what failures are expected to lose."""
+
+from typing import Literal
+
+from probes.base.record import Unknown
+from recipes.constants import constant
+from recipes.job.workload import Workload
+from recipes.machine.cluster_records import Cluster
+from recipes.planning.plan import RunCost
+
+RunLength = Literal["tokens", "samples", "steps", "assumed"]
+
+
+def run_cost(
+    workload: Workload,
+    cluster: Cluster,
+    step_s: float | Unknown,
+    *,
+    price: float | None = None,
+    length_from: RunLength = "steps",
+) -> RunCost:
+    """Return the cost of all steps of the workload; on a CPU a rank counts as a GPU.
+
+    Interruptions are in proportion to GPU hours. A run that is repeated in part is not interrupted again in
+    this estimate.
+    """
+    gpus = cluster.world_size
+    hours: float | Unknown = step_s if isinstance(step_s, Unknown) else step_s * workload.steps / 3600
+    samples = workload.steps * workload.global_batch
+    share = loss_per_hour(gpus) if cluster.device == "cuda" else 0.0
+    rate = constant("interruptions_per_gpu_hour") * gpus if share else 0.0
+    whole = _times(hours, gpus * (1 + share))
+    return RunCost(
+        length_from=length_from,
+        steps=workload.steps,
+        samples=samples,
+        tokens=samples * workload.sequence_length,
+        hours=hours,
+        gpu_hours=_times(hours, gpus),
+        interruptions=_times(hours, rate),
+        lost_hours=_times(hours, share),
+        lost_share=hours if isinstance(hours, Unknown) else share / (1 + share),
+        price_per_gpu_hour=price,
+        cost=None if price is None else _times(whole, price),
+    )
+
+
+def loss_per_hour(gpus: int) -> float:
+    """Return the hours that interruptions are expected to lose in each hour of training on these GPUs."""
+    lost_s = constant("checkpoint_interval_s") / 2 + constant("restart_s")
+    return constant("interruptions_per_gpu_hour") * gpus * lost_s / 3600
+
+
+def _times(hours: float | Unknown, factor: float) -> float | Unknown:
+    return hours if isinstance(hours, Unknown) else hours * factor

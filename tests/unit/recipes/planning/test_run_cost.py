@@ -1,0 +1,66 @@
+"""A run's hours, GPU hours, price, and what failures are expected to lose."""
+
+from __future__ import annotations
+
+import pytest
+
+from probes.base.errors import UsageError
+from probes.base.record import Reason, Unknown
+from recipes.job.models.names import find_model
+from recipes.planning.planner import default_workload
+from recipes.planning.run_cost import loss_per_hour, run_cost
+from tests.support.clusters import cpu_cluster, h100_cluster
+
+MODEL = find_model("llama-3-8b")
+
+
+def test_hours_gpu_hours_and_price_follow_from_the_step() -> None:
+    cluster = h100_cluster(nodes=2)
+    workload = default_workload(MODEL, cluster, steps=3600)
+    cost = run_cost(workload, cluster, 2.0, price=3.0)
+    assert (cost.steps, cost.samples) == (3600, 3600 * workload.global_batch)
+    assert cost.tokens == cost.samples * workload.sequence_length
+    assert (cost.hours, cost.gpu_hours) == (2.0, 32.0)
+    assert cost.cost == pytest.approx(32.0 * 3.0, rel=1e-3)
+    assert cost.cost > 32.0 * 3.0
+
+
+@pytest.mark.parametrize(
+    ("length", "steps"), [({"tokens": 4096 * 10 + 1}, 11), ({"samples": 21}, 11), ({"steps": 7}, 7)]
+)
+def test_tokens_and_samples_become_whole_steps(length: dict[str, int], steps: int) -> None:
+    cluster = h100_cluster(ranks=2)
+    workload = default_workload(MODEL, cluster, global_batch=2, sequence_length=2048, **length)
+    assert workload.steps == steps
+
+
+def test_two_lengths_are_refused() -> None:
+    with pytest.raises(UsageError, match="both tokens and samples"):
+        default_workload(MODEL, h100_cluster(), tokens=10**9, samples=10**6)
+
+
+def test_published_interruptions_and_effective_time_follow() -> None:
+    """Llama 3 405B: 419 interruptions in 54 days of 16 384 GPUs, over 90 % effective time (section 3.3.4)."""
+    cluster = h100_cluster(nodes=2048)
+    steps = 54 * 24 * 3600 // 10
+    cost = run_cost(default_workload(MODEL, cluster, global_batch=16384, steps=steps), cluster, 10.0)
+    assert cost.interruptions == pytest.approx(419, rel=0.01)
+    assert isinstance(cost.lost_share, float)
+    assert 0.90 < 1 - cost.lost_share < 0.95
+
+
+def test_unknown_step_time_gives_no_guess() -> None:
+    cluster = h100_cluster()
+    missing = Unknown(Reason.NOT_RECORDED, "no rate")
+    cost = run_cost(default_workload(MODEL, cluster), cluster, missing, price=2.0)
+    assert cost.hours == cost.gpu_hours == cost.interruptions == cost.lost_hours == cost.cost == missing
+
+
+def test_ranks_of_a_cpu_have_no_failure_rate() -> None:
+    cluster = cpu_cluster()
+    cost = run_cost(default_workload(find_model("smollm-135m"), cluster, global_batch=2), cluster, 1.0)
+    assert (cost.interruptions, cost.lost_hours, cost.cost) == (0.0, 0.0, None)
+
+
+def test_loss_grows_with_the_gpus() -> None:
+    assert loss_per_hour(2048) == pytest.approx(2 * loss_per_hour(1024))
