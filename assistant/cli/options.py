@@ -274,7 +274,7 @@ def plan_options(function: Command) -> Command:
                 multiple=True,
                 metavar="NAME=VALUE",
                 help="Pin another setting: tp, pp, vp, cp, ep, fsdp, grad_accum, schedule, sharding, "
-                "activation_checkpointing; repeatable.",
+                "activation_checkpointing, recomputed_share; repeatable.",
             ),
             click.option("--ranks-per-node", type=int, help="Pin the ranks per node."),
             click.option("--learning-rate", type=float, help="Pin the peak learning rate."),

@@ -38,6 +38,7 @@ from probes.catalogue.hardware import load_catalogue
 from probes.facts import MachineFacts
 from recipes.job.models.counted import names_own_module
 from recipes.job.workload import VisionModel
+from recipes.launch.program_files import WRITTEN
 from recipes.launch.recipe import Command
 from recipes.launch.recipe_file import dump_recipe, require_command
 from recipes.launch.resolve import no_image_recipe, recipe_of
@@ -131,13 +132,18 @@ def plan_command(
         _answer_what_if(place, node_counts, others, output_format)
         return
     plan = follow(plan_workload(facts, measured, request), quiet=True)
+    if command.kind == "reference" and plan.chosen.program not in WRITTEN:
+        command = Command(kind="program")
     if output is not None:
         interpreter = python or (facts.training.path if isinstance(facts.training.path, str) else "")
-        recipe = recipe_of(plan, name=plan.workload.model.id, command=command, python=interpreter)
+        recipe = recipe_of(
+            plan, name=plan.workload.model.id, command=command, python=interpreter, facts=facts
+        )
         write_bytes(output, dump_recipe(recipe).encode("utf-8", "surrogateescape"))
     emit_answer(plan, output_format, lambda _: plan_page(plan, verbose=verbose), is_wide=True)
     if output_format != "json" and output is not None and not quiet:
-        say(f"wrote {output}; next: rigtune export {shlex.quote(str(output))}")
+        next_step = f"; next: rigtune export {shlex.quote(str(output))}"
+        say(f"wrote {output}{next_step if plan.chosen.program in WRITTEN else ''}")
 
 
 @click.command(cls=ProgramCommand)
@@ -252,8 +258,10 @@ def _request_of(model: str, wanted: dict[str, Any], command: Command, *, for_rec
     )
     program = wanted.pop("program") or ""
     if not program and command.kind != "reference":
-        guessed = program_of_command((command.target, *command.arguments))
-        program = guessed.id if guessed is not None else ""
+        guessed = program_of_command((command.target, *command.arguments)) # A command of a program whose
+        files rigtune does not write yet still gets the launch files of a script. if guessed is not None and
+        (not for_recipe or guessed.id in WRITTEN):
+            program = guessed.id
     if not program and for_recipe and command.kind == "reference":
         program = REFERENCE_PROGRAM
     return PlanRequest(model=model, pins=pins, program=program, **wanted)

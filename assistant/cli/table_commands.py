@@ -84,10 +84,11 @@ def install(
 @click.argument("kind", type=click.Choice(KINDS))
 @format_option("text", "json")
 def list_command(kind: str, output_format: str) -> None:
-    """List checks, benchmarks, launchers, models, machines, gpus, stacks, kinds, or rules.
+    """List checks, benchmarks, launchers, programs, models, machines, gpus, stacks, kinds, or rules.
 
-    Stacks are software stacks whose speed `rigtune predict` can model. Kinds are the kinds of tool output
-    that `--from` can read. Rules are the rules of `rigtune lint`, whose option `--explain RULE` shows more.
+    Programs are the training software that `rigtune plan --program` can plan for. Stacks are software stacks
+    whose speed `rigtune predict` can model. Kinds are the kinds of tool output that `--from` can read. Rules
+    are the rules of `rigtune lint`, whose option `--explain RULE` shows more.
     """
     entries = list_entries(kind)
     if output_format == "json":

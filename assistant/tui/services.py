@@ -33,6 +33,7 @@ from recipes.launch.launcher_table import LAUNCHERS
 from recipes.launch.recipe import Command, Recipe
 from recipes.launch.resolve import recipe_of
 from recipes.planning.plan import Plan
+from recipes.planning.programs import REFERENCE_PROGRAM
 
 
 class Services:
@@ -105,8 +106,9 @@ class Services:
     def plan(
         self, facts: MachineFacts, measurements: tuple[Measurement, ...], request: PlanRequest
     ) -> Iterator[Event]:
-        """Make a plan; the result is a Plan."""
-        return plan_workload(facts, measurements, request)
+        """Make a plan for the reference workload, which the recipe runs; the result is a Plan."""
+        program = request.program or REFERENCE_PROGRAM
+        return plan_workload(facts, measurements, msgspec.structs.replace(request, program=program))
 
     @stage("recipe")
     def prepare(self, plan: Plan, facts: MachineFacts) -> Generator[Event, None, Prepared]:
@@ -117,6 +119,7 @@ class Services:
             name=plan.workload.model.id,
             command=Command(kind="reference"),
             python=self._python or value_or(facts.training.path, None) or "",
+            facts=facts,
         )
         files = tuple(
             LauncherFiles(launcher=row.id, title=row.title, artifacts=tuple(row.load().render(recipe)))

@@ -39,11 +39,13 @@ from probes.judging.findings import Evidence
 from probes.judging.verdict import Verdict
 from probes.sources.base import Source
 from recipes.launch.launcher_table import LAUNCHERS
+from recipes.launch.program_files import require_files
 from recipes.launch.recipe import Command
 from recipes.launch.recipe_file import dump_recipe
 from recipes.launch.resolve import recipe_of, require_program
 from recipes.machine.measured_on import machine_words, measured_machine
 from recipes.planning.plan import Plan
+from recipes.planning.programs import OWN, program_named
 
 Stoppable = Callable[[], AbstractContextManager[Callable[[], bool]]]
 """A context in which the user can stop the work. Its value is a function that returns whether to stop."""
@@ -100,6 +102,7 @@ def auto(
     """
     if options.request.model:
         require_program(transformer_named(options.request.model), options.command)
+    require_files(program_named(options.request.program or OWN).id)
     directory = Path(options.directory)
     if not options.overwrite:
         refuse_edited_recipe(directory / "recipe.toml", "rigtune auto")
@@ -140,6 +143,7 @@ def auto(
         name=plan.workload.model.id,
         command=options.command,
         python=options.collect.python or value_or(facts.training.path, None) or "",
+        facts=facts,
     )
     write_bytes(directory / "recipe.toml", dump_recipe(recipe).encode())
     yield Written(

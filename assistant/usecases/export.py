@@ -15,6 +15,7 @@ from probes.base.record import Record, from_json, to_json
 from probes.base.table_rows import Row
 from recipes.launch.edited import refreshed
 from recipes.launch.launcher_table import LAUNCHERS
+from recipes.launch.program_files import require_runnable
 from recipes.launch.provision import ProvisionOptions, find_provision, render_provision
 from recipes.launch.recipe import Artifact, Recipe
 from recipes.launch.recipe_file import is_edited, load_recipe
@@ -79,6 +80,7 @@ def export_recipe(
     if not launchers:
         raise UsageError("no launcher is named", f"launchers: {', '.join(row.id for row in LAUNCHERS)}")
     rows = [find_launcher(launcher_id) for launcher_id in launchers]
+    require_runnable(recipe)
     recipe = refreshed(recipe)
     for chosen in recipe.decisions:
         if chosen.basis == "user":

@@ -10,10 +10,23 @@ from probes.judging.check_table import CHECKS
 from recipes.job.models.counts import load_models, parameter_count
 from recipes.job.models.image_models import load_vision_models
 from recipes.launch.launcher_table import LAUNCHERS
+from recipes.launch.program_files import WRITTEN
 from recipes.lint.rule_table import load_rules
+from recipes.planning.programs import Program, load_programs
 from recipes.predict.stacks import load_stacks
 
-KINDS = ("checks", "benchmarks", "launchers", "models", "machines", "gpus", "stacks", "kinds", "rules")
+KINDS = (
+    "checks",
+    "benchmarks",
+    "launchers",
+    "programs",
+    "models",
+    "machines",
+    "gpus",
+    "stacks",
+    "kinds",
+    "rules",
+)
 
 
 def list_entries(kind: str) -> tuple[dict[str, Any], ...]:
@@ -46,6 +59,20 @@ def list_entries(kind: str) -> tuple[dict[str, Any], ...]:
             )
         case "launchers":
             return tuple({"id": row.id, "title": row.title} for row in LAUNCHERS)
+        case "programs":
+            return tuple(
+                {
+                    "id": row.id,
+                    "title": row.title,
+                    "shardings": list(row.shardings),
+                    "divides": [name for name, can in _divisions(row) if can],
+                    "schedules": list(row.schedules),
+                    "tunings": list(row.tunings),
+                    "precisions": list(row.precisions),
+                    "writes_files": row.id in WRITTEN,
+                }
+                for row in load_programs().values()
+            )
         case "models":
             language = [
                 {"id": model.id, "title": f"{model.title}, {parameter_count(model):,} parameters"}
@@ -82,3 +109,15 @@ def list_entries(kind: str) -> tuple[dict[str, Any], ...]:
                 {"id": row.id, "title": f"{row.title}, {gib(row.memory_bytes)}"}
                 for row in load_catalogue().gpus
             )
+
+
+def _divisions(row: Program) -> tuple[tuple[str, bool], ...]:
+    """Return each way to divide a model, and whether the program has it."""
+    return (
+        ("hsdp", row.hybrid),
+        ("tp", row.tensor),
+        ("pp", bool(row.schedules)),
+        ("vp", "interleaved" in row.schedules),
+        ("cp", bool(row.context)),
+        ("ep", row.experts),
+    )

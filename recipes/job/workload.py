@@ -282,6 +282,11 @@ AdapterTargets = Literal["query-value", "attention", "all"]
 """Linear layers that LoRA adapts."""
 
 
+def stored_bits(tuning: Tuning) -> Literal[4, 16]:
+    """Return the usual bits of a frozen weight: QLoRA quantises to 4 bits."""
+    return 4 if tuning == "qlora" else 16
+
+
 FULL_PRECISIONS = ("fp32", "tf32")
 """Precisions whose weights, activations and gradients all have 32 bits."""
 NARROW_PRECISIONS = ("fp8", "mxfp8", "nvfp4")

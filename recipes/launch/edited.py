@@ -6,12 +6,12 @@ from collections.abc import Iterator
 import msgspec
 
 from probes.base.errors import UsageError
-from recipes.job.candidate import Candidate, Degrees
-from recipes.job.workload import Workload
+from recipes.job.workload import Workload, stored_bits
 from recipes.launch.recipe import Chosen, Environment, Prediction, Recipe
 from recipes.launch.reference_files import model_of
 from recipes.launch.resolve import prediction_of
 from recipes.machine.cluster_records import Cluster
+from recipes.planning.programs import program_named
 from recipes.planning.reasons import MEMORY_WARNING, margin_decision, memory_warning
 from recipes.predict.breakdowns import MemoryBreakdown
 from recipes.predict.candidate_prediction import predict
@@ -59,27 +59,24 @@ def _predicted_again(recipe: Recipe, machine: Cluster) -> tuple[Prediction, Memo
     numbers.
     """
     parallelism = recipe.parallelism
-    ranks = parallelism.world_size
+    tuning = recipe.job.tuning
     workload = Workload(
         model=model_of(recipe),
         sequence_length=recipe.model.sequence_length,
         global_batch=parallelism.global_batch,
         precision=parallelism.precision,
         steps=recipe.convergence.steps,
-    )
-    candidate = Candidate(
-        strategy=parallelism.strategy,
-        degrees=Degrees(fsdp=ranks) if parallelism.strategy == "fsdp" else Degrees(dp=ranks),
-        micro_batch=parallelism.micro_batch,
-        grad_accum=parallelism.grad_accum,
-        global_batch=parallelism.global_batch,
-        activation_checkpointing=parallelism.activation_checkpointing,
-        precision=parallelism.precision,
+        tuning=tuning,
+        base_bits=stored_bits(tuning),
+        fine_tuning=tuning != "full",
+        adapter_rank=recipe.job.adapter_rank,
+        optimizer=recipe.job.optimizer,
     )
     cluster = msgspec.structs.replace(
         machine, nodes=parallelism.nodes, ranks_per_node=parallelism.ranks_per_node
     )
-    predicted = predict(workload, candidate, cluster)
+    stack = program_named(recipe.program).stack_for(tuning)
+    predicted = predict(workload, parallelism.candidate, cluster, stack=stack)
     figures = prediction_of(predicted, makes_data=recipe.command.kind == "reference")
     known = [figure for figure in msgspec.structs.astuple(figures) if figure is not None]
     if not all(map(math.isfinite, known)):
@@ -97,7 +94,10 @@ def _settings(recipe: Recipe) -> dict[str, str]:
     """Return the present value of every decision for which a recipe has a field, in the words of a plan."""
     parallelism, convergence = recipe.parallelism, recipe.convergence
     return {
+        **{name: str(size) for name, size in msgspec.structs.asdict(parallelism.degrees).items()},
         "strategy": parallelism.strategy,
+        "schedule": parallelism.pipeline_schedule,
+        "recomputed_share": f"{parallelism.recomputed_share:g}",
         "activation_checkpointing": parallelism.activation_checkpointing,
         "micro_batch": str(parallelism.micro_batch),
         "global_batch": str(parallelism.global_batch),

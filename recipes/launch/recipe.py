@@ -8,26 +8,104 @@ from typing import Any, Literal
 
 from probes.base.errors import UsageError
 from probes.base.record import StrictRecord
+from recipes.job.candidate import ActivationCheckpointing, Candidate, Degrees, Schedule
+from recipes.job.workload import DEFAULT_ADAPTER_RANK, Optimizer, Precision, Tuning
 from recipes.machine.cluster_records import Basis, Cluster
+from recipes.planning.plan import OWN_PROGRAM
+from recipes.planning.space import SHARDING_OF
 
 SCHEMA_VERSION = 1
 
 
 class Parallelism(StrictRecord, kw_only=True):
-    """Distribution of the work over the ranks."""
+    """Distribution of the work over the ranks.
+
+    The product of dp, fsdp, tp, pp and cp is the number of ranks.
+    """
 
     strategy: str
+    """Training state that data-parallel ranks share: `ddp`, `zero1`, `zero2`, `fsdp` or `hsdp`."""
     nodes: int
     ranks_per_node: int
+    dp: int | None = None
+    """Copies of the parameters; None in recipes of older versions, whose strategy determines the number."""
+    fsdp: int | None = None
+    """Ranks that share one copy of the parameters; None like `dp`."""
+    tp: int = 1
+    pp: int = 1
+    vp: int = 1
+    """Parts of the layers on each pipeline stage."""
+    cp: int = 1
+    ep: int = 1
+    pipeline_schedule: Schedule = "1f1b"
     micro_batch: int
     grad_accum: int
     global_batch: int
-    activation_checkpointing: Literal["none", "full"] = "none"
-    precision: Literal["bf16", "fp32"] = "bf16"
+    activation_checkpointing: ActivationCheckpointing = "none"
+    recomputed_share: float = 1.0
+    """Part of the layers that full checkpointing recomputes."""
+    precision: Precision = "bf16"
 
     @property
     def world_size(self) -> int:
         return self.nodes * self.ranks_per_node
+
+    @property
+    def degrees(self) -> Degrees:
+        """All degrees; unstated ones follow from the strategy."""
+        replicas = max(1, self.world_size // max(1, self.tp * self.pp * self.cp))
+        shards = self.fsdp or (replicas // (self.dp or 1) if self.strategy in ("fsdp", "hsdp") else 1)
+        return Degrees(
+            dp=self.dp or max(1, replicas // shards),
+            fsdp=shards,
+            tp=self.tp,
+            pp=self.pp,
+            cp=self.cp,
+            ep=self.ep,
+            vp=self.vp,
+        )
+
+    @property
+    def replicas(self) -> int:
+        """Number of groups of ranks that train different sequences."""
+        return self.degrees.dp * self.degrees.fsdp
+
+    @property
+    def candidate(self) -> Candidate:
+        """The layout as the models of memory and time need it."""
+        sharding = SHARDING_OF[self.strategy]
+        return Candidate(
+            strategy="fsdp" if sharding == "zero3" else "ddp",
+            degrees=self.degrees,
+            sharding=sharding,
+            schedule=self.pipeline_schedule,
+            micro_batch=self.micro_batch,
+            grad_accum=self.grad_accum,
+            global_batch=self.global_batch,
+            activation_checkpointing=self.activation_checkpointing,
+            recomputed_share=self.recomputed_share,
+            precision=self.precision,
+        )
+
+
+class Job(StrictRecord, kw_only=True):
+    """Kind of training, in addition to the model, the batch and the convergence settings."""
+
+    tuning: Tuning = "full"
+    """Training of all weights, or of adapters over frozen ones."""
+    adapter_rank: int = DEFAULT_ADAPTER_RANK
+    optimizer: Optimizer = "adamw"
+
+
+class Fingerprint(StrictRecord, kw_only=True):
+    """The machine for which the recipe was made."""
+
+    machine: str
+    """Name and devices in words."""
+    driver: str = ""
+    torch: str = ""
+    facts_sha256: str
+    """Digest of the GPUs, CPU, network ports and software of the machine, and of the rates used."""
 
 
 class Convergence(StrictRecord, kw_only=True):
@@ -50,8 +128,10 @@ class Environment(StrictRecord, kw_only=True):
 class Command(StrictRecord, kw_only=True):
     """The program that every rank runs."""
 
-    kind: Literal["reference", "script", "module"]
-    """rigtune's reference workload, a Python file, or a Python module."""
+    kind: Literal["reference", "script", "module", "program"]
+    """rigtune's reference workload, a Python file, a Python module, or the software that `Recipe.program`
+    names, which has a command of its own.
+    """
     target: str = ""
     """Path of the script or dotted name of the module; empty for the reference workload."""
     arguments: tuple[str, ...] = ()
@@ -126,6 +206,8 @@ class Chosen(StrictRecord, kw_only=True):
     basis: Basis
     because: str = ""
     """The reason; empty for an environment variable, whose reason is in `Environment.why`."""
+    alternatives: tuple[str, ...] = ()
+    """Other values that fit, with their time and memory, the best first."""
 
     @property
     def sentence(self) -> str:
@@ -140,6 +222,9 @@ class Recipe(StrictRecord, kw_only=True):
     name: str
     """Short id of the job: letters, digits, `.`, `_` and `-`."""
     title: str
+    program: str = OWN_PROGRAM
+    """Training software: a row of `rigtune list programs`."""
+    job: Job = Job()
     model: ModelShape
     parallelism: Parallelism
     convergence: Convergence
@@ -155,6 +240,8 @@ class Recipe(StrictRecord, kw_only=True):
     notes: tuple[str, ...] = ()
     """Warnings and remarks; they become comments of the launch script, after the decisions."""
     decisions: tuple[Chosen, ...] = ()
+    made_for: Fingerprint | None = None
+    """None if the recipe was not planned, or was planned by an older version."""
     model_details: dict[str, Any] = {}
     """Further fields of the model that differ from a plain decoder; the prediction needs them."""
     machine: Cluster | None = None

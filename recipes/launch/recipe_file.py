@@ -22,6 +22,7 @@ from recipes.launch.recipe import (
     expand,
     settings,
 )
+from recipes.planning.programs import load_programs
 from recipes.planning.space import STRATEGIES
 
 
@@ -102,6 +103,12 @@ def faults(recipe: Recipe) -> Iterator[Fault]:
         f"{recipe.name[:60]!r} is not a job name",
         "use at most 100 letters, digits, '.', '_' and '-'",
     )
+    yield from _fault_if(
+        recipe.program not in load_programs(),
+        "program",
+        f"there is no program {recipe.program[:60]!r}",
+        f"programs: {', '.join(load_programs())}",
+    )
     yield from _parallelism_faults(recipe)
     yield from _model_faults(recipe)
     yield from _resource_faults(recipe)
@@ -153,19 +160,60 @@ def _number_faults(value: Any, place: str, field: str = "") -> Iterator[Fault]:
 
 def _parallelism_faults(recipe: Recipe) -> Iterator[Fault]:
     parallelism = recipe.parallelism
-    product = parallelism.micro_batch * parallelism.grad_accum * parallelism.world_size
+    if parallelism.strategy not in STRATEGIES:
+        problem = f"{parallelism.strategy[:60]!r} does not exist"
+        yield Fault("parallelism.strategy", problem, f"strategies: {', '.join(STRATEGIES)}")
+        return
+    degrees, ranks = parallelism.degrees, parallelism.world_size
+    sizes = (degrees.dp, degrees.fsdp, degrees.tp, degrees.pp, degrees.cp)
+    yield from _fault_if(
+        math.prod(sizes) != ranks,
+        "parallelism.dp",
+        f"dp {degrees.dp} x fsdp {degrees.fsdp} x tp {degrees.tp} x pp {degrees.pp} x cp {degrees.cp} = "
+        f"{math.prod(sizes)}, but nodes {parallelism.nodes} x ranks_per_node {parallelism.ranks_per_node} = "
+        f"{ranks}",
+        "change dp or fsdp so that the product is the number of ranks",
+    )
+    product = parallelism.micro_batch * parallelism.grad_accum * parallelism.replicas
     yield from _fault_if(
         product != parallelism.global_batch,
         "parallelism.global_batch",
         f"is {parallelism.global_batch}, but micro_batch {parallelism.micro_batch} x grad_accum "
-        f"{parallelism.grad_accum} x nodes {parallelism.nodes} x ranks_per_node "
-        f"{parallelism.ranks_per_node} = {product}",
+        f"{parallelism.grad_accum} x dp {degrees.dp} x fsdp {degrees.fsdp} = {product}",
         "the global batch affects the trained model: keep it, and change micro_batch or grad_accum so that "
         "the product is equal to it",
     )
-    if parallelism.strategy not in STRATEGIES:
-        problem = f"{parallelism.strategy[:60]!r} does not exist"
-        yield Fault("parallelism.strategy", problem, f"strategies: {', '.join(STRATEGIES)}")
+    is_sharded = parallelism.strategy in ("fsdp", "hsdp")
+    yield from _fault_if(
+        degrees.fsdp > 1 and not is_sharded,
+        "parallelism.fsdp",
+        f"is {degrees.fsdp}, but {parallelism.strategy} does not share parameters",
+        f"set dp = {degrees.dp * degrees.fsdp} and fsdp = 1, or strategy = 'fsdp'",
+    )
+    yield from _fault_if(
+        parallelism.strategy == "fsdp" and degrees.dp > 1,
+        "parallelism.dp",
+        f"is {degrees.dp}, but fsdp has one copy of the parameters",
+        f"set dp = 1 and fsdp = {degrees.dp * degrees.fsdp}, or strategy = 'hsdp'",
+    )
+    yield from _fault_if(
+        parallelism.strategy == "hsdp" and 1 in (degrees.dp, degrees.fsdp * degrees.cp),
+        "parallelism.fsdp",
+        f"is {degrees.fsdp} with dp {degrees.dp}, but hsdp has several groups of several ranks",
+        "give dp and fsdp of at least 2, or strategy = 'fsdp'",
+    )
+    yield from _fault_if(
+        degrees.vp > 1 and degrees.pp == 1,
+        "parallelism.vp",
+        f"is {degrees.vp} without a pipeline",
+        "set vp = 1, or give pp",
+    )
+    yield from _fault_if(
+        parallelism.recomputed_share > 1,
+        "parallelism.recomputed_share",
+        f"is {parallelism.recomputed_share}",
+        "give a part of the layers: above 0 and at most 1",
+    )
 
 
 def _model_faults(recipe: Recipe) -> Iterator[Fault]:
@@ -228,9 +276,9 @@ def _resource_faults(recipe: Recipe) -> Iterator[Fault]:
 
 def _command_faults(command: Command, values: dict[str, str]) -> Iterator[Fault]:
     yield from _fault_if(
-        command.kind == "reference" and command.target,
+        command.kind in ("reference", "program") and command.target,
         "command.target",
-        "is given, but kind is 'reference'",
+        f"is given, but kind is '{command.kind}'",
         "set kind to 'script' or 'module', or remove target",
     )
     yield from _fault_if(
@@ -270,7 +318,8 @@ def _environment_faults(recipe: Recipe) -> Iterator[Fault]:
 _HEADER = """\
 # A training recipe of rigtune: how one job runs on one machine or cluster, and why.
 # Edit it, then write the launch files again with `rigtune export`, or start it with `rigtune run`.
-# The product of micro_batch, grad_accum, nodes and ranks_per_node must stay global_batch.
+# The product of dp, fsdp, tp, pp and cp must be nodes times ranks_per_node; the product of micro_batch,
+# grad_accum, dp and fsdp must stay global_batch.
 """
 
 

@@ -1,12 +1,20 @@
 """Convert a plan into a recipe: every choice becomes a setting, every reason a note."""
 
+import hashlib
+
+import msgspec
+
 from probes.base.errors import UsageError
+from probes.base.record import known, value_or
+from probes.facts import MachineFacts
 from recipes.job.workload import TransformerModel, VisionWorkload
 from recipes.launch.recipe import (
     Chosen,
     Command,
     Convergence,
     Environment,
+    Fingerprint,
+    Job,
     ModelShape,
     Parallelism,
     Prediction,
@@ -14,10 +22,14 @@ from recipes.launch.recipe import (
     Resources,
 )
 from recipes.launch.reference_files import model_details, not_in_reference
+from recipes.machine.cluster_records import Cluster
+from recipes.machine.measured_on import machine_words, measured_machine
 from recipes.planning.plan import Plan
 from recipes.predict.breakdowns import Predicted
 from recipes.predict.candidate_prediction import without_loading
 
+_ALTERNATIVES = 5
+"""Alternatives of a decision that a recipe keeps."""
 _SHAPE = tuple(name for name in ModelShape.__struct_fields__ if name != "sequence_length")
 
 
@@ -28,6 +40,22 @@ def require_program(model: TransformerModel, command: Command) -> None:
             f"the reference workload cannot train {model.id}: it builds only dense decoders",
             "give your own training program after `--`, or plan without a recipe",
         )
+
+
+def fingerprint_of(facts: MachineFacts, cluster: Cluster) -> Fingerprint:
+    """Return the machine in words, and a digest of what a plan depends on."""
+    machine, training = measured_machine(facts), facts.training
+    drivers = {gpu.driver_version for gpu in value_or(facts.gpus, ()) if known(gpu.driver_version)}
+    driver = value_or(facts.software.driver_version, None) or ", ".join(sorted(drivers))
+    torch = value_or(training.torch_version, None) or ""
+    ports = [(nic.name, nic.state, nic.rate_gbps) for nic in value_or(facts.nics, ())]
+    parts = (machine, driver, torch, ports, cluster)
+    return Fingerprint(
+        machine=machine_words(machine, facts.source) if machine.gpus or machine.cpu else cluster.title,
+        driver=driver,
+        torch=torch,
+        facts_sha256=hashlib.sha256(msgspec.json.encode(parts)).hexdigest(),
+    )
 
 
 def no_image_recipe(model: str) -> UsageError:
@@ -44,6 +72,7 @@ def recipe_of(
     name: str,
     command: Command,
     python: str,
+    facts: MachineFacts | None = None,
     hosts: tuple[str, ...] = (),
     partition: str = "",
     account: str = "",
@@ -52,9 +81,9 @@ def recipe_of(
     """Return the recipe of the plan's choice.
 
     `name` is the job's name, `command` the program of every rank, `python` the path of the training
-    interpreter on the nodes (empty for `python3`), `hosts` the nodes in order; the rest are settings of the
-    Slurm site. Raises UsageError for an image model, and if the command is the reference workload and cannot
-    build the model.
+    interpreter on the nodes (empty for `python3`), `facts` the machine that was planned for, `hosts` the
+    nodes in order; the rest are settings of the Slurm site. Raises UsageError for an image model, and if the
+    command is the reference workload and cannot build the model.
     """
     workload = plan.workload
     if isinstance(workload, VisionWorkload):
@@ -66,6 +95,12 @@ def recipe_of(
     return Recipe(
         name=name,
         title=f"{workload.model.title} on {cluster.title}",
+        program=chosen.program,
+        job=Job(
+            tuning=workload.tuning,
+            adapter_rank=workload.adapter_rank,
+            optimizer=workload.optimizer,
+        ),
         model=ModelShape(
             sequence_length=workload.sequence_length,
             **{name: getattr(workload.model, name) for name in _SHAPE},
@@ -74,11 +109,14 @@ def recipe_of(
             strategy=chosen.strategy,
             nodes=cluster.nodes,
             ranks_per_node=cluster.ranks_per_node,
+            **msgspec.structs.asdict(chosen.degrees),
+            pipeline_schedule=chosen.schedule,
             micro_batch=chosen.micro_batch,
             grad_accum=chosen.grad_accum,
             global_batch=chosen.global_batch,
-            activation_checkpointing="full" if chosen.activation_checkpointing == "full" else "none",
-            precision="fp32" if workload.precision == "fp32" else "bf16",
+            activation_checkpointing=chosen.activation_checkpointing,
+            recomputed_share=chosen.recomputed_share,
+            precision=workload.precision,
         ),
         convergence=Convergence(
             learning_rate=chosen.learning_rate, warmup_steps=chosen.warmup_steps, steps=workload.steps
@@ -103,6 +141,7 @@ def recipe_of(
         not_in_reference=beyond or None,
         notes=tuple(f"Warning: {warning}" for warning in plan.warnings),
         decisions=_decisions(plan),
+        made_for=None if facts is None else fingerprint_of(facts, cluster),
         model_details=model_details(workload.model),
         machine=cluster,
     )
@@ -143,6 +182,7 @@ def _decisions(plan: Plan) -> tuple[Chosen, ...]:
             value=decision.value,
             basis=decision.basis,
             because="" if decision.name in variables else decision.because,
+            alternatives=decision.alternatives[:_ALTERNATIVES],
         )
         for decision in plan.decisions
         if decision.name != "grad_accum"

@@ -20,6 +20,7 @@ from recipes.job.workload import (
     Tuning,
     VisionWorkload,
     Workload,
+    stored_bits,
 )
 from recipes.machine.cluster_records import Cluster
 from recipes.planning.environment_rules import environment
@@ -28,7 +29,7 @@ from recipes.planning.learning_rate import Rule, learning_rate, warmup_steps
 from recipes.planning.plan import Choice, Plan, Rejected
 from recipes.planning.programs import OWN, Program, program_named
 from recipes.planning.reasons import decisions_of, memory_warning, rejection, tightest
-from recipes.planning.search import Examined, Searched, search_with_headroom
+from recipes.planning.search import Examined, search_with_headroom
 from recipes.planning.space import STRATEGIES, Request, divisors, shapes, strategy_of
 from recipes.predict.job_prediction import memory_for, predicted_for
 from recipes.predict.stacks import load_stacks
@@ -74,10 +75,10 @@ def default_workload(
         )
     for name, value in (
         ("sequence length", length),
-        ("global batch", global_batch or 1),
-        ("steps", steps or 1),
+        ("global batch", global_batch),
+        ("steps", steps),
     ):
-        if not 1 <= value <= _LONGEST_RUN:
+        if value is not None and not 1 <= value <= _LONGEST_RUN:
             raise UsageError(f"{name} is {value}", f"give a whole number from 1 to {_LONGEST_RUN}")
     if model.learned_positions and length > model.learned_positions:
         # A model that is trained from the start can have a longer table of positions.
@@ -85,7 +86,8 @@ def default_workload(
     if global_batch is None:
         published = max(1, round(model.learning_rate_batch_tokens / length))
         usual_batch = published if tuning == "full" else int(constant("tuning_batch"))
-        global_batch = shared_batch(usual_batch, cluster.world_size)
+        sharing = most_ranks_per_sequence(model, cluster, program or program_named(OWN))
+        global_batch = shared_batch(usual_batch, cluster.world_size, sharing)
     if steps is None:
         wanted = samples if tokens is None else tokens / length
         default = int(constant(f"default_steps_{cluster.device}"))
@@ -97,21 +99,29 @@ def default_workload(
         precision=precision or native_precision(cluster, program or program_named(OWN)),
         steps=steps,
         tuning=tuning,
-        base_bits=4 if tuning == "qlora" else 16,
+        base_bits=stored_bits(tuning),
         fine_tuning=tuning != "full",
         optimizer=optimizer,
         adapter_rank=adapter_rank or DEFAULT_ADAPTER_RANK,
     )
 
 
-def shared_batch(sequences: int, ranks: int) -> int:
+def most_ranks_per_sequence(model: TransformerModel, cluster: Cluster, program: Program) -> int:
+    """Return the largest number of ranks that can compute one sequence together, by layers and matrices."""
+    domain = cluster.domain_ranks or cluster.ranks_per_node
+    tensor = math.gcd(min(domain, cluster.world_size), model.heads) if program.tensor else 1
+    return tensor * (model.layers if program.schedules else 1)
+
+
+def shared_batch(sequences: int, ranks: int, ranks_per_sequence: int = 1) -> int:
     """Return the number of sequences nearest to `sequences` that the ranks can share.
 
-    If there are more ranks than sequences, groups of ranks share one sequence. The number is then a
-    multiple of a divisor of the ranks.
+    If there are more ranks than sequences, groups of at most `ranks_per_sequence` ranks share one sequence.
+    The number is then a multiple of a divisor of the ranks.
     """
-    multiple = max(size for size in divisors(ranks) if size <= sequences)
-    below = sequences // multiple * multiple
+    replicas = [size for size in divisors(ranks) if size * ranks_per_sequence >= ranks]
+    multiple = max((size for size in replicas if size <= sequences), default=min(replicas))
+    below = max(multiple, sequences // multiple * multiple)
     return min((below, below + multiple), key=lambda valid: (abs(valid - sequences), -valid))
 
 
@@ -156,12 +166,15 @@ def make_plan(
             "read it on the machine with `rigtune probe`, or name a catalogue machine with --machine",
         )
     request = request_of(workload, cluster, program, pins, offload)
-    result, _ = search_with_headroom(request, headroom)
+    result, free = search_with_headroom(request, headroom)
+    rejected = tuple(
+        Rejected(candidate=_named(member.candidate), reason=rejection(member.memory, limit.value, free))
+        for member in result.rejected
+    )
     if not result.ranked:
-        rejected = _rejections(result, limit.value)
         if not rejected:
             raise _nothing_legal(request)
-        message, hint = tightest(workload, cluster, result.rejected[0], pins)
+        message, hint = tightest(workload, cluster, result.rejected[0], pins, free)
         raise NoFeasiblePlanError(message, hint)
     rate, warmup = _rules(workload)
     warm = pins.warmup_steps if pins.warmup_steps is not None else int(warmup.value)
@@ -181,11 +194,20 @@ def make_plan(
         cluster=cluster,
         chosen=choices[0],
         decisions=decisions_of(
-            workload, cluster, pins, choices, rate=rate, warmup=warmup, variables=variables
+            workload,
+            cluster,
+            pins,
+            choices,
+            rate=rate,
+            warmup=warmup,
+            variables=variables,
+            free=free,
+            asked=headroom,
+            rejected=rejected,
         ),
         env=variables,
         alternatives=tuple(choices[1:]),
-        rejected=_rejections(result, limit.value),
+        rejected=rejected,
         warnings=tuple(warnings),
         examined=result.examined,
     )
@@ -241,6 +263,7 @@ def _nothing_legal(request: Request) -> NoLayoutError:
     fixed = {
         name: value
         for name in (
+            "strategy",
             "tp",
             "pp",
             "cp",
@@ -259,11 +282,11 @@ def _nothing_legal(request: Request) -> NoLayoutError:
     }
     unpinned = request._replace(pins=Pins())
     if fixed and any(True for _ in shapes(unpinned)):
-        words = ", ".join(f"{name} {value}" for name, value in fixed.items())
+        words = ", ".join(f"{name.replace('_', '-')} {value}" for name, value in fixed.items())
         return NoLayoutError(
             f"{request.program.title} has no layout with {words} for {workload.model.id} on "
             f"{cluster.world_size} ranks and a global batch of {workload.global_batch}",
-            f"change a pin or the batch: degrees must divide {_sizes(request)}",
+            f"change a pin, the batch or the program: degrees must divide {_sizes(request)}",
         )
     multiple = cluster.world_size * (pins.micro_batch or 1)
     nearest = " or ".join(str(valid) for valid in nearest_global_batches(workload.global_batch, multiple))
@@ -288,13 +311,6 @@ def nearest_global_batches(global_batch: int, multiple: int) -> tuple[int, ...]:
     """
     below = global_batch // multiple * multiple
     return (below, below + multiple) if below else (multiple,)
-
-
-def _rejections(result: Searched, limit_bytes: float) -> tuple[Rejected, ...]:
-    return tuple(
-        Rejected(candidate=_named(member.candidate), reason=rejection(member.memory, limit_bytes))
-        for member in result.rejected
-    )
 
 
 def _named(candidate: Candidate) -> Candidate:
@@ -342,6 +358,7 @@ def _host_bytes(member: Examined) -> float:
 def _require_sound(workload: AnyWorkload, cluster: Cluster, pins: Pins, program: Program) -> None:
     rate, warmup, ranks = pins.learning_rate, pins.warmup_steps, pins.ranks_per_node
     tuning = workload.tuning if isinstance(workload, Workload) else "full"
+    mode, share = pins.activation_checkpointing, pins.recomputed_share
     mistakes = (
         (
             isinstance(workload, VisionWorkload) and not program.trains_images,
@@ -367,6 +384,26 @@ def _require_sound(workload: AnyWorkload, cluster: Cluster, pins: Pins, program:
             pins.micro_batch is not None and pins.micro_batch < 1,
             f"micro-batch {pins.micro_batch} is too small",
             "give at least 1",
+        ),
+        (
+            share is not None and not 0 < share <= 1,
+            f"recomputed share {share} is no part of the layers",
+            "give a number above 0 and at most 1",
+        ),
+        (
+            mode is not None and mode not in program.checkpointing,
+            f"{program.title} has no layout with activation-checkpointing {mode}",
+            f"it has: {', '.join(program.checkpointing)}",
+        ),
+        (
+            share is not None and mode not in (None, "full"),
+            f"recomputed-share {share} is pinned with activation-checkpointing {mode}",
+            "only full checkpointing recomputes a part of the layers",
+        ),
+        (
+            share not in (None, 1.0) and not load_stacks()[program.stack_for(tuning)].recomputes_part,
+            f"{program.title} has no layout with recomputed-share {share}",
+            "it recomputes every layer or none",
         ),
         (
             rate is not None and not 0 < rate < math.inf,

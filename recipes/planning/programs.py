@@ -54,7 +54,12 @@ class Program(StrictRecord, kw_only=True):
     trains_images: bool = True
     """Whether people train image models with the program."""
     settings: dict[str, str] = {}
-    """Name of each setting in the program's own words, by the name that the plan uses."""
+    """Name of each setting in the program's own words, by the name that `program_settings.py` uses.
+
+    A blank name means that the value itself names the option.
+    """
+    values: dict[str, dict[str, str]] = {}
+    """The program's own word for a value, by setting and value; a blank word leaves the setting out."""
     source: str
     date: str
 

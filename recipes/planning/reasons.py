@@ -9,10 +9,16 @@ from recipes.job.candidate import Candidate
 from recipes.job.workload import AnyWorkload, Pins, VisionWorkload, Workload
 from recipes.machine.cluster_records import Basis, Cluster, Figure
 from recipes.planning.image_jobs import why_image_batch, why_image_micro_batch
+from recipes.planning.layout_decisions import (
+    decision,
+    describe,
+    layout_decisions,
+    outlook,
+    share_decision,
+)
 from recipes.planning.learning_rate import Rule
-from recipes.planning.plan import Choice, Decision, EnvVar
+from recipes.planning.plan import Choice, Decision, EnvVar, Rejected
 from recipes.planning.search import Examined
-from recipes.planning.space import strategy_of
 from recipes.predict.breakdowns import MemoryBreakdown
 from recipes.predict.candidate_prediction import nearness
 from recipes.predict.parameters import memory_interval
@@ -20,19 +26,21 @@ from recipes.predict.parameters import memory_interval
 _TERMS = ("parameters", "gradients", "optimizer", "activations", "logits", "buffers", "overhead")
 
 
-def rejection(memory: MemoryBreakdown, limit_bytes: float) -> str:
+def rejection(memory: MemoryBreakdown, limit_bytes: float, free: float = 0.0) -> str:
     """Return why a candidate does not fit: `needs 91.2 GiB of 79.1 GiB: activations 48.0 GiB`.
 
-    The text names the largest terms, or the margin if the candidate would fit without it.
+    `free` is the part of the memory that stays free. The text names the largest terms.
     """
     largest = sorted(_TERMS, key=lambda term: -getattr(memory, term))[:2]
     terms = ", ".join(f"{term} {gib(getattr(memory, term))}" for term in largest)
-    if memory.needed > limit_bytes:
-        return f"needs {gib(memory.needed)} of {gib(limit_bytes)}: {terms}"
-    return (
-        f"fits, but not in the worst case of {gib(memory.upper)}, {gib(memory.margin)} of it for the models' "
-        f"error, as {gib(limit_bytes)} is available: {terms}"
-    )
+    kept = ""
+    if memory.needed <= limit_bytes and free:
+        kept = f", of which {_percent(free)} ({gib(free * limit_bytes)}) stay free"
+    return f"needs {gib(memory.needed)} of {gib(limit_bytes)}{kept}: {terms}"
+
+
+def _percent(part: float) -> str:
+    return f"{100 * part:.3g} %"
 
 
 def bound_words(memory: MemoryBreakdown) -> str:
@@ -46,19 +54,25 @@ def bound_words(memory: MemoryBreakdown) -> str:
     return f"{gib(memory.upper)} ({summed})"
 
 
-def tightest(workload: AnyWorkload, cluster: Cluster, nearest: Examined, pins: Pins) -> tuple[str, str]:
-    """Return the message and the hint for the case that nothing fits.
+def tightest(
+    workload: AnyWorkload, cluster: Cluster, nearest: Examined, pins: Pins, free: float = 0.0
+) -> tuple[str, str]:
+    """Return the message and the hint for the case that nothing fits with `free` of the memory left free.
 
     They name the candidate that needs least memory, its largest term and ways to reduce it.
     """
     limit = cluster.memory_bytes_per_rank
     memory, candidate = nearest.memory, nearest.candidate
     largest = max(_TERMS, key=lambda term: float(getattr(memory, term)))
-    reason = rejection(memory, limit.value) if limit is not None else ""
+    reason = rejection(memory, limit.value, free) if limit is not None else ""
     message = f"{workload.model.id} does not fit: even {describe(candidate)} {reason}"
     states = largest in ("parameters", "gradients", "optimizer", "buffers")
     tuning = workload.tuning if isinstance(workload, Workload) else ""
     ways = (
+        (
+            limit is not None and memory.needed <= limit.value,
+            f"leave less memory free than {_percent(free)} (--headroom)",
+        ),
         (largest in ("activations", "logits"), _smaller_samples(workload)),
         (states, _more_nodes(cluster, memory)),
         (
@@ -104,35 +118,6 @@ def _more_nodes(cluster: Cluster, memory: MemoryBreakdown) -> str:
     return f"{max(cluster.nodes + 1, nodes)} nodes, which share the states"
 
 
-def describe(candidate: Candidate | Choice) -> str:
-    """Return a description of a candidate: `fsdp with full checkpointing, micro-batch 2`."""
-    mode = "" if candidate.activation_checkpointing == "none" else f" with {recomputation_words(candidate)}"
-    name = candidate.strategy if isinstance(candidate, Choice) else strategy_of(candidate)
-    degrees = candidate.degrees
-    sizes = "".join(f" {part} {getattr(degrees, part)}" for part in _DIVIDING if getattr(degrees, part) > 1)
-    return f"{name}{sizes}{mode}, micro-batch {candidate.micro_batch}"
-
-
-_DIVIDING = ("tp", "pp", "vp", "cp", "ep")
-
-
-def recomputation_words(candidate: Candidate | Choice) -> str:
-    """Return how activations are recomputed: `full checkpointing of 25 % of the layers`."""
-    share = candidate.recomputed_share
-    part = f" of {round(100 * share)} % of the layers" if share < 1.0 else ""
-    return f"{candidate.activation_checkpointing} checkpointing{part}"
-
-
-def _outlook(choice: Choice) -> str:
-    memory = f"{gib(choice.predicted.memory_bytes_per_gpu.upper)} in the worst case"
-    time = choice.predicted.step_time_s.total
-    return (
-        f"{describe(choice)}: {memory}"
-        if isinstance(time, Unknown)
-        else f"{describe(choice)}: {duration(time)}, {memory}"
-    )
-
-
 def decisions_of(
     workload: AnyWorkload,
     cluster: Cluster,
@@ -142,37 +127,47 @@ def decisions_of(
     rate: Rule,
     warmup: Rule,
     variables: tuple[EnvVar, ...],
+    free: float = 0.0,
+    asked: float | None = None,
+    rejected: tuple[Rejected, ...] = (),
 ) -> tuple[Decision, ...]:
-    """Return one decision per setting of the chosen plan, then one per environment variable."""
+    """Return one decision per setting of the chosen plan, then one per environment variable.
+
+    `free` is the part of the memory that the plan leaves free, `asked` that of the user.
+    """
     chosen = choices[0]
     basis = _basis(workload, cluster, chosen)
     return (
-        _decision(
+        decision(
             "strategy",
             chosen.strategy,
             pins.strategy,
             basis=basis,
             because=_why_strategy(cluster, choices, pinned=pins.strategy is not None),
-            alternatives=tuple(_outlook(other) for other in choices[1:]),
+            alternatives=tuple(outlook(other) for other in choices[1:]),
         ),
-        _decision(
+        *layout_decisions(pins, choices, rejected, basis),
+        decision(
             "activation_checkpointing",
             chosen.activation_checkpointing,
             pins.activation_checkpointing,
             basis=basis,
-            because=_why_checkpointing(choices),
+            because=_why_checkpointing(chosen),
         ),
-        _decision(
+        *share_decision(chosen, pins, basis),
+        decision(
             "micro_batch",
             str(chosen.micro_batch),
             pins.micro_batch,
             basis=basis,
             because=_why_micro_batch(workload, cluster, chosen),
         ),
+        *_headroom_decision(cluster, free, asked),
         *margin_decision(chosen.predicted.memory_bytes_per_gpu, cluster),
-        Decision(
-            name="grad_accum",
-            value=str(chosen.grad_accum),
+        decision(
+            "grad_accum",
+            str(chosen.grad_accum),
+            pins.grad_accum,
             basis="rule",
             because=f"global batch {workload.global_batch} = micro-batch {chosen.micro_batch} x "
             f"{chosen.grad_accum} x {chosen.degrees.dp * chosen.degrees.fsdp} data-parallel ranks",
@@ -189,14 +184,14 @@ def decisions_of(
             basis="rule",
             because=_why_precision(workload, cluster),
         ),
-        _decision(
+        decision(
             "learning_rate",
             f"{chosen.learning_rate:g}",
             pins.learning_rate,
             basis="rule",
             because=rate.because,
         ),
-        _decision(
+        decision(
             "warmup_steps", str(chosen.warmup_steps), pins.warmup_steps, basis="rule", because=warmup.because
         ),
         *_loading(cluster.data_loader_workers),
@@ -211,6 +206,17 @@ def decisions_of(
             for variable in variables
         ),
     )
+
+
+def _headroom_decision(cluster: Cluster, free: float, asked: float | None) -> tuple[Decision, ...]:
+    """Return the decision about the memory that stays free; none on a CPU, whose model has a margin."""
+    if cluster.device != "cuda" and asked is None:
+        return ()
+    if free:
+        because = "part of each GPU's memory that stays free for fragmentation and the models' error"
+    else:
+        because = "nothing fits if memory stays free, so the plan leaves none free on purpose"
+    return (decision("memory_headroom", _percent(free), asked, basis="rule", because=because),)
 
 
 def margin_decision(memory: MemoryBreakdown, cluster: Cluster) -> tuple[Decision, ...]:
@@ -243,10 +249,16 @@ def memory_warning(memory: MemoryBreakdown, cluster: Cluster) -> str:
     limit = cluster.memory_bytes_per_rank
     if limit is None or is_within(memory, cluster):
         return ""
-    return (
-        f"{MEMORY_WARNING}: {gib(memory.needed)} are needed, but the worst case of 1 run in 10 is "
-        f"{gib(memory.upper)} of {gib(limit.value)}; --headroom 0.15 keeps more memory free"
-    )
+    available = f"{gib(limit.value)} {'are' if memory.needed <= limit.value else 'are only'} available"
+    words = f"{MEMORY_WARNING}: {gib(memory.needed)} are needed and {available}"
+    share = math.ceil(100 * (1 - memory.needed / memory.upper)) / 100
+    if memory.needed > limit.value or not 0 < share <= _LARGEST_HEADROOM:
+        return words
+    return f"{words}, but 1 run in 10 needs more than {gib(memory.upper)}; --headroom {share:g} prevents that"
+
+
+_LARGEST_HEADROOM = 0.9
+"""Largest value of `--headroom`."""
 
 
 def is_within(memory: MemoryBreakdown, cluster: Cluster) -> bool:
@@ -267,14 +279,6 @@ def _loading(workers: Figure | None) -> tuple[Decision, ...]:
         f"any larger number ({workers.source})"
     )
     return (Decision(name="num_workers", value=f"{workers.value:.0f}", basis="measured", because=because),)
-
-
-def _decision(
-    name: str, value: str, pin: object, *, basis: Basis, because: str, alternatives: tuple[str, ...] = ()
-) -> Decision:
-    if pin is not None:
-        basis, because = "user", f"you fixed it; {because}"
-    return Decision(name=name, value=value, basis=basis, because=because, alternatives=alternatives)
 
 
 def _basis(workload: AnyWorkload, cluster: Cluster, chosen: Choice) -> Basis:
@@ -322,19 +326,15 @@ def _why_strategy(cluster: Cluster, choices: list[Choice], *, pinned: bool) -> s
     return f"{needs}; {other.strategy} takes {duration(its)} per step instead of {duration(mine)}"
 
 
-def _why_checkpointing(choices: list[Choice]) -> str:
-    chosen = choices[0]
+def _why_checkpointing(chosen: Choice) -> str:
+    """Return the reason; the search takes the least recomputation with which a micro-batch fits."""
     if chosen.activation_checkpointing == "none":
         return "it fits without recomputation, which would cost one more forward pass (about a third)"
-    without = [
-        choice
-        for choice in choices
-        if (choice.strategy, choice.activation_checkpointing) == (chosen.strategy, "none")
-    ]
+    if chosen.micro_batch == 1:
+        return "with less recomputation it does not fit"
     return (
-        "faster than without checkpointing: the freed memory allows larger micro-batches"
-        if without
-        else "without recomputation it does not fit"
+        f"with less recomputation, a micro-batch of {chosen.micro_batch} does not fit, "
+        "and a smaller one is not faster"
     )
 
 
@@ -345,15 +345,9 @@ def _why_micro_batch(workload: AnyWorkload, cluster: Cluster, chosen: Choice) ->
     share = chosen.micro_batch * chosen.grad_accum
     if chosen.micro_batch == share:
         return f"a rank's whole share of the global batch, {count(tokens)} tokens, fits at once"
-    saturation = constant(f"saturation_tokens_{cluster.device}")
-    if 2 * tokens > saturation:
-        return (
-            f"{count(tokens)} tokens per forward pass keep the device busy; "
-            f"more than {count(saturation)} gain nothing"
-        )
     return (
         f"{count(tokens)} tokens per forward pass: "
-        f"the largest divisor of a rank's {share} sequences that fits and still increases the speed"
+        f"of the divisors of a rank's {share} sequences that fit, the one with the shortest step"
     )
 
 

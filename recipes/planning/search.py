@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from probes.base.record import Unknown, value_or
 from recipes.constants import constant
-from recipes.job.candidate import Candidate, Degrees
+from recipes.job.candidate import Candidate, Degrees, Sharding
 from recipes.planning.space import (
     Recomputation,
     Request,
@@ -69,8 +69,13 @@ def search(
     takes `limit_s` or longer are of no interest.
     """
     options = recomputations(request)
+    if not options:
+        return Searched((), (), 0)
     smallest: dict[Degrees, Examined] = {}
     bounds, examined = _bounds(request, options, refuses, smallest, limit_s)
+    shardings: dict[Degrees, set[Sharding]] = {}
+    for bound in bounds:
+        shardings.setdefault(bound.shape.degrees, set()).add(bound.shape.sharding)
     best: dict[Degrees, Examined] = {}
     fastest = limit_s
     for bound in bounds:
@@ -94,7 +99,11 @@ def search(
                 continue
             member = refiner.member(shape, refiner.least(shape, start))
             if member.time is None:
-                _keep_smallest(smallest, member)
+                # Nothing of these degrees fits only if this is the smallest micro-batch of the only shape;
+                # with one part per stage, the bound itself fits.
+                is_smallest = bound.micro_batch == micro_batches(request, shape)[0]
+                if is_smallest and parts > 1 and len(shardings[bound.shape.degrees]) == 1:
+                    _keep_smallest(smallest, member)
             elif known is None or _is_better(member, known):
                 best[shape.degrees] = member
                 fastest = min(fastest, member.seconds)
@@ -148,12 +157,15 @@ def _bounds(
     bounds: list[_Bound] = []
     examined = 0
     computed: dict[tuple[int, ...], float] = {}
+    fitting: set[Degrees] = set()
     for shape in shapes(request) if options else ():
         degrees, is_full = shape.degrees, False
         for micro_batch in micro_batches(request, shape):
             key = (degrees.tp, degrees.pp, degrees.cp, degrees.ep, micro_batch)
-            is_too_large = is_full and micro_batch * shape.replicas < request.workload.global_batch
-            if is_too_large or computed.get(key, 0.0) >= limit_s:
+            if is_full and micro_batch * shape.replicas < request.workload.global_batch:
+                continue
+            if computed.get(key, 0.0) >= limit_s:
+                fitting.add(degrees)  # not examined, so nothing can be said about the memory
                 continue
             examined += 1
             smallest_member = _with_memory(request, shape, micro_batch, options[-1])
@@ -162,6 +174,7 @@ def _bounds(
                 # Without accumulation, gradients of earlier micro-batches need no memory.
                 is_full = True
                 continue
+            fitting.add(degrees)
             candidate = candidate_of(request, shape, micro_batch, options[0])
             time = time_for(job_of(request.workload, candidate, request.cluster, request.stack))
             seconds = _without_bubble(time)
@@ -170,6 +183,9 @@ def _bounds(
             if seconds >= limit_s < math.inf:
                 continue
             bounds.append(_Bound(seconds, len(bounds), shape, micro_batch))
+    for degrees in fitting:
+        # A smaller micro-batch or another sharding of the refused degrees may fit.
+        smallest.pop(degrees, None)
     bounds.sort(key=lambda bound: (bound.seconds, bound.order))
     return bounds, examined
 

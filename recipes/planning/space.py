@@ -32,12 +32,19 @@ BESIDE = 2
 """
 
 
-STRATEGIES = ("ddp", "zero1", "zero2", "fsdp", "hsdp")
-"""Names of data-parallel strategies.
+SHARDING_OF: dict[str, Sharding] = {
+    "ddp": "none",
+    "zero1": "zero1",
+    "zero2": "zero2",
+    "fsdp": "zero3",
+    "hsdp": "zero3",
+}
+"""Training state that ranks share, by the name of the data-parallel strategy.
 
-They mean whole copies, shared optimizer states, shared states and gradients, everything sharded over all
-ranks, and everything sharded within groups of ranks.
+The strategies mean whole copies, shared optimizer states, shared states and gradients, everything sharded
+over all ranks, and everything sharded within groups of ranks.
 """
+STRATEGIES = tuple(SHARDING_OF)
 
 
 def strategy_of(candidate: Candidate) -> str:
@@ -214,12 +221,10 @@ def _shardings(request: Request, tensor: int, pipeline: int, sharers: int) -> tu
     because they save no time, only settings.
     """
     program, strategy = request.program, request.pins.strategy
-    named: Sharding | None = None
-    if strategy is not None:
-        named = {"ddp": "none", "fsdp": "zero3", "hsdp": "zero3"}.get(strategy, strategy)  # type: ignore[assignment]
-    if named is not None and request.pins.sharding not in (None, named):
-        return ()
+    named = None if strategy is None else SHARDING_OF[strategy]
     pinned = request.pins.sharding or named
+    if named not in (None, pinned):
+        return ()
     allowed = program.shardings if pipeline == 1 else program.pipeline_shardings
     if request.base.offload:
         # Only shards are offloaded: gradients and optimizer states of ZeRO-2, or everything of ZeRO-3.
@@ -268,7 +273,8 @@ def schedules(request: Request, pipeline: int) -> tuple[tuple[Schedule, int], ..
     """Return the schedules with the number of parts of each stage."""
     model, pins = request.model, request.pins
     if pipeline == 1 or model is None:
-        return (("1f1b", 1),) if pins.vp in (None, 1) else ()
+        # Without a pipeline there is no order of work, which is called 1f1b.
+        return (("1f1b", 1),) if pins.vp in (None, 1) and pins.schedule in (None, "1f1b") else ()
     layers = model.layers + model.encoder_layers
     most = (layers + model.prediction_layers + BESIDE) // pipeline
     options: list[tuple[Schedule, int]] = []

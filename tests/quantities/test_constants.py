@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from probes.base.units import GIB
 from probes.catalogue.hardware import load_catalogue
 from probes.facts import MachineFacts, PcieLink
 from recipes.constants import load_constants
@@ -18,6 +19,7 @@ from recipes.machine.cluster_records import Cluster, StepAnchor
 from recipes.machine.from_facts import cluster_from_facts
 from recipes.machine.from_words import MachineWords, cluster_from_words
 from recipes.planning.planner import default_workload, make_plan
+from recipes.planning.programs import program_named
 from recipes.planning.run_cost import run_cost
 from recipes.planning.what_if import scaling_curve
 from recipes.predict.candidate_prediction import predict_time
@@ -33,6 +35,19 @@ ROOMS = ("recipes.",)
 def _plan(model: str, cluster: Cluster, **choices: Any) -> Any:
     workload = default_workload(find_model(model), cluster, **choices)
     return make_plan(workload, cluster, MachineFacts(), Pins())
+
+
+def _tied() -> Any:
+    program, cluster = program_named("megatron"), h100_cluster(nodes=16)
+    workload = default_workload(find_model("llama-3-70b"), cluster, program=program)
+    return make_plan(workload, cluster, MachineFacts(), Pins(), program=program).chosen
+
+
+def _tight() -> Any:
+    """Plan for GPUs that the simplest of the fastest layouts nearly fills."""
+    cluster = h100_cluster(nodes=2, memory_bytes_per_rank=figure(70 * GIB))
+    workload = default_workload(find_model("llama-3-8b"), cluster)
+    return make_plan(workload, cluster, MachineFacts(), Pins(), headroom=0.0).chosen
 
 
 def _words(gpu: str, **words: Any) -> Cluster:
@@ -91,8 +106,9 @@ ANSWERS: dict[str, Callable[[], Any]] = {
     "plan of a machine with PCIe and Ethernet": lambda: _plan(
         "gpt2", _words("L40S", intra="PCIe", inter="100 Gb/s Ethernet, TCP")
     ),
-    "plan with a near tie": lambda: _plan("phi-1.5", h100_cluster()),
-    "plan with a modelled tie": lambda: _plan("gemma-3-270m", h100_cluster()),
+    "plan with a tie of two layouts": _tied,
+    "plan that leaves no memory free": _tight,
+    "plan of adapters": lambda: _plan("llama-3-8b", h100_cluster(), tuning="lora"),
     "plan on a CPU": lambda: _plan("smollm-135m", cpu_cluster(), sequence_length=512, global_batch=64),
     "machine whose GPUs meet across the sockets": _over_sockets,
     "step that was measured": lambda: _anchored(8),

@@ -26,8 +26,11 @@ from probes.base.units import duration, gib, plural
 from probes.facts import MachineFacts
 from recipes.job.candidate import Candidate
 from recipes.job.workload import AnyWorkload, Workload
+from recipes.launch.program_files import WRITTEN
 from recipes.machine.cluster_records import Basis
 from recipes.planning.plan import Choice, Plan
+from recipes.planning.program_settings import layout_of, program_settings
+from recipes.planning.programs import program_named
 from recipes.planning.reasons import bound_words
 from recipes.predict.breakdowns import memory_words
 
@@ -45,6 +48,7 @@ def plan_page(plan: Plan, *, verbose: bool = False) -> Page:
         headline(plan),
         run_section(plan),
         decisions(plan),
+        own_words(plan),
         *prediction(plan),
         others(plan, None if verbose else _SHOWN),
         notices(plan),
@@ -126,6 +130,18 @@ def _name(name: str) -> str:
     return name if name.isupper() else name.replace("_", " ")
 
 
+def own_words(plan: Plan) -> Section:
+    """Return the settings in the program's own words; empty for programs whose files rigtune writes."""
+    program = program_named(plan.chosen.program)
+    if program.id in WRITTEN:
+        return section("", [])
+    rows = tuple(
+        (name, words((value, "strong"))) for name, value in program_settings(program, layout_of(plan))
+    )
+    table = Table((Column(fixed=True), Column()), rows)
+    return section(f"Settings for {program.title}", [table], indent=2)
+
+
 def prediction(plan: Plan) -> tuple[Section, Section]:
     """Return the memory of the rank that needs most, and the time of one step, term by term."""
     predicted = plan.chosen.predicted
@@ -190,8 +206,15 @@ def describe(row: Choice | Candidate) -> str:
         if len(used) == 1
         else " ".join(f"{name} {size}" for name, size in used) or "on one rank"
     )
-    recompute = "" if row.activation_checkpointing == "none" else ", full recompute"
-    return f"{row.strategy} {spread}, micro-batch {row.micro_batch} × {row.grad_accum}{recompute}"
+    return f"{row.strategy} {spread}, micro-batch {row.micro_batch} × {row.grad_accum}{_recompute(row)}"
+
+
+def _recompute(row: Choice | Candidate) -> str:
+    """Return what is recomputed: `, full recompute`, `, full recompute of 25 % of the layers`."""
+    if row.activation_checkpointing == "none":
+        return ""
+    share = f" of {100 * row.recomputed_share:.3g} % of the layers" if row.recomputed_share < 1 else ""
+    return f", {row.activation_checkpointing} recompute{share}"
 
 
 _WAITING = {

@@ -9,6 +9,7 @@ import pytest
 from assistant.cli import command_line
 from probes.bench.benchmark_table import BENCHMARKS
 from probes.judging.check_table import CHECKS
+from recipes.planning.programs import load_programs
 
 
 def test_checks_as_json(capsysbinary: pytest.CaptureFixture) -> None:
@@ -60,3 +61,11 @@ def test_models_of_language_and_of_images_are_listed(capsys: pytest.CaptureFixtu
     assert command_line(["list", "models"]) == 0
     listed = {line.split()[0] for line in capsys.readouterr().out.splitlines() if line.strip()}
     assert {"llama-3-8b", "resnet50"} <= listed
+
+
+def test_programs_are_listed_with_what_they_can_do(capsysbinary) -> None:
+    assert command_line(["list", "programs", "--format", "json"]) == 0
+    rows = {row["id"]: row for row in json.loads(capsysbinary.readouterr().out)["programs"]}
+    assert list(rows) == list(load_programs())
+    assert rows["megatron"]["divides"] == ["tp", "pp", "vp", "cp", "ep"]
+    assert [name for name, row in rows.items() if row["writes_files"]] == ["own", "reference"]

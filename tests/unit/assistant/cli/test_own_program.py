@@ -68,3 +68,25 @@ def test_examples_of_the_readme_name_a_model():
     lines = re.findall(r"^    (rigtune (?:auto|plan) .* -- .*)$", README.read_text(), re.MULTILINE)
     assert lines
     assert all(re.match(r"rigtune \w+ [a-z]", line) for line in lines)
+
+
+def test_other_programs_get_settings_instead_of_files(tmp_path, capsys):
+    recipe, folder = tmp_path / "recipe.toml", tmp_path / "launch"
+    plan = ["plan", "llama-3-8b", "--gpu", "H100-SXM-80GB", "--gpus", "8", "--nodes", "4"]
+    pins = ["--pin", "tp=2", "--pin", "pp=4", "--pin", "vp=4"]
+    assert command_line([*plan, *pins, "--program", "megatron", "-o", str(recipe)]) == 0
+    assert "32 x H100" in load_recipe(recipe.read_text(), "recipe.toml").made_for.machine
+    shown = capsys.readouterr()
+    assert "Settings for Megatron-LM" in shown.out
+    assert "--num-layers-per-virtual-pipeline-stage  2" in shown.out
+    assert "rigtune export" not in shown.err
+    assert command_line(["export", str(recipe), "--out", str(folder)]) == 2
+    refusal = capsys.readouterr().err
+    assert "launch files for Megatron-LM" in refusal
+    assert "--num-layers-per-virtual-pipeline-stage 2" in refusal
+    assert "--program own" in refusal
+    assert not folder.exists()
+    auto = ["auto", "gpt2", "--machine", "dgx-h100", "--program", "megatron", "--out", str(folder)]
+    assert command_line(auto) == 2
+    assert "not written yet" in capsys.readouterr().err
+    assert not folder.exists()

@@ -1,0 +1,146 @@
+"""The settings of a layout in the words of the program that trains with it."""
+
+import math
+from typing import NamedTuple
+
+from recipes.job.candidate import Degrees, Sharding
+from recipes.job.workload import Workload
+from recipes.planning.plan import Plan
+from recipes.planning.programs import Program
+
+
+class Layout(NamedTuple):
+    """The numbers and words of a plan or a recipe that a program needs."""
+
+    degrees: Degrees
+    sharding: Sharding
+    schedule: str
+    micro_batch: int
+    grad_accum: int
+    global_batch: int
+    sequence_length: int | None
+    """None for a model of images."""
+    activation_checkpointing: str
+    recomputed_share: float
+    precision: str
+    learning_rate: float
+    warmup_steps: int
+    steps: int
+    tuning: str
+    adapter_rank: int
+    layers: int
+
+
+def layout_of(plan: Plan) -> Layout:
+    """Return the layout of the plan's choice."""
+    chosen, workload = plan.chosen, plan.workload
+    text = workload if isinstance(workload, Workload) else None
+    return Layout(
+        degrees=chosen.degrees,
+        sharding=chosen.sharding,
+        schedule=chosen.schedule,
+        micro_batch=chosen.micro_batch,
+        grad_accum=chosen.grad_accum,
+        global_batch=chosen.global_batch,
+        sequence_length=None if text is None else text.sequence_length,
+        activation_checkpointing=chosen.activation_checkpointing,
+        recomputed_share=chosen.recomputed_share,
+        precision=chosen.precision,
+        learning_rate=chosen.learning_rate,
+        warmup_steps=chosen.warmup_steps,
+        steps=workload.steps,
+        tuning="full" if text is None else text.tuning,
+        adapter_rank=0 if text is None else text.adapter_rank,
+        layers=1 if text is None else text.model.layers + text.model.encoder_layers,
+    )
+
+
+def program_settings(program: Program, layout: Layout) -> tuple[tuple[str, str], ...]:
+    """Return name and value of each setting in the program's own words.
+
+    The value of an option without a value is empty.
+    """
+    values, rows = _values(layout), []
+    for key, name in program.settings.items():
+        value = values.get(key)
+        if value is None:
+            continue
+        text = program.values.get(key, {}).get(value, value)
+        if text or name:
+            rows.append((name, text) if name else (text, ""))
+    return tuple(rows)
+
+
+def _values(layout: Layout) -> dict[str, str]:
+    """Return the values by the names that rows of `programs.toml` use.
+
+    Degrees of 1 and options that the layout does not need are left out.
+    """
+    degrees = layout.degrees
+    has_pipeline = degrees.pp > 1
+    parts = degrees.pp * degrees.vp
+    per_part = math.ceil(layout.layers / parts)
+    recomputes_all = layout.recomputed_share >= 1.0
+    sizes = {name: str(size) for name in degrees.__struct_fields__ if (size := getattr(degrees, name)) > 1}
+    always = {
+        "sharding": layout.sharding,
+        "micro_batch": str(layout.micro_batch),
+        "local_batch": str(layout.micro_batch * (layout.grad_accum if has_pipeline else 1)),
+        "batch_per_rank": f"{layout.global_batch / layout.grad_accum / _ranks(degrees):g}",
+        "grad_accum": str(layout.grad_accum),
+        "global_batch": str(layout.global_batch),
+        "activation_checkpointing": layout.activation_checkpointing,
+        "precision": layout.precision,
+        "learning_rate": f"{layout.learning_rate:g}",
+        "warmup_steps": str(layout.warmup_steps),
+        "steps": str(layout.steps),
+    }
+    length = layout.sequence_length
+    lengths = (
+        {}
+        if length is None
+        else {
+            "micro_batch_tokens": str(layout.micro_batch * length),
+            "global_batch_tokens": str(layout.global_batch * length),
+            "sequence_length": str(length),
+        }
+    )
+    is_full = layout.activation_checkpointing == "full"
+    sometimes = {
+        "zero1": layout.sharding == "zero1",
+        "sequence_parallel": degrees.tp > 1,
+        "recompute_granularity": layout.activation_checkpointing != "none",
+        "recompute_method": is_full,
+        "recomputed_layers": is_full,
+        "recomputed_share": is_full and not recomputes_all,
+        "layers_per_part": degrees.vp > 1,
+        "schedule": has_pipeline,
+        "pipeline_micro_batch": has_pipeline,
+        "uneven_layers": has_pipeline and layout.layers % parts > 0,
+        "tuning": layout.tuning != "full",
+        "adapter_rank": layout.tuning != "full",
+    }
+    texts = {
+        "zero1": "",
+        "sequence_parallel": "",
+        "recompute_granularity": layout.activation_checkpointing,
+        "recompute_method": "uniform" if recomputes_all else "block",
+        "recomputed_layers": "1" if recomputes_all else str(math.ceil(layout.recomputed_share * per_part)),
+        "recomputed_share": f"{layout.recomputed_share:g}",
+        "layers_per_part": str(per_part),
+        "schedule": layout.schedule,
+        "pipeline_micro_batch": str(layout.micro_batch),
+        "uneven_layers": str(-layout.layers % parts),
+        "tuning": layout.tuning,
+        "adapter_rank": str(layout.adapter_rank),
+    }
+    return {
+        **sizes,
+        **always,
+        **lengths,
+        **{name: texts[name] for name, is_needed in sometimes.items() if is_needed},
+    }
+
+
+def _ranks(degrees: Degrees) -> int:
+    return degrees.dp * degrees.fsdp * degrees.tp * degrees.pp * degrees.cp
