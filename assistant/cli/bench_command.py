@@ -30,7 +30,7 @@ from assistant.usecases.bench.find_bad_nodes import HostSearch, find_bad_hosts
 from assistant.usecases.check import judge_measurements
 from assistant.usecases.learn import read_policy
 from assistant.usecases.measure import MeasureOptions, measure_machine
-from assistant.usecases.plan import model_named
+from assistant.usecases.model_file import transformer_named
 from probes.base.errors import ExitCode, OutputError, UsageError
 from probes.bench.bench_report import BenchReport, report_of
 from probes.bench.bench_requests import BenchSettings, SpreadBy, Suite
@@ -294,7 +294,7 @@ def _settings(
         data_path=str(data.absolute()) if data is not None else "",
         step=step,
         shapes=shapes,
-        model=shape_of(model_named(model)) if model else {},
+        model=shape_of(transformer_named(model)) if model else {},
         noise_scale=noise_scale,
     )
 

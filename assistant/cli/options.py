@@ -125,7 +125,7 @@ class _Count(click.ParamType):  # type: ignore[type-arg]
         except (ValueError, OverflowError):
             number = 0
         if not 1 <= number <= 10**18:
-            self.fail(f"{text[:40]!r} is no number of tokens; give one such as 300B", param, ctx)
+            self.fail(f"{text[:40]!r} is no number; give one such as 300B", param, ctx)
         return number
 
 
@@ -194,6 +194,9 @@ def plan_options(function: Command) -> Command:
             click.option(
                 "--global-batch", type=int, metavar="SEQUENCES", help="Sequences per optimizer step."
             ),
+            click.option(
+                "--image-size", type=int, metavar="PIXELS", help="Side of the images, for image models."
+            ),
             click.option("--sequence-length", type=int, metavar="TOKENS", help="Tokens per sequence."),
             click.option(
                 "--precision",
@@ -205,7 +208,10 @@ def plan_options(function: Command) -> Command:
                 "--tokens", type=TOKENS, metavar="TOKENS", help="Tokens of the whole run, such as 300B."
             ),
             click.option(
-                "--samples", type=TOKENS, metavar="SAMPLES", help="Sequences of the whole run, such as 2M."
+                "--samples",
+                type=TOKENS,
+                metavar="SAMPLES",
+                help="Sequences or images of the whole run, such as 100M.",
             ),
             click.option(
                 "--price",
@@ -235,13 +241,18 @@ def plan_options(function: Command) -> Command:
                 help="Training software that runs the plan; see `rigtune list programs`.",
             ),
             click.option(
-                "--gpu", metavar="NAME", help="Plan for nodes with this GPU; see `rigtune list gpus`."
+                "--gpu",
+                metavar="NAME",
+                help="Plan for nodes with this GPU, in any spelling; with --from, complete a paste that does "
+                "not name its GPUs.",
             ),
-            click.option("--gpus", type=int, metavar="N", help="GPUs per node, for --gpu."),
+            click.option(
+                "--gpus", type=int, metavar="N", help="GPUs per node, for --gpu (default: the usual number)."
+            ),
             click.option(
                 "--network",
                 metavar="WORDS",
-                help='Network of a node, for --gpu, such as "8x400G IB".',
+                help='Network of a node, for --gpu, such as "8x400G IB" (default: the usual network).',
             ),
             click.option(
                 "--headroom",

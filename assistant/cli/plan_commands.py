@@ -7,6 +7,7 @@ from typing import Any
 import click
 import msgspec
 
+from assistant.cli.counting import counted_modules
 from assistant.cli.diagnostics import follow, say
 from assistant.cli.interrupts import stop_on_signals
 from assistant.cli.options import (
@@ -19,6 +20,7 @@ from assistant.cli.options import (
     plan_options,
     program_after_dashes,
     python_option,
+    require_function,
     source_of,
     source_options,
     verbosity_options,
@@ -28,15 +30,18 @@ from assistant.pages.training.plan_page import plan_page
 from assistant.pages.training.what_if_page import comparison_page, scaling_page, sensitivity_page
 from assistant.storage import default_run_directory, write_bytes
 from assistant.usecases.export import refuse_edited_recipe
-from assistant.usecases.plan import PlanRequest, pins_of, plan_workload
+from assistant.usecases.model_file import model_named
+from assistant.usecases.plan import PlanRequest, machine_of, pins_of, plan_workload
 from assistant.usecases.what_if import Place, compare, scale, vary
 from probes.base.errors import UsageError
 from probes.catalogue.hardware import load_catalogue
 from probes.facts import MachineFacts
+from recipes.job.models.counted import names_own_module
+from recipes.job.workload import VisionModel
 from recipes.launch.program_files import WRITTEN
 from recipes.launch.recipe import Command
 from recipes.launch.recipe_file import dump_recipe, require_command
-from recipes.launch.resolve import recipe_of
+from recipes.launch.resolve import no_image_recipe, recipe_of
 from recipes.planning.programs import REFERENCE_PROGRAM, program_of_command
 
 
@@ -82,7 +87,11 @@ def plan_command(
     verbose: bool,
     **wanted: Any,
 ) -> None:
-    """Plan MODEL (a preset or a model file) on this machine, a recording or a catalogue machine.
+    """Plan MODEL on this machine, a recording, a catalogue machine, or nodes with --gpu.
+
+    MODEL is a preset, an image model (`rigtune list models`), a Hugging Face id, a config.json or a folder
+    with one, or your own module as FILE.py:FUNCTION. Without MODEL, rigtune takes a well-known model that
+    fits the machine, with a shorter sequence if need be.
 
     PROGRAM is your own training command after `--`, for example
     `rigtune plan llama-3-8b -o recipe.toml -- train.py --batch {micro_batch} --lr {learning_rate}`;
@@ -92,6 +101,13 @@ def plan_command(
     command = _own_program(model, is_here=not from_paths and machine is None)
     if output is not None and not overwrite:
         refuse_edited_recipe(output, "rigtune plan")
+    _require_one_machine(machine, wanted["gpu"])
+    own_model = None
+    if names_own_module(model):
+        require_function("MODEL", model)
+        own_model = counted_modules((model,), python)[model]
+    if output is not None and model and isinstance(own_model or model_named(model), VisionModel):
+        raise no_image_recipe(model)
     node_counts: tuple[int, ...] = wanted["nodes"]
     asked = [
         name
@@ -105,13 +121,11 @@ def plan_command(
     ]
     if len(asked) > 1:
         raise UsageError(f"{asked[0]} and {asked[1]} are two questions", "ask one at a time")
-    wanted["nodes"] = node_counts[0]
-    request = _request_of(model, wanted, command, for_recipe=output is not None)
-    if request.gpu and (machine is not None or from_paths):
-        other = "--machine" if machine is not None else "--from"
-        raise UsageError(f"--gpu and {other} both describe the machine", "give one of them")
-    facts = MachineFacts() if request.gpu else facts_of(from_paths, machine, python)
-    measured = measurements_for(measurements, facts, quiet=quiet).measurements
+    settings = {**wanted, "nodes": node_counts[0], "own_model": own_model}
+    request = _request_of(model, settings, command, for_recipe=output is not None)
+    is_read = request.gpu is None or from_paths
+    facts = facts_of(from_paths, machine, python) if is_read else MachineFacts()
+    measured = measurements_for(measurements, machine_of(facts, request), quiet=quiet).measurements
     if asked and output is None:
         name = request.gpu or machine or "this machine"
         place = Place(name, facts, measured, request)
@@ -165,9 +179,9 @@ def auto_command(
 ) -> None:
     """Probe, check, measure, plan and export in one go, and report the files.
 
-    MODEL is a preset or a model file. Without MODEL, rigtune uses the largest preset that suits the machine,
-    or its own small reference model if there is no GPU. PROGRAM is your own training command after `--`; if
-    you give PROGRAM, MODEL is needed.
+    MODEL is a preset or a model file. Without MODEL, rigtune takes a well-known model that fits the machine,
+    with a shorter sequence if need be, or its own small reference model if there is no GPU. PROGRAM is your
+    own training command after `--`; if you give PROGRAM, MODEL is needed.
     """
     from assistant.pages.training.auto_page import auto_page
     from assistant.usecases.auto import AutoOptions, auto  # a plan alone needs no check and no benchmark
@@ -184,6 +198,12 @@ def auto_command(
         measure=not from_paths and machine is None,
         overwrite=overwrite,
     )
+    _require_one_machine(machine, options.request.gpu)
+    if options.request.gpu is not None and not from_paths:
+        raise UsageError(
+            "auto probes and measures a machine, and --gpu describes nodes that are not here",
+            "use `rigtune plan MODEL --gpu NAME`, or give --from PATH with a paste of such a node",
+        )
     events = auto(source_of(from_paths, machine), options, stop_on_signals)
     result = follow(events, quiet=quiet, verbose=verbose)
     emit_answer(result, output_format, lambda _: auto_page(result), is_wide=True)
@@ -216,6 +236,15 @@ def _place_named(name: str, first: Place) -> Place:
             "see `rigtune list machines` and `rigtune list gpus`",
         )
     return Place(name, MachineFacts(), (), msgspec.structs.replace(request, gpu=name))
+
+
+def _require_one_machine(machine: str | None, gpu: str | None) -> None:
+    """Raise UsageError if a catalogue machine and a GPU are both named."""
+    if machine is not None and gpu is not None:
+        raise UsageError(
+            f"--machine {machine[:60]} and --gpu {gpu[:60]} both describe the nodes",
+            "give one of them; `rigtune list machines` shows the GPUs of each machine",
+        )
 
 
 def _request_of(model: str, wanted: dict[str, Any], command: Command, *, for_recipe: bool) -> PlanRequest:

@@ -7,15 +7,14 @@ from pathlib import Path
 
 import click
 
-from assistant.cli.diagnostics import StatusLine, follow, say
+from assistant.cli.counting import counted_modules
+from assistant.cli.diagnostics import follow, say
 from assistant.cli.options import (
     PATH,
-    collect_options,
     facts_of,
     measurements_for,
     python_option,
     require_function,
-    source_of,
     source_options,
 )
 from assistant.cli.output import emitting, wants_colour
@@ -171,26 +170,8 @@ def _own_models(
             files = (*files, name)
     models: dict[str, VisionModel | TransformerModel] = {name: read_model(name) for name in files}
     if modules:
-        models.update(_counted(modules, python))
+        models.update(counted_modules(modules, python))
     return models
-
-
-def _counted(targets: tuple[str, ...], python: str | None) -> dict[str, VisionModel]:
-    """Return the user's own modules by name, counted in the training interpreter of this machine.
-
-    The modules are counted on this machine even if the cases are for another machine.
-    """
-    from assistant.usecases.own_module import count_modules  # few tables name one
-
-    status = StatusLine()
-    status.show(f"Counting {', '.join(targets)}")
-    try:
-        counted: dict[str, VisionModel] = follow(
-            count_modules(targets, source_of((), None), collect_options(python)), quiet=True
-        )
-    finally:
-        status.clear()
-    return counted
 
 
 def _row_of(settings: tuple[str, ...], columns: tuple[str, ...]) -> CaseRow:

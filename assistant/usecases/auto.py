@@ -23,7 +23,8 @@ from assistant.usecases.export import (
     refuse_edited_recipe,
 )
 from assistant.usecases.measure import MeasureOptions, measure_machine
-from assistant.usecases.plan import PlanRequest, model_named, plan_workload
+from assistant.usecases.model_file import transformer_named
+from assistant.usecases.plan import PlanRequest, plan_workload
 from assistant.usecases.probe import probe_machine
 from probes.base.errors import StoppedError
 from probes.base.record import Record, from_json, known, value_or
@@ -100,7 +101,7 @@ def auto(
     files, before anything is measured or written.
     """
     if options.request.model:
-        require_program(model_named(options.request.model), options.command)
+        require_program(transformer_named(options.request.model), options.command)
     require_files(program_named(options.request.program or OWN).id)
     directory = Path(options.directory)
     if not options.overwrite:
@@ -177,7 +178,7 @@ def _measure_options(options: AutoOptions) -> MeasureOptions:
         python=options.collect.python,
         ranks_per_node=options.request.pins.ranks_per_node,
         accept_busy_host=True,
-        settings=BenchSettings(model=shape_of(model_named(model)) if model else {}),
+        settings=BenchSettings(model=shape_of(transformer_named(model)) if model else {}),
     )
 
 

@@ -1,12 +1,18 @@
-"""Read a model from a file or folder that the user names."""
+"""Read a model that the user names: a preset, an image model, a Hugging Face id, a file or a folder."""
 
+import difflib
 from pathlib import Path
 
 from assistant.storage import read_bytes
-from recipes.job.models.files import model_from_file
-from recipes.job.workload import TransformerModel
+from probes.base.errors import UsageError
+from recipes.job.models.counts import load_models
+from recipes.job.models.files import model_from_file, names_model_file
+from recipes.job.models.image_models import find_vision_model, load_vision_models
+from recipes.job.models.names import find_model
+from recipes.job.workload import TransformerModel, VisionModel
 
 _CONFIG = "config.json"
+_NEAR = 3
 
 
 def holds_model(name: str) -> bool:
@@ -19,3 +25,45 @@ def read_model(name: str) -> TransformerModel:
     path = Path(name)
     path = path / _CONFIG if path.is_dir() else path
     return model_from_file(read_bytes(path).decode("utf-8", "replace"), str(path))
+
+
+def model_named(name: str) -> TransformerModel | VisionModel:
+    """Return the model in a file or folder, a preset, or an image model, by its id or a name in any spelling.
+
+    A Hugging Face id (`meta-llama/Llama-3.1-8B`) is a name, unless a file or folder has this path. Raises
+    UsageError with the nearest names, or InputError for a file that cannot be read.
+    """
+    is_file = names_model_file(name) or holds_model(name)
+    is_path = is_file or ("/" in name and (name.startswith(("/", ".", "~")) or Path(name).exists()))
+    if is_path:
+        return read_model(name)
+    try:
+        return find_model(name)
+    except UsageError as error:
+        # Many names of image models end with a set of weights, which the search removes.
+        last = name.strip().rsplit("/", 1)[-1]
+        vision = find_vision_model(last) if last.isprintable() and last.isascii() else None
+        if vision is not None:
+            return vision
+        raise _unknown(name, last) from error
+
+
+def transformer_named(name: str) -> TransformerModel:
+    """Return the model, which must be a transformer. Raises UsageError for an image model, else as above."""
+    model = model_named(name)
+    if isinstance(model, VisionModel):
+        raise UsageError(
+            f"{model.id} is an image model: benchmarks and recipes build only transformers",
+            f"plan it with `rigtune plan {model.id}`, and measure your own step with `rigtune bench --step`",
+        )
+    return model
+
+
+def _unknown(name: str, last: str) -> UsageError:
+    ids = [*(model.id for model in load_models()), *load_vision_models()]
+    near = difflib.get_close_matches(last.lower()[:80], ids, n=_NEAR, cutoff=0.5)
+    suggestion = f"did you mean {' or '.join(near)}? " if near else ""
+    return UsageError(
+        f"there is no model {name[:80]!r}",
+        f"{suggestion}see `rigtune list models`, or give the path of a model file",
+    )

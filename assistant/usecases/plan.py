@@ -7,26 +7,37 @@ from typing import Any
 import msgspec
 
 from assistant.usecases.events import Event, StageStarted, stage
-from assistant.usecases.model_file import read_model
+from assistant.usecases.model_file import model_named
 from probes.base.errors import UsageError
 from probes.base.record import Record, Unknown
 from probes.catalogue.hardware import load_catalogue
 from probes.facts import MachineFacts
 from probes.facts.measurements import Measurement
-from recipes.job.models.files import names_model_file
-from recipes.job.models.names import find_model
-from recipes.job.workload import Pins, Precision, TransformerModel, Tuning, Workload
+from recipes.job.workload import (
+    NARROW_PRECISIONS,
+    AnyWorkload,
+    Pins,
+    Precision,
+    TransformerModel,
+    Tuning,
+    VisionModel,
+    Workload,
+)
+from recipes.machine.cluster import build_cluster
 from recipes.machine.cluster_records import Cluster
+from recipes.machine.completed import completed_facts, describe_completed
 from recipes.machine.from_facts import cluster_from_facts
-from recipes.machine.from_words import MachineWords, cluster_from_words, gpu_named
-from recipes.planning.default_model import default_model_id
+from recipes.planning.default_model import first_plan
+from recipes.planning.image_jobs import image_workload
 from recipes.planning.objectives import Objective, Size, best_size
+from recipes.planning.own_step import with_own_steps
 from recipes.planning.plan import Plan
-from recipes.planning.planner import default_workload, make_plan, shared_batch
+from recipes.planning.planner import default_workload, make_plan, native_precision, shared_batch
 from recipes.planning.program_comparison import fastest_program
-from recipes.planning.programs import OWN, Program, program_named
+from recipes.planning.programs import OWN, REFERENCE_PROGRAM, Program, program_named
 from recipes.planning.run_cost import RunLength, run_cost
 from recipes.planning.what_if import Variation
+from recipes.predict.parameters import memory_interval
 
 
 class PlanRequest(Record, kw_only=True):
@@ -34,15 +45,19 @@ class PlanRequest(Record, kw_only=True):
 
     model: str = ""
     """Preset id or path of a model file; empty for a default that suits the machine."""
+    own_model: VisionModel | None = None
+    """Counts of the user's own module, which `model` names; None for other models."""
     nodes: int = 1
     global_batch: int | None = None
     sequence_length: int | None = None
     precision: Precision | None = None
     steps: int | None = None
     tokens: int | None = None
-    """Tokens of the whole run; None if steps or samples are given, or nothing."""
+    """Tokens of the whole run; None if steps or samples are given, or neither."""
     samples: int | None = None
-    """Sequences of the whole run."""
+    """Sequences or images of the whole run."""
+    image_size: int | None = None
+    """Side of the images in pixels, for image models; None for the model's usual size."""
     price: float | None = None
     """Price of a GPU hour, in any currency."""
     objective: Objective = "throughput"
@@ -55,9 +70,9 @@ class PlanRequest(Record, kw_only=True):
     gpu: str | None = None
     """GPU of nodes that are described by their parts; None for the machine that was read."""
     gpus: int | None = None
-    """GPUs per node, for `gpu`; None for the usual number."""
+    """GPUs per node, for `gpu`; None for the number that the facts show, or the usual number."""
     network: str | None = None
-    """Network of a node in words, for `gpu`."""
+    """Network of a node in words, for `gpu`; None for the network of the facts, or the usual network."""
     pins: Pins = Pins()
 
 
@@ -92,33 +107,54 @@ def plan_of(
         ranks_per_node=request.pins.ranks_per_node,
         gpus=request.gpus,
         lora_rank=request.lora_rank,
+        image_size=request.image_size,
     )
-    if request.price is not None and not 0 < request.price < math.inf:
-        raise UsageError(f"--price is {request.price}", "give the price of a GPU hour, above 0")
-    if request.objective == "cost" and request.price is None:
-        raise UsageError("--objective cost needs a price", "give the price of a GPU hour with --price")
+    _require_price(request)
     program = program_named(request.program or OWN)
-    model = model_named(request.model or default_model_id(facts))
+    model = request.own_model or (model_named(request.model) if request.model else None)
 
     def cluster_at(size: Size | None) -> Cluster:
         cluster = _cluster_of(facts, measurements, request, size)
         return cluster if change is None else change(cluster)
 
-    def plan_at(size: Size) -> Plan:
+    def planned(
+        size: Size, model: TransformerModel | VisionModel, length: int | None, headroom: float | None
+    ) -> Plan:
         cluster = cluster_at(size)
-        workload = _workload_of(model, cluster, request, program, rounds_batch=change is not None)
+        workload = _workload_of(model, cluster, request, program, length, rounds_batch=change is not None)
         pins = request.pins
         if change is not None:  # a change may take a GPU from each node
             pins = msgspec.structs.replace(pins, ranks_per_node=None)
-        plan = make_plan(workload, cluster, facts, pins, program=program, headroom=request.headroom)
+        # The reference workload has its own measured steps.
+        timed = cluster
+        if request.model and program.id != REFERENCE_PROGRAM:
+            timed = with_own_steps(cluster, workload, measurements)
+        plan = make_plan(workload, timed, facts, pins, program=program, headroom=headroom)
         step = plan.chosen.predicted.step_time_s.total
         cost = run_cost(workload, cluster, step, price=request.price, length_from=_length_from(request))
         return msgspec.structs.replace(plan, run=cost, objective=request.objective)
 
+    def plan_at(size: Size) -> Plan:
+        if model is not None:
+            return planned(size, model, request.sequence_length, request.headroom)
+        # A model that nobody asked for should fit even in the worst case of the memory model.
+        cluster, spare = cluster_at(size), request.headroom
+        if spare is None:
+            spare = 1 - 1 / memory_interval("allocated").high if cluster.device == "cuda" else 0.0
+        room = spare
+        return first_plan(
+            cluster, request.sequence_length, lambda model, length: planned(size, model, length, room)
+        )
+
     unchanged = _cluster_of(facts, measurements, request, None)
     plan = best_size(plan_at, Size(unchanged.nodes, unchanged.ranks_per_node), request.objective)
     step = plan.chosen.predicted.step_time_s.total
-    if request.program or change is not None or isinstance(step, Unknown):
+    if (
+        request.program
+        or change is not None
+        or isinstance(step, Unknown)
+        or not isinstance(plan.workload, Workload)
+    ):
         return plan
     cluster = plan.cluster if request.objective in ("cost", "fewest-gpus") else cluster_at(None)
     fastest = fastest_program(
@@ -132,6 +168,14 @@ def plan_of(
     return msgspec.structs.replace(plan, fastest_program=fastest)
 
 
+def _require_price(request: PlanRequest) -> None:
+    """Raise UsageError for an impossible price, or for a goal that needs one."""
+    if request.price is not None and not 0 < request.price < math.inf:
+        raise UsageError(f"--price is {request.price}", "give the price of a GPU hour, above 0")
+    if request.objective == "cost" and request.price is None:
+        raise UsageError("--objective cost needs a price", "give the price of a GPU hour with --price")
+
+
 def _length_from(request: PlanRequest) -> RunLength:
     """Return the setting that determines the number of steps."""
     if request.tokens is not None:
@@ -142,29 +186,114 @@ def _length_from(request: PlanRequest) -> RunLength:
 
 
 def _workload_of(
-    model: TransformerModel, cluster: Cluster, request: PlanRequest, program: Program, *, rounds_batch: bool
-) -> Workload:
-    """Return the job of the request; its batch is rounded only for a machine that was changed."""
+    model: TransformerModel | VisionModel,
+    cluster: Cluster,
+    request: PlanRequest,
+    program: Program,
+    length: int | None,
+    *,
+    rounds_batch: bool = False,
+) -> AnyWorkload:
+    """Return the job of the request; its batch is rounded only for a machine that was changed.
+
+    Raises UsageError for settings that the model does not have.
+    """
+    _require_one_length(request)
     batch = request.global_batch
     if rounds_batch and batch is not None:
         batch = shared_batch(batch, cluster.world_size)
-    return default_workload(
+    if isinstance(model, TransformerModel):
+        if request.image_size is not None:
+            raise UsageError(
+                f"--image-size is given, but {model.id} is no image model", "give --sequence-length"
+            )
+        return default_workload(
+            model,
+            cluster,
+            global_batch=batch,
+            sequence_length=length,
+            precision=request.precision,
+            steps=request.steps,
+            tokens=request.tokens,
+            samples=request.samples,
+            tuning=request.tuning,
+            adapter_rank=request.lora_rank,
+            program=program,
+        )
+    _require_image_settings(model, request)
+    return image_workload(
         model,
         cluster,
+        image_size=request.image_size,
         global_batch=batch,
-        sequence_length=request.sequence_length,
-        precision=request.precision,
+        precision=request.precision or native_precision(cluster, program),
         steps=request.steps,
-        tokens=request.tokens,
         samples=request.samples,
-        tuning=request.tuning,
-        adapter_rank=request.lora_rank,
-        program=program,
     )
 
 
+def _require_one_length(request: PlanRequest) -> None:
+    """Raise UsageError if the length of the run is given in several ways."""
+    given = [f"--{name}" for name in ("steps", "tokens", "samples") if getattr(request, name) is not None]
+    if len(given) > 1:
+        raise UsageError(f"{' and '.join(given)} all state the length of the run", "give one of them")
+
+
+_LARGEST_IMAGE = 16384
+"""Pixels of a side; several times the largest images that models are trained on."""
+
+
+def _require_image_settings(model: VisionModel, request: PlanRequest) -> None:
+    """Raise UsageError for settings that image models do not have, and for impossible sizes of images."""
+    size = request.image_size
+    mistakes = (
+        (request.sequence_length is not None, "--sequence-length", "give --image-size"),
+        (request.tokens is not None, "--tokens", "give --samples, the number of images"),
+        (
+            request.tuning != "full",
+            f"--tuning {request.tuning}",
+            "only transformers are trained with adapters",
+        ),
+        (request.lora_rank is not None, "--lora-rank", "only transformers are trained with adapters"),
+        (
+            request.precision in NARROW_PRECISIONS,
+            f"--precision {request.precision}",
+            "image models are trained in bf16, fp16 or fp32",
+        ),
+    )
+    for is_given, option, hint in mistakes:
+        if is_given:
+            raise UsageError(f"{model.id} is an image model, which has no {option}", hint)
+    if size is None:
+        return
+    if not model.image_size:
+        raise UsageError(
+            f"the work of {model.id[-60:]} was counted for its own input, so --image-size cannot change it",
+            "leave --image-size out",
+        )
+    if model.fixed_size and size != model.image_size:
+        raise UsageError(
+            f"{model.id} takes images of {model.image_size} pixels, not {size}", "leave --image-size out"
+        )
+    if size > _LARGEST_IMAGE:
+        raise UsageError(f"--image-size is {size} pixels", f"give at most {_LARGEST_IMAGE}")
+
+
+def machine_of(facts: MachineFacts, request: PlanRequest) -> MachineFacts:
+    """Return the facts of the machine that is planned for, with the GPUs that the request names.
+
+    Raises UsageError for an unknown GPU, and if the request contradicts the facts.
+    """
+    if request.gpu is None:
+        return facts
+    return completed_facts(facts, request.gpu, request.gpus, load_catalogue())
+
+
 def _cluster_of(
-    facts: MachineFacts, measurements: tuple[Measurement, ...], request: PlanRequest, size: Size | None
+    facts: MachineFacts,
+    measurements: tuple[Measurement, ...],
+    request: PlanRequest,
+    size: Size | None = None,
 ) -> Cluster:
     """Return the machine that the request describes by its parts, or the machine of the facts.
 
@@ -173,18 +302,21 @@ def _cluster_of(
     catalogue = load_catalogue()
     nodes = request.nodes if size is None else size.nodes
     ranks = request.pins.ranks_per_node if size is None else size.ranks_per_node
-    if not request.gpu:
+    if request.gpu is None:
         if request.gpus is not None or request.network is not None:
             name = "--gpus" if request.gpus is not None else "--network"
             raise UsageError(f"{name} describes nodes of a GPU that is not named", "give --gpu NAME too")
         return cluster_from_facts(facts, measurements, catalogue, nodes=nodes, ranks_per_node=ranks)
-    named = gpu_named(request.gpu, None, catalogue)
-    usual = request.gpus or request.pins.ranks_per_node or (named.design.gpus_per_node if named else 8)
-    per_node = usual if size is None else size.ranks_per_node
-    words = MachineWords(
-        gpu=request.gpu, gpus=per_node * nodes, gpus_per_node=usual, inter=request.network or ""
+    described = describe_completed(
+        facts,
+        request.gpu,
+        catalogue,
+        nodes=nodes,
+        gpus_per_node=request.gpus,
+        ranks_per_node=ranks,
+        network=request.network or "",
     )
-    return cluster_from_words(words, catalogue)
+    return build_cluster(described, measurements)
 
 
 def pins_of(pinned: tuple[str, ...], **pins: Any) -> Pins:
@@ -223,11 +355,6 @@ _PINS: dict[str, Callable[[str], Any]] = {
 
 _MOST_NODES = 100_000
 """Several times the number of nodes of the largest published cluster; a larger number is a typing error."""
-
-
-def model_named(name: str) -> TransformerModel:
-    """Return a preset by its id, or the model in a file. Raises UsageError or InputError."""
-    return read_model(name) if names_model_file(name) or "/" in name else find_model(name)
 
 
 def require_positive(**values: int | None) -> None:

@@ -1,6 +1,6 @@
 """The training job of the user, and the settings that the user fixed."""
 
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from probes.base.record import StrictRecord
 from recipes.job.candidate import ActivationCheckpointing, Schedule, Sharding
@@ -297,8 +297,8 @@ DEFAULT_ADAPTER_RANK = 16
 """Rank of LoRA's matrices that is assumed if none is stated."""
 
 
-class Workload(StrictRecord, kw_only=True):
-    """One training job, independent of the machine."""
+class Workload(StrictRecord, kw_only=True, tag_field="task", tag="tokens"):
+    """One training job of a transformer, independent of the machine."""
 
     model: TransformerModel
     sequence_length: int
@@ -347,15 +347,22 @@ class Workload(StrictRecord, kw_only=True):
         return self.global_batch * self.sequence_length
 
 
-class VisionWorkload(StrictRecord, kw_only=True):
+class VisionWorkload(StrictRecord, kw_only=True, tag_field="task", tag="images"):
     """Training of an image model, independent of the machine."""
 
     model: VisionModel
     image_size: int
+    """Side of the images in pixels; 0 if the model's input is no image."""
     global_batch: int
     """Images per optimizer step."""
     precision: Precision = "fp16"
     optimizer: Optimizer = "sgd"
+    steps: int = 1000
+    """Number of steps of the run, from which the warm-up is derived."""
+
+
+AnyWorkload: TypeAlias = Workload | VisionWorkload
+"""A training job of any kind."""
 
 
 class Pins(StrictRecord, kw_only=True):

@@ -7,7 +7,7 @@ import msgspec
 from probes.base.errors import UsageError
 from probes.base.record import known, value_or
 from probes.facts import MachineFacts
-from recipes.job.workload import TransformerModel
+from recipes.job.workload import TransformerModel, VisionWorkload
 from recipes.launch.recipe import (
     Chosen,
     Command,
@@ -58,6 +58,14 @@ def fingerprint_of(facts: MachineFacts, cluster: Cluster) -> Fingerprint:
     )
 
 
+def no_image_recipe(model: str) -> UsageError:
+    """Return the error for a recipe of an image model, whose sizes no recipe can carry."""
+    return UsageError(
+        f"{model[-60:]} is an image model, and a recipe carries only the sizes of a transformer",
+        "plan without -o, and give micro-batch, accumulation and learning rate to your own program",
+    )
+
+
 def recipe_of(
     plan: Plan,
     *,
@@ -74,25 +82,28 @@ def recipe_of(
 
     `name` is the job's name, `command` the program of every rank, `python` the path of the training
     interpreter on the nodes (empty for `python3`), `facts` the machine that was planned for, `hosts` the
-    nodes in order; the rest are settings of the Slurm site. Raises UsageError if the command is the reference
-    workload and cannot build the model.
+    nodes in order; the rest are settings of the Slurm site. Raises UsageError for an image model, and if the
+    command is the reference workload and cannot build the model.
     """
-    require_program(plan.workload.model, command)
-    beyond = not_in_reference(plan.workload.model)
+    workload = plan.workload
+    if isinstance(workload, VisionWorkload):
+        raise no_image_recipe(workload.model.id)
+    require_program(workload.model, command)
+    beyond = not_in_reference(workload.model)
     chosen, cluster = plan.chosen, plan.cluster
     cores = cluster.physical_cores_per_rank
     return Recipe(
         name=name,
-        title=f"{plan.workload.model.title} on {cluster.title}",
+        title=f"{workload.model.title} on {cluster.title}",
         program=chosen.program,
         job=Job(
-            tuning=plan.workload.tuning,
-            adapter_rank=plan.workload.adapter_rank,
-            optimizer=plan.workload.optimizer,
+            tuning=workload.tuning,
+            adapter_rank=workload.adapter_rank,
+            optimizer=workload.optimizer,
         ),
         model=ModelShape(
-            sequence_length=plan.workload.sequence_length,
-            **{name: getattr(plan.workload.model, name) for name in _SHAPE},
+            sequence_length=workload.sequence_length,
+            **{name: getattr(workload.model, name) for name in _SHAPE},
         ),
         parallelism=Parallelism(
             strategy=chosen.strategy,
@@ -105,10 +116,10 @@ def recipe_of(
             global_batch=chosen.global_batch,
             activation_checkpointing=chosen.activation_checkpointing,
             recomputed_share=chosen.recomputed_share,
-            precision=plan.workload.precision,
+            precision=workload.precision,
         ),
         convergence=Convergence(
-            learning_rate=chosen.learning_rate, warmup_steps=chosen.warmup_steps, steps=plan.workload.steps
+            learning_rate=chosen.learning_rate, warmup_steps=chosen.warmup_steps, steps=workload.steps
         ),
         resources=Resources(
             device=cluster.device,
@@ -131,7 +142,7 @@ def recipe_of(
         notes=tuple(f"Warning: {warning}" for warning in plan.warnings),
         decisions=_decisions(plan),
         made_for=None if facts is None else fingerprint_of(facts, cluster),
-        model_details=model_details(plan.workload.model),
+        model_details=model_details(workload.model),
         machine=cluster,
     )
 

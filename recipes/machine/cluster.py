@@ -174,11 +174,12 @@ def _link_bandwidth(links: NodeLinks, device: Device) -> Figure | None:
     row = min(device.rows, key=lambda row: row.nvlink_count * row.nvlink_bandwidth_bytes_per_s)
     if links.is_switched and row.ring_bus_bandwidth_bytes_per_s is not None:
         part = min(1.0, links.links / row.nvlink_count) if row.nvlink_count else 1.0
+        part *= links.rate_share
         return modelled(
             row.ring_bus_bandwidth_bytes_per_s * part, f"catalogue: {row.id}, measured ring all-reduce"
         )
     fraction = constant("nvlink_fraction")
-    value = fraction * links.links * row.nvlink_bandwidth_bytes_per_s
+    value = fraction * links.links * row.nvlink_bandwidth_bytes_per_s * links.rate_share
     return modelled(value, f"catalogue: {row.id}, {links.links} links x {fraction:g}") if value > 0 else None
 
 

@@ -190,6 +190,8 @@ class NodeLinks(Record, kw_only=True):
     """Number of a GPU's NVLinks (or similar links) that a ring over the ranks uses."""
     is_switched: bool = False
     """Whether a switch connects these links to every other GPU."""
+    rate_share: float = 1.0
+    """Part of its usual rate that the slowest NVLink has."""
     slot: PcieSlot | None = None
     """The slowest slot among the GPUs; None if unknown."""
     crosses_sockets: bool = False

@@ -4,6 +4,8 @@ If a machine has different kinds of GPUs, the plan uses the lowest figures of al
 are left out.
 """
 
+import msgspec
+
 from probes.base.errors import UsageError
 from probes.base.record import Unknown, items_of, known, value_or
 from probes.catalogue.hardware import Catalogue, GpuModel
@@ -23,8 +25,11 @@ from recipes.machine.cluster_records import (
     PcieSlot,
     Transport,
 )
+from recipes.machine.degraded import lanes_warning, missing_links, slow_links, slow_ports
+from recipes.machine.from_words import load_designs
 from recipes.machine.ranks import cores_per_rank, default_ranks, training_gpus
 
+_PAIR = 2
 _BF16_CAPABILITY = (8, 0)
 """Ampere, the first NVIDIA architecture with bf16 tensor cores."""
 
@@ -65,15 +70,20 @@ def describe_facts(
         )
     host = facts.hostname if known(facts.hostname) and facts.hostname else facts.source or "this machine"
     device = _gpu_device(facts, gpus, ranks, catalogue) if gpus else _cpu_device(facts, ranks)
+    network, from_network = _limited(network_of(facts), facts, gpus)
+    links, from_links = (
+        _gpu_links(facts, gpus, ranks, device.rows) if gpus else (NodeLinks(fabric="host"), ())
+    )
+    warnings = (*_gpu_warnings(facts, gpus, catalogue), *from_links) if gpus else _cpu_warnings(facts)
     ranks_words = f"{ranks} x {device.name}" if gpus else f"{ranks} CPU ranks, {device.name}"
     return MachineDescription(
         title=f"{nodes} x {host}: {ranks_words}" if nodes > 1 else f"{host}: {ranks_words}",
         device=device,
         nodes=nodes,
         ranks_per_node=ranks,
-        links=_gpu_links(facts, gpus, ranks, device.rows) if gpus else NodeLinks(fabric="host"),
-        network=network_of(facts),
-        warnings=tuple(_gpu_warnings(facts, gpus, catalogue) if gpus else _cpu_warnings(facts)),
+        links=links,
+        network=network,
+        warnings=(*warnings, *(from_network if nodes > 1 else ())),
     )
 
 
@@ -161,22 +171,36 @@ def has_bf16(gpu: Gpu, catalogue: Catalogue) -> bool:
 
 def _gpu_links(
     facts: MachineFacts, gpus: tuple[Gpu, ...], ranks: int, rows: tuple[GpuModel, ...]
-) -> NodeLinks:
+) -> tuple[NodeLinks, tuple[str, ...]]:
+    """Return the links between the GPUs, and warnings about links that are slow or missing."""
     pairs = _gpu_pairs(facts)
     fewest = min((count for _, count in pairs if count), default=0)
     all_links = min((row.nvlink_count for row in rows), default=0)
+    row = rows[0] if len(rows) == 1 else None
+    slow = slow_links(gpus, row)
     links = fewest or all_links
-    fabric = _fabric(pairs, fewest, rows)
+    fabric = "pcie" if slow.links == 0 else _fabric(pairs, fewest, rows, len(gpus))
     # Without a switch, each pair has its own links. If a GPU has too few links for this, they lead to a
     # switch.
     is_switched = fabric == "nvswitch" or links * (len(gpus) - 1) > all_links
-    return NodeLinks(
+    if is_switched and slow.links is not None:
+        links = min(links, slow.links)
+    # A listing of the PCI bus shows no NVLinks.
+    sees = any(link.sees_nvlink or link.kind == "NVLINK" for link in items_of(facts.links))
+    design = load_designs().get(row.design) if sees and row is not None else None
+    is_usual = design is not None and design.fabric == "nvswitch"
+    # A single GPU sends nothing to others.
+    lanes = lanes_warning(gpus) if len(gpus) > 1 else ""
+    warnings = (lanes, *slow.warnings, missing_links(pairs, row, is_usual=is_usual))
+    described = NodeLinks(
         fabric=fabric,
         links=min(links, all_links) if is_switched else links * max(1, ranks - 1),
         is_switched=is_switched,
-        slot=_slowest_slot(gpus, rows[0] if len(rows) == 1 else None),
+        rate_share=slow.rate_share,
+        slot=_slowest_slot(gpus, row),
         crosses_sockets=any(kind == "SYS" for kind, _ in pairs),
     )
+    return described, tuple(words for words in warnings if words)
 
 
 def _gpu_pairs(facts: MachineFacts) -> list[tuple[str, int]]:
@@ -186,8 +210,10 @@ def _gpu_pairs(facts: MachineFacts) -> list[tuple[str, int]]:
     return [(link.kind if known(link.kind) else "", link.nvlink_count or 0) for link in between]
 
 
-def _fabric(pairs: list[tuple[str, int]], fewest: int, rows: tuple[GpuModel, ...]) -> Fabric:
-    """Return the kind of links: a switch if every pair has all links of a GPU and the links are not bridges.
+def _fabric(pairs: list[tuple[str, int]], fewest: int, rows: tuple[GpuModel, ...], gpus: int) -> Fabric:
+    """Return the kind of links: a switch if the GPUs have too few links for each pair to have its own.
+
+    Two GPUs have a switch if they are joined by all links, and if the links are not bridges.
 
     If a pair of GPUs has no NVLink, a ring over the GPUs must use PCIe.
     """
@@ -195,7 +221,9 @@ def _fabric(pairs: list[tuple[str, int]], fewest: int, rows: tuple[GpuModel, ...
         return "pcie"
     if any(row.link_kind == "xgmi" for row in rows):
         return "xgmi"
-    is_switched = rows and all(0 < row.nvlink_count <= fewest and not row.nvlink_bridge for row in rows)
+    is_switched = rows and all(
+        not row.nvlink_bridge and 0 < row.nvlink_count < fewest * (gpus - 1) + (gpus == _PAIR) for row in rows
+    )
     return "nvswitch" if is_switched else "nvlink"
 
 
@@ -211,6 +239,23 @@ def _slowest_slot(gpus: tuple[Gpu, ...], row: GpuModel | None) -> PcieSlot | Non
             return None
         slots.append(PcieSlot(generation=generation, width=width))
     return min(slots, key=slot_bytes_per_s)
+
+
+def _limited(network: Network, facts: MachineFacts, gpus: tuple[Gpu, ...]) -> tuple[Network, tuple[str, ...]]:
+    """Return the network with the limits that missing PCIe lanes set, and warnings about slow ports."""
+    slow, rate = slow_ports(facts, gpus), network.line_rate_bytes_per_s
+    ports = items_of(training_ports(facts))
+    if rate is None:
+        return network, slow.warnings
+    limits = (
+        slow.node_limit_bytes_per_s,
+        slow.port_limit_bytes_per_s and slow.port_limit_bytes_per_s * len(ports),
+    )
+    limit = min((each for each in limits if each), default=rate)
+    if limit >= rate or network.uses_tcp:
+        return network, slow.warnings
+    source = f"{network.source}, at most {limit * 8 / 1e9:.4g} Gb/s over the PCIe lanes in use"
+    return msgspec.structs.replace(network, line_rate_bytes_per_s=limit, source=source), slow.warnings
 
 
 def network_of(facts: MachineFacts) -> Network:

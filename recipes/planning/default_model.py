@@ -1,27 +1,55 @@
 """The model to train when the user names none."""
 
-from probes.base.record import known
-from probes.facts import MachineFacts
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+from probes.base.errors import NoFeasiblePlanError
 from recipes.job.models.counts import parameter_count
 from recipes.job.models.names import find_model
-from recipes.machine.ranks import training_gpus
+from recipes.job.workload import TransformerModel
+from recipes.machine.cluster_records import Cluster
 
 CPU_MODEL = "rigtune-mini"
 """Model of the reference workload that is part of rigtune. A CPU trains it in seconds."""
 
-_GPU_MODELS = ("llama-3-8b", "llama-3.2-3b", "llama-3.2-1b", "gpt2")
+_GPU_MODELS = ("llama-3-8b", "llama-3.2-3b", "llama-3.2-1b", "gpt2", CPU_MODEL)
 """Ids of well-known models, largest first."""
 _STATE_BYTES_PER_PARAMETER = 16
 """Bytes per parameter: fp32 weights, gradients, two Adam moments (ZeRO, arXiv 1910.02054, section 3.1)."""
+_SHORTEST = {"cuda": 1024, "cpu": 32}
+"""Tokens below which a smaller model is tried instead of a shorter sequence."""
+
+Answer = TypeVar("Answer")
 
 
-def default_model_id(facts: MachineFacts) -> str:
-    """Return the largest well-known model that fits the machine's GPUs.
+def default_jobs(cluster: Cluster, sequence_length: int | None) -> Iterator[tuple[TransformerModel, int]]:
+    """Yield the models to try with their sequence lengths: larger models first, longer sequences first.
 
-    If no model fits, or if there is no usable GPU, return the model of the reference workload.
+    If the user gives a length, only this length is tried.
     """
-    memory_bytes = sum(gpu.memory_bytes for gpu in training_gpus(facts) if known(gpu.memory_bytes))
-    return first_that_fits(_GPU_MODELS, memory_bytes) or CPU_MODEL
+    for model in map(find_model, _GPU_MODELS if cluster.device == "cuda" else (CPU_MODEL,)):
+        length = sequence_length or model.sequence_length
+        yield model, length
+        while sequence_length is None and length // 2 >= _SHORTEST[cluster.device]:
+            length //= 2
+            yield model, length
+
+
+def first_plan(
+    cluster: Cluster, sequence_length: int | None, plan: Callable[[TransformerModel, int], Answer]
+) -> Answer:
+    """Return the plan of the first model and sequence that fit the machine.
+
+    `plan` raises NoFeasiblePlanError if a job does not fit. If no job fits, its error for the last one is
+    raised.
+    """
+    jobs = list(default_jobs(cluster, sequence_length))
+    for model, length in jobs[:-1]:
+        try:
+            return plan(model, length)
+        except NoFeasiblePlanError:
+            continue
+    return plan(*jobs[-1])
 
 
 def first_that_fits(model_ids: tuple[str, ...], memory_bytes: float) -> str | None:

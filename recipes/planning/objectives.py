@@ -78,7 +78,7 @@ def best_size(plan_at: PlanAt, whole: Size, objective: Objective = "throughput")
         half = next(
             _plans(plan_at, (part for part in smaller_sizes(size) if 2 * part.ranks <= size.ranks)), None
         )
-        if half is None or _seconds_per_token(half, objective) >= _seconds_per_token(best, objective):
+        if half is None or _seconds_per_sample(half, objective) >= _seconds_per_sample(best, objective):
             break
         best = half
     return _noted(best, whole, reason)
@@ -111,12 +111,12 @@ def _cheapest(plan_at: PlanAt, whole: Size) -> Plan:
     timed = [plan for plan in plans if not isinstance(plan.chosen.predicted.step_time_s.total, Unknown)]
     if not timed:
         return plan_at(whole)
-    return min(timed, key=lambda plan: _seconds_per_token(plan, "time") * plan.cluster.world_size)
+    return min(timed, key=lambda plan: _seconds_per_sample(plan, "time") * plan.cluster.world_size)
 
 
-def _seconds_per_token(plan: Plan, objective: Objective) -> float:
-    """Return the seconds that the run needs for each token, with the loss to failures if it counts."""
-    seconds = value_or(plan.chosen.predicted.step_time_s.total, float("inf")) / plan.workload.tokens_per_step
+def _seconds_per_sample(plan: Plan, objective: Objective) -> float:
+    """Return the seconds that the run needs for each sample, with the loss to failures if it counts."""
+    seconds = value_or(plan.chosen.predicted.step_time_s.total, float("inf")) / plan.workload.global_batch
     return seconds if objective == "throughput" else seconds * (1 + loss_per_hour(plan.cluster.world_size))
 
 

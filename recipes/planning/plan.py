@@ -7,7 +7,7 @@ from typing import Literal
 
 from probes.base.record import EvidenceRef, Record, Unknown
 from recipes.job.candidate import ActivationCheckpointing, Candidate, Degrees, Schedule, Sharding
-from recipes.job.workload import Workload
+from recipes.job.workload import AnyWorkload
 from recipes.machine.cluster_records import Basis, Cluster
 from recipes.predict.breakdowns import Predicted
 
@@ -78,6 +78,7 @@ class RunCost(Record, kw_only=True):
     steps: int
     samples: int
     tokens: int
+    """Tokens of the run; 0 for images."""
     hours: float | Unknown
     """Hours of training, without failures."""
     gpu_hours: float | Unknown
@@ -113,7 +114,7 @@ class Plan(Record, kw_only=True):
     """The answer to "how should this workload run on this machine"."""
 
     schema_version: int = SCHEMA_VERSION
-    workload: Workload
+    workload: AnyWorkload
     cluster: Cluster
     chosen: Choice
     decisions: tuple[Decision, ...]

@@ -1,7 +1,6 @@
 """Plan of a job on a cluster: the best layout of a program, with its reasons, alternatives and rejections."""
 
 import math
-from typing import cast
 
 import msgspec
 
@@ -13,25 +12,27 @@ from recipes.job.candidate import Candidate, Degrees
 from recipes.job.models.counts import load_models
 from recipes.job.workload import (
     DEFAULT_ADAPTER_RANK,
+    AnyWorkload,
     Optimizer,
     Pins,
     Precision,
     TransformerModel,
     Tuning,
+    VisionWorkload,
     Workload,
     stored_bits,
 )
 from recipes.machine.cluster_records import Cluster
 from recipes.planning.environment_rules import environment
-from recipes.planning.learning_rate import learning_rate, warmup_steps
+from recipes.planning.image_jobs import image_learning_rate, image_warmup_steps
+from recipes.planning.learning_rate import Rule, learning_rate, warmup_steps
 from recipes.planning.plan import Choice, Plan, Rejected
 from recipes.planning.programs import OWN, Program, program_named
 from recipes.planning.reasons import decisions_of, memory_warning, rejection, tightest
 from recipes.planning.search import Examined, search_with_headroom
 from recipes.planning.space import STRATEGIES, Request, divisors, shapes, strategy_of
-from recipes.predict.candidate_prediction import predicted_of, time_with_interval
+from recipes.predict.job_prediction import predicted_for
 from recipes.predict.stacks import load_stacks
-from recipes.predict.training_job import TransformerJob
 
 _LONGEST_RUN = 10**9
 _PRECISIONS: tuple[Precision, ...] = ("bf16", "fp16", "fp32")
@@ -94,7 +95,7 @@ def default_workload(
         model=model,
         sequence_length=length,
         global_batch=global_batch,
-        precision=precision or _native_precision(cluster, program or program_named(OWN)),
+        precision=precision or native_precision(cluster, program or program_named(OWN)),
         steps=steps,
         tuning=tuning,
         base_bits=stored_bits(tuning),
@@ -129,7 +130,8 @@ def model_positions(model: TransformerModel) -> int:
     return published.learned_positions
 
 
-def _native_precision(cluster: Cluster, program: Program) -> Precision:
+def native_precision(cluster: Cluster, program: Program) -> Precision:
+    """Return the first of bf16, fp16 and fp32 that the program has and the device multiplies natively."""
     if cluster.has_bf16 and "bf16" in program.precisions:
         return "bf16"
     has_half = (
@@ -139,7 +141,7 @@ def _native_precision(cluster: Cluster, program: Program) -> Precision:
 
 
 def make_plan(
-    workload: Workload,
+    workload: AnyWorkload,
     cluster: Cluster,
     facts: MachineFacts,
     pins: Pins,
@@ -172,19 +174,14 @@ def make_plan(
             raise _nothing_legal(request)
         message, hint = tightest(workload, cluster, result.rejected[0], pins, free)
         raise NoFeasiblePlanError(message, hint)
-    rate, warmup = learning_rate(workload), warmup_steps(workload)
+    rate, warmup = _rules(workload)
     warm = pins.warmup_steps if pins.warmup_steps is not None else int(warmup.value)
     choices = [_choice(member, program, pins.learning_rate or rate.value, warm) for member in result.ranked]
     variables = environment(facts, cluster, choices[0].predicted.memory_bytes_per_gpu)
     warnings = [*cluster.warnings, *([rate.warning] if rate.warning else [])]
     if memory := memory_warning(choices[0].predicted.memory_bytes_per_gpu, cluster):
         warnings.append(memory)
-    known_positions = model_positions(workload.model)
-    if known_positions < workload.model.learned_positions:
-        warnings.append(
-            f"{workload.model.id} learned {known_positions} positions: sequences of "
-            f"{workload.sequence_length} need a larger table of positions, which must be trained"
-        )
+    warnings += _position_warning(workload)
     time = choices[0].predicted.step_time_s.total
     if isinstance(time, Unknown):
         warnings.append(
@@ -214,9 +211,30 @@ def make_plan(
     )
 
 
-def request_of(workload: Workload, cluster: Cluster, program: Program, pins: Pins) -> Request:
+def _rules(workload: AnyWorkload) -> tuple[Rule, Rule]:
+    """Return the learning rate and the warm-up."""
+    if isinstance(workload, VisionWorkload):
+        return image_learning_rate(workload), image_warmup_steps(workload)
+    return learning_rate(workload), warmup_steps(workload)
+
+
+def _position_warning(workload: AnyWorkload) -> tuple[str, ...]:
+    """Return a warning about sequences that are longer than the positions that the model has learned."""
+    if isinstance(workload, VisionWorkload):
+        return ()
+    known_positions = model_positions(workload.model)
+    if known_positions >= workload.model.learned_positions:
+        return ()
+    return (
+        f"{workload.model.id} learned {known_positions} positions: sequences of "
+        f"{workload.sequence_length} need a larger table of positions, which must be trained",
+    )
+
+
+def request_of(workload: AnyWorkload, cluster: Cluster, program: Program, pins: Pins) -> Request:
     """Return the search request of a job: the program's stack, and a candidate with the other settings."""
-    stack = load_stacks()[program.stack_for(workload.tuning)]
+    tuning = workload.tuning if isinstance(workload, Workload) else "full"
+    stack = load_stacks()[program.stack_for(tuning)]
     base = Candidate(
         strategy="ddp",
         degrees=Degrees(),
@@ -255,7 +273,7 @@ def _nothing_legal(request: Request) -> UsageError:
         return UsageError(
             f"{request.program.title} has no layout with {words} for {workload.model.id} on "
             f"{cluster.world_size} ranks and a global batch of {workload.global_batch}",
-            f"change a pin, the batch or the program: degrees divide the ranks, the batch{_sizes(request)}",
+            f"change a pin, the batch or the program: degrees divide {_sizes(request)}",
         )
     multiple = cluster.world_size * (pins.micro_batch or 1)
     nearest = " or ".join(str(valid) for valid in nearest_global_batches(workload.global_batch, multiple))
@@ -268,7 +286,9 @@ def _nothing_legal(request: Request) -> UsageError:
 
 def _sizes(request: Request) -> str:
     model = request.model
-    return "" if model is None else f", {model.layers} layers and {model.heads} heads"
+    if model is None:
+        return "the ranks and the batch; only the batch of an image model can be divided"
+    return f"the ranks, the batch, {model.layers} layers and {model.heads} heads"
 
 
 def nearest_global_batches(global_batch: int, multiple: int) -> tuple[int, ...]:
@@ -286,7 +306,7 @@ def _named(candidate: Candidate) -> Candidate:
 
 
 def _choice(member: Examined, program: Program, rate: float, warmup: int) -> Choice:
-    candidate, job = member.candidate, cast("TransformerJob", member.job)
+    candidate = member.candidate
     return Choice(
         strategy=strategy_of(candidate),
         program=program.id,
@@ -301,22 +321,28 @@ def _choice(member: Examined, program: Program, rate: float, warmup: int) -> Cho
         precision=candidate.precision,
         learning_rate=rate,
         warmup_steps=warmup,
-        predicted=predicted_of(job, member.memory, time_with_interval(job)),
+        predicted=predicted_for(member.job, member.memory),
     )
 
 
-def _require_sound(workload: Workload, cluster: Cluster, pins: Pins, program: Program) -> None:
+def _require_sound(workload: AnyWorkload, cluster: Cluster, pins: Pins, program: Program) -> None:
     rate, warmup, ranks = pins.learning_rate, pins.warmup_steps, pins.ranks_per_node
     mode, share = pins.activation_checkpointing, pins.recomputed_share
+    tuning = workload.tuning if isinstance(workload, Workload) else "full"
     mistakes = (
+        (
+            isinstance(workload, VisionWorkload) and not program.trains_images,
+            f"{program.title} does not train image models such as {workload.model.id}",
+            "leave --program out, or name a program that does",
+        ),
         (
             workload.precision not in program.precisions,
             f"{program.title} does not train in {workload.precision}",
             f"precisions: {', '.join(program.precisions)}",
         ),
         (
-            workload.tuning not in program.tunings,
-            f"{program.title} has no {workload.tuning} training",
+            tuning not in program.tunings,
+            f"{program.title} has no {tuning} training",
             f"it can train: {', '.join(program.tunings)}; --program names another program",
         ),
         (
@@ -345,8 +371,7 @@ def _require_sound(workload: Workload, cluster: Cluster, pins: Pins, program: Pr
             "only full checkpointing recomputes a part of the layers",
         ),
         (
-            share not in (None, 1.0)
-            and not load_stacks()[program.stack_for(workload.tuning)].recomputes_part,
+            share not in (None, 1.0) and not load_stacks()[program.stack_for(tuning)].recomputes_part,
             f"{program.title} has no layout with recomputed-share {share}",
             "it recomputes every layer or none",
         ),

@@ -4,6 +4,7 @@ import math
 from typing import NamedTuple
 
 from recipes.job.candidate import Degrees, Sharding
+from recipes.job.workload import Workload
 from recipes.planning.plan import Plan
 from recipes.planning.programs import Program
 
@@ -17,7 +18,8 @@ class Layout(NamedTuple):
     micro_batch: int
     grad_accum: int
     global_batch: int
-    sequence_length: int
+    sequence_length: int | None
+    """None for a model of images."""
     activation_checkpointing: str
     recomputed_share: float
     precision: str
@@ -32,6 +34,7 @@ class Layout(NamedTuple):
 def layout_of(plan: Plan) -> Layout:
     """Return the layout of the plan's choice."""
     chosen, workload = plan.chosen, plan.workload
+    text = workload if isinstance(workload, Workload) else None
     return Layout(
         degrees=chosen.degrees,
         sharding=chosen.sharding,
@@ -39,16 +42,16 @@ def layout_of(plan: Plan) -> Layout:
         micro_batch=chosen.micro_batch,
         grad_accum=chosen.grad_accum,
         global_batch=chosen.global_batch,
-        sequence_length=workload.sequence_length,
+        sequence_length=None if text is None else text.sequence_length,
         activation_checkpointing=chosen.activation_checkpointing,
         recomputed_share=chosen.recomputed_share,
         precision=chosen.precision,
         learning_rate=chosen.learning_rate,
         warmup_steps=chosen.warmup_steps,
         steps=workload.steps,
-        tuning=workload.tuning,
-        adapter_rank=workload.adapter_rank,
-        layers=workload.model.layers + workload.model.encoder_layers,
+        tuning="full" if text is None else text.tuning,
+        adapter_rank=0 if text is None else text.adapter_rank,
+        layers=1 if text is None else text.model.layers + text.model.encoder_layers,
     )
 
 
@@ -82,19 +85,26 @@ def _values(layout: Layout) -> dict[str, str]:
     always = {
         "sharding": layout.sharding,
         "micro_batch": str(layout.micro_batch),
-        "micro_batch_tokens": str(layout.micro_batch * layout.sequence_length),
         "local_batch": str(layout.micro_batch * (layout.grad_accum if has_pipeline else 1)),
         "batch_per_rank": f"{layout.global_batch / layout.grad_accum / _ranks(degrees):g}",
         "grad_accum": str(layout.grad_accum),
         "global_batch": str(layout.global_batch),
-        "global_batch_tokens": str(layout.global_batch * layout.sequence_length),
-        "sequence_length": str(layout.sequence_length),
         "activation_checkpointing": layout.activation_checkpointing,
         "precision": layout.precision,
         "learning_rate": f"{layout.learning_rate:g}",
         "warmup_steps": str(layout.warmup_steps),
         "steps": str(layout.steps),
     }
+    length = layout.sequence_length
+    lengths = (
+        {}
+        if length is None
+        else {
+            "micro_batch_tokens": str(layout.micro_batch * length),
+            "global_batch_tokens": str(layout.global_batch * length),
+            "sequence_length": str(length),
+        }
+    )
     is_full = layout.activation_checkpointing == "full"
     sometimes = {
         "zero1": layout.sharding == "zero1",
@@ -124,7 +134,12 @@ def _values(layout: Layout) -> dict[str, str]:
         "tuning": layout.tuning,
         "adapter_rank": str(layout.adapter_rank),
     }
-    return {**sizes, **always, **{name: texts[name] for name, is_needed in sometimes.items() if is_needed}}
+    return {
+        **sizes,
+        **always,
+        **lengths,
+        **{name: texts[name] for name, is_needed in sometimes.items() if is_needed},
+    }
 
 
 def _ranks(degrees: Degrees) -> int:

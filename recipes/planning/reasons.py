@@ -6,8 +6,9 @@ from probes.base.record import EvidenceRef, Unknown
 from probes.base.units import count, duration, gib
 from recipes.constants import constant
 from recipes.job.candidate import Candidate
-from recipes.job.workload import Pins, Workload
+from recipes.job.workload import AnyWorkload, Pins, VisionWorkload, Workload
 from recipes.machine.cluster_records import Basis, Cluster, Figure
+from recipes.planning.image_jobs import why_image_batch, why_image_micro_batch
 from recipes.planning.layout_decisions import (
     decision,
     describe,
@@ -54,7 +55,7 @@ def bound_words(memory: MemoryBreakdown) -> str:
 
 
 def tightest(
-    workload: Workload, cluster: Cluster, nearest: Examined, pins: Pins, free: float = 0.0
+    workload: AnyWorkload, cluster: Cluster, nearest: Examined, pins: Pins, free: float = 0.0
 ) -> tuple[str, str]:
     """Return the message and the hint for the case that nothing fits with `free` of the memory left free.
 
@@ -66,18 +67,19 @@ def tightest(
     reason = rejection(memory, limit.value, free) if limit is not None else ""
     message = f"{workload.model.id} does not fit: even {describe(candidate)} {reason}"
     states = largest in ("parameters", "gradients", "optimizer", "buffers")
+    tuning = workload.tuning if isinstance(workload, Workload) else ""
     ways = (
         (
             limit is not None and memory.needed <= limit.value,
             f"leave less memory free than {_percent(free)} (--headroom)",
         ),
-        (largest in ("activations", "logits"), f"shorten the sequence of {workload.sequence_length}"),
+        (largest in ("activations", "logits"), _smaller_samples(workload)),
         (states, _more_nodes(cluster, memory)),
         (
-            states and workload.tuning == "full",
+            states and tuning == "full",
             "train adapters instead of all weights (--tuning lora or qlora)",
         ),
-        (workload.tuning == "lora", "keep the frozen weights in 4 bits (--tuning qlora)"),
+        (tuning == "lora", "keep the frozen weights in 4 bits (--tuning qlora)"),
         (
             pins.strategy == "ddp" and cluster.world_size > 1,
             "let FSDP share the states (drop the pinned ddp)",
@@ -96,6 +98,13 @@ def tightest(
     return message, hint or "take a smaller model, a shorter sequence or a GPU with more memory"
 
 
+def _smaller_samples(workload: AnyWorkload) -> str:
+    """Return the advice to shorten sequences or to shrink images; empty if a sample has a fixed size."""
+    if isinstance(workload, Workload):
+        return f"shorten the sequence of {workload.sequence_length}"
+    return f"smaller images than {workload.image_size} pixels (--image-size)" if workload.image_size else ""
+
+
 def _more_nodes(cluster: Cluster, memory: MemoryBreakdown) -> str:
     """Return the number of nodes over which the states of the model would fit; empty on a CPU."""
     limit = cluster.memory_bytes_per_rank
@@ -110,7 +119,7 @@ def _more_nodes(cluster: Cluster, memory: MemoryBreakdown) -> str:
 
 
 def decisions_of(
-    workload: Workload,
+    workload: AnyWorkload,
     cluster: Cluster,
     pins: Pins,
     choices: list[Choice],
@@ -272,10 +281,12 @@ def _loading(workers: Figure | None) -> tuple[Decision, ...]:
     return (Decision(name="num_workers", value=f"{workers.value:.0f}", basis="measured", because=because),)
 
 
-def _basis(workload: Workload, cluster: Cluster, chosen: Choice) -> Basis:
+def _basis(workload: AnyWorkload, cluster: Cluster, chosen: Choice) -> Basis:
     """Return `measured` if this very step was measured, `rule` if no time is known, else `modelled`."""
     if isinstance(chosen.predicted.step_time_s.total, Unknown):
         return "rule"
+    if isinstance(workload, VisionWorkload):
+        return "modelled"
     return "measured" if nearness(workload, _candidate(chosen), cluster) == "same" else "modelled"
 
 
@@ -327,7 +338,9 @@ def _why_checkpointing(chosen: Choice) -> str:
     )
 
 
-def _why_micro_batch(workload: Workload, cluster: Cluster, chosen: Choice) -> str:
+def _why_micro_batch(workload: AnyWorkload, cluster: Cluster, chosen: Choice) -> str:
+    if isinstance(workload, VisionWorkload):
+        return why_image_micro_batch(chosen)
     tokens = chosen.micro_batch * workload.sequence_length
     share = chosen.micro_batch * chosen.grad_accum
     if chosen.micro_batch == share:
@@ -338,7 +351,9 @@ def _why_micro_batch(workload: Workload, cluster: Cluster, chosen: Choice) -> st
     )
 
 
-def _why_global_batch(workload: Workload, cluster: Cluster) -> str:
+def _why_global_batch(workload: AnyWorkload, cluster: Cluster) -> str:
+    if isinstance(workload, VisionWorkload):
+        return why_image_batch(workload)
     owner = workload.model.learning_rate_from
     recipe = f"the recipe borrowed from {owner}" if owner else "the published recipe"
     published = count(workload.model.learning_rate_batch_tokens)
@@ -354,7 +369,7 @@ def _why_global_batch(workload: Workload, cluster: Cluster) -> str:
     return f"{why}. The batch is {times}, {measured}. {least}"
 
 
-def _why_precision(workload: Workload, cluster: Cluster) -> str:
+def _why_precision(workload: AnyWorkload, cluster: Cluster) -> str:
     if workload.precision == "bf16":
         return "mixed precision: bf16 computation over fp32 parameters" + (
             "" if cluster.has_bf16 else ", as asked for"

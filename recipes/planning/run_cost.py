@@ -4,7 +4,7 @@ from typing import Literal
 
 from probes.base.record import Unknown
 from recipes.constants import constant
-from recipes.job.workload import Workload
+from recipes.job.workload import AnyWorkload, Workload
 from recipes.machine.cluster_records import Cluster
 from recipes.planning.plan import RunCost
 
@@ -12,7 +12,7 @@ RunLength = Literal["tokens", "samples", "steps", "assumed"]
 
 
 def run_cost(
-    workload: Workload,
+    workload: AnyWorkload,
     cluster: Cluster,
     step_s: float | Unknown,
     *,
@@ -34,7 +34,7 @@ def run_cost(
         length_from=length_from,
         steps=workload.steps,
         samples=samples,
-        tokens=samples * workload.sequence_length,
+        tokens=samples * workload.sequence_length if isinstance(workload, Workload) else 0,
         hours=hours,
         gpu_hours=_times(hours, gpus),
         interruptions=_times(hours, rate),

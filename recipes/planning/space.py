@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from recipes.job.candidate import ActivationCheckpointing, Candidate, Degrees, Schedule, Sharding
-from recipes.job.workload import Pins, TransformerModel, VisionWorkload, Workload
+from recipes.job.workload import AnyWorkload, Pins, TransformerModel, Workload
 from recipes.machine.cluster_records import Cluster
 from recipes.planning.programs import Program
 from recipes.predict.stacks import Stack
@@ -83,7 +83,7 @@ class Recomputation(NamedTuple):
 class Request(NamedTuple):
     """What is searched: a job, a machine, a program, and what the user fixed."""
 
-    workload: Workload | VisionWorkload
+    workload: AnyWorkload
     cluster: Cluster
     stack: Stack
     program: Program

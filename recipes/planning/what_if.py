@@ -11,6 +11,7 @@ import msgspec
 from probes.base.errors import NoFeasiblePlanError, UsageError
 from probes.base.record import Reason, Record, Unknown
 from recipes.constants import constant
+from recipes.job.workload import AnyWorkload, Workload
 from recipes.machine.cluster_records import Cluster, Figure
 from recipes.planning.layout_decisions import describe
 from recipes.planning.plan import Plan
@@ -67,11 +68,16 @@ def answer(label: str, planning: Planning) -> Answer:
         reason="",
         global_batch=plan.workload.global_batch,
         step_time_s=time,
-        tokens_per_s=time if isinstance(time, Unknown) else plan.workload.tokens_per_step / time,
+        tokens_per_s=time if isinstance(time, Unknown) else _units_per_step(plan.workload) / time,
         hours=unknown if run is None else run.hours,
         gpu_hours=unknown if run is None else run.gpu_hours,
         cost=None if run is None else run.cost,
     )
+
+
+def _units_per_step(workload: AnyWorkload) -> int:
+    """Return the tokens of a step, or the images of a step of an image model."""
+    return workload.tokens_per_step if isinstance(workload, Workload) else workload.global_batch
 
 
 class ScalingPoint(Record, kw_only=True):

@@ -116,5 +116,8 @@ class Predicted(Record, kw_only=True):
     memory_bytes_per_gpu: MemoryBreakdown
     step_time_s: TimeBreakdown
     tokens_per_s_per_gpu: float | Unknown
+    """Tokens per second of one rank; Unknown for image models, which have no tokens."""
+    samples_per_s: float | Unknown = Unknown(Reason.NOT_RECORDED)
+    """Sequences or images per second of all ranks."""
     mfu: float | Unknown
     """Model FLOPs (6 per matmul parameter and token, causal attention) divided by the datasheet peak."""

@@ -14,7 +14,7 @@ from probes.base.record import Reason, Record, Unknown, map_known
 from recipes.constants import constant
 from recipes.job.candidate import Candidate, Degrees
 from recipes.job.models.counts import flops_per_token, load_models
-from recipes.job.workload import Workload
+from recipes.job.workload import Precision, TransformerModel, Workload
 from recipes.machine.cluster_records import Cluster, Figure, StepAnchor
 from recipes.predict.breakdowns import (
     UNKNOWN_LOADING,
@@ -94,7 +94,11 @@ def predicted_of(job: TransformerJob, memory: MemoryBreakdown, time: TimeBreakdo
     workload, cluster = job.workload, job.cluster
     if isinstance(time.total, Unknown):
         return Predicted(
-            memory_bytes_per_gpu=memory, step_time_s=time, tokens_per_s_per_gpu=time.total, mfu=time.total
+            memory_bytes_per_gpu=memory,
+            step_time_s=time,
+            tokens_per_s_per_gpu=time.total,
+            samples_per_s=time.total,
+            mfu=time.total,
         )
     tokens_per_s = workload.tokens_per_step / cluster.world_size / time.total
     peak = cluster.peak_flops_per_s.get(workload.precision)
@@ -102,7 +106,11 @@ def predicted_of(job: TransformerJob, memory: MemoryBreakdown, time: TimeBreakdo
     if peak is not None:
         mfu = tokens_per_s * flops_per_token(workload.model, workload.sequence_length) / peak.value
     return Predicted(
-        memory_bytes_per_gpu=memory, step_time_s=time, tokens_per_s_per_gpu=tokens_per_s, mfu=mfu
+        memory_bytes_per_gpu=memory,
+        step_time_s=time,
+        tokens_per_s_per_gpu=tokens_per_s,
+        samples_per_s=workload.global_batch / time.total,
+        mfu=mfu,
     )
 
 
@@ -127,7 +135,7 @@ def _anchored(job: TransformerJob) -> _Scale:
     workload, cluster = job.workload, job.cluster
     usable = [anchor for anchor in cluster.anchors if anchor.precision == workload.precision]
     for anchor in sorted(usable, key=lambda step: _distance(step, job)):
-        modelled = _model_anchor(anchor, cluster)
+        modelled = modelled_anchor(anchor, cluster, workload.model)
         if isinstance(modelled, Unknown):
             continue
         factor = anchor.step_time_s / modelled
@@ -176,15 +184,18 @@ def _distance(anchor: StepAnchor, job: TransformerJob) -> _Distance:
     )
 
 
-def _model_anchor(anchor: StepAnchor, cluster: Cluster) -> float | Unknown:
-    """Return the modelled time of a measured step of the reference workload."""
-    model = next((preset for preset in load_models() if preset.id == anchor.model), None)
+def modelled_anchor(anchor: StepAnchor, cluster: Cluster, planned: TransformerModel) -> float | Unknown:
+    """Return the modelled time of a measured step, of the reference workload or of the user's program.
+
+    `planned` is the model of the job, which may be in no preset.
+    """
+    model = next((preset for preset in (planned, *load_models()) if preset.id == anchor.model), None)
     ranks = anchor.world_size
     degrees = {"ddp": Degrees(dp=ranks), "fsdp": Degrees(fsdp=ranks)}.get(anchor.strategy)
     if model is None or degrees is None:
         return Unknown(Reason.NOT_RECORDED, f"model {anchor.model} with {anchor.strategy}")
     global_batch = anchor.micro_batch * anchor.grad_accum * ranks
-    precision: Literal["bf16", "fp32"] = "bf16" if anchor.precision == "bf16" else "fp32"
+    precision = cast("Precision", anchor.precision)
     workload = Workload(
         model=model, sequence_length=anchor.sequence_length, global_batch=global_batch, precision=precision
     )

@@ -36,12 +36,12 @@ def predict_images(job: ImageJob) -> TimeBreakdown | Unknown:
     usable = [
         anchor
         for anchor in job.cluster.image_anchors
-        if anchor.precision == job.workload.precision and anchor.model in NETWORKS
+        if anchor.precision == job.workload.precision and anchor.model in (*NETWORKS, job.workload.model.id)
     ]
     if isinstance(time, Unknown) or not usable:
         return time
     nearest = min(usable, key=lambda anchor: _distance(anchor, job))
-    modelled = _modelled(nearest, job.cluster)
+    modelled = modelled_image_anchor(nearest, job.cluster, job.workload.model)
     if isinstance(modelled, Unknown):
         return time
     factor = nearest.step_time_s / modelled
@@ -65,11 +65,14 @@ def _distance(anchor: ImageAnchor, job: ImageJob) -> tuple[bool, bool, float]:
     )
 
 
-def _modelled(anchor: ImageAnchor, cluster: Cluster) -> float | Unknown:
+def modelled_image_anchor(anchor: ImageAnchor, cluster: Cluster, planned: VisionModel) -> float | Unknown:
+    """Return the modelled time of a measured step of a reference network, or of the user's program."""
     ranks = anchor.world_size
     batch = anchor.micro_batch * ranks
     work = VisionWorkload(
-        model=reference_vision_model(NETWORKS[anchor.model], anchor.image_size),
+        model=reference_vision_model(NETWORKS[anchor.model], anchor.image_size)
+        if anchor.model in NETWORKS
+        else planned,
         image_size=anchor.image_size,
         global_batch=batch,
         precision=cast("Precision", anchor.precision),

@@ -45,7 +45,6 @@ def speed(
         else []
     )
     parts += [f"{samples_per_s:.4g} samples/s in all"] if samples_per_s is not None else []
-    parts += (
-        [f"MFU {percent(mfu)} (causal attention counted)"] if isinstance(mfu, float | int) and parts else []
-    )
+    counted = " (causal attention counted)" if isinstance(tokens_per_s_per_gpu, float | int) else ""
+    parts += [f"MFU {percent(mfu)}{counted}"] if isinstance(mfu, float | int) and parts else []
     return ", ".join(parts)

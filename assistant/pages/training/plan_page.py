@@ -25,6 +25,7 @@ from probes.base.record import Unknown
 from probes.base.units import duration, gib, plural
 from probes.facts import MachineFacts
 from recipes.job.candidate import Candidate
+from recipes.job.workload import AnyWorkload, Workload
 from recipes.launch.program_files import WRITTEN
 from recipes.machine.cluster_records import Basis
 from recipes.planning.plan import Choice, Plan
@@ -62,7 +63,7 @@ def headline(plan: Plan) -> Section:
     answer = f"{describe(chosen)}: {time}"
     memory = f"{_memory(chosen)}{_limit(plan)} per rank"
     what = (
-        f"{workload.model.title}, sequence {workload.sequence_length}, {workload.precision}, "
+        f"{workload.model.title}{_sample_size(workload)}, {workload.precision}, "
         f"global batch {workload.global_batch}, {workload.optimizer}"
     )
     nodes = "" if cluster.nodes == 1 else f"{cluster.nodes} nodes × "
@@ -71,6 +72,13 @@ def headline(plan: Plan) -> Section:
         what,
         [words(where, (f"  {cluster.title}", "dim")), words((answer, "strong")), words((memory, "strong"))],
     )
+
+
+def _sample_size(workload: AnyWorkload) -> str:
+    """Return the size of a sequence or an image; empty if the model's input is neither."""
+    if isinstance(workload, Workload):
+        return f", sequence {workload.sequence_length}"
+    return f", images of {workload.image_size} pixels" if workload.image_size else ""
 
 
 def _memory(choice: Choice) -> str:
@@ -159,7 +167,10 @@ def prediction(plan: Plan) -> tuple[Section, Section]:
 
 
 def _speed(choice: Choice) -> str:
-    return speed(choice.predicted.tokens_per_s_per_gpu, choice.predicted.mfu) or "speed unknown"
+    predicted = choice.predicted
+    tokens, samples = predicted.tokens_per_s_per_gpu, predicted.samples_per_s
+    in_all = samples if isinstance(tokens, Unknown) and isinstance(samples, float) else None
+    return speed(tokens, predicted.mfu, in_all) or "speed unknown"
 
 
 def notices(plan: Plan) -> Section:
@@ -262,7 +273,8 @@ def form_hints(plan: Plan | None) -> dict[str, str]:
     hints = {field.name: field.hint for field in FIELDS}
     if plan is not None:
         hints["global_batch"] += f", now {plan.workload.global_batch}"
-        hints["sequence_length"] += f", now {plan.workload.sequence_length}"
+        if isinstance(plan.workload, Workload):
+            hints["sequence_length"] += f", now {plan.workload.sequence_length}"
     return hints
 
 

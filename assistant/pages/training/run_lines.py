@@ -19,7 +19,8 @@ def run_section(plan: Plan) -> Section:
 
 def run_lines(run: RunCost, *, is_gpu: bool) -> list[str]:
     """Return the length of the run, its hours and price, and the loss to failures of a large run."""
-    length = f"{count(run.steps)} steps, {count(run.samples)} samples, {count(run.tokens)} tokens"
+    length = f"{count(run.steps)} steps, {count(run.samples)} samples"
+    length += f", {count(run.tokens)} tokens" if run.tokens else ""
     if run.length_from == "assumed":
         length += " (assumed: give --tokens, --samples or --steps)"
     if isinstance(run.hours, Unknown) or isinstance(run.gpu_hours, Unknown):

@@ -12,14 +12,13 @@ from hypothesis import strategies as st
 from probes.base.errors import ExitCode, NoFeasiblePlanError, UsageError
 from probes.base.record import Unknown
 from probes.base.units import GIB, gib
-from probes.facts import Gpu, MachineFacts
+from probes.facts import MachineFacts
 from probes.facts.measurements import Measurement
 from recipes.job.models.counts import load_models
 from recipes.job.models.names import find_model
 from recipes.job.workload import Pins
 from recipes.machine.cluster_records import Cluster, StepAnchor
 from recipes.machine.measured_rates import measured_noise_scale, measured_workers
-from recipes.planning.default_model import default_model_id
 from recipes.planning.plan import Plan
 from recipes.planning.planner import default_workload, make_plan
 from recipes.planning.programs import load_programs, program_named
@@ -294,13 +293,6 @@ def test_measured_loaders_advise_how_many_workers_to_start():
         decision for decision in plan("gpt2", h100_cluster()).decisions if decision.name == "num_workers"
     ]
     assert measured_workers((measured(1.0, world_size=2),), 8) is None
-
-
-def test_gpus_that_no_rank_can_use_do_not_choose_the_model():
-    split = Gpu(index=0, memory_bytes=141 * 2**30, mig_enabled=True)
-    assert default_model_id(MachineFacts(gpus=(split,) * 8)) == "rigtune-mini"
-    whole = msgspec.structs.replace(split, mig_enabled=False)
-    assert default_model_id(MachineFacts(gpus=(whole,) * 8)) == "llama-3-8b"
 
 
 def test_a_run_of_no_given_length_is_short_on_a_cpu():
