@@ -258,9 +258,9 @@ def _request_of(model: str, wanted: dict[str, Any], command: Command, *, for_rec
     )
     program = wanted.pop("program") or ""
     if not program and command.kind != "reference":
-        guessed = program_of_command((command.target, *command.arguments)) # A command of a program whose
-        files rigtune does not write yet still gets the launch files of a script. if guessed is not None and
-        (not for_recipe or guessed.id in WRITTEN):
+        guessed = program_of_command((command.target, *command.arguments))
+        # rigtune writes files for few programs yet; a script of another program still gets launch files.
+        if guessed is not None and (not for_recipe or guessed.id in WRITTEN):
             program = guessed.id
     if not program and for_recipe and command.kind == "reference":
         program = REFERENCE_PROGRAM
