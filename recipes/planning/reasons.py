@@ -3,15 +3,21 @@
 import math
 
 from probes.base.record import EvidenceRef, Unknown
-from probes.base.units import count, duration, gib
-from recipes.constants import constant
+from probes.base.units import count, gib
 from recipes.job.candidate import Candidate
 from recipes.job.workload import Pins, Workload
 from recipes.machine.cluster_records import Basis, Cluster, Figure
+from recipes.planning.layout_reasons import (
+    Comparison,
+    layout_decisions,
+    micro_batch_reason,
+    recomputation_reason,
+    strategy_reason,
+)
+from recipes.planning.layout_words import describe
 from recipes.planning.learning_rate import Rule
 from recipes.planning.plan import Choice, Decision, EnvVar
 from recipes.planning.search import Examined
-from recipes.planning.space import strategy_of
 from recipes.predict.breakdowns import MemoryBreakdown
 from recipes.predict.candidate_prediction import nearness
 from recipes.predict.parameters import memory_interval
@@ -22,16 +28,13 @@ _TERMS = ("parameters", "gradients", "optimizer", "activations", "logits", "buff
 def rejection(memory: MemoryBreakdown, limit_bytes: float) -> str:
     """Return why a candidate does not fit: `needs 91.2 GiB of 79.1 GiB: activations 48.0 GiB`.
 
-    The text names the largest terms, or the margin if the candidate would fit without it.
+    The text names the largest terms, and the headroom if the candidate would fit without free memory.
     """
     largest = sorted(_TERMS, key=lambda term: -getattr(memory, term))[:2]
     terms = ", ".join(f"{term} {gib(getattr(memory, term))}" for term in largest)
     if memory.needed > limit_bytes:
         return f"needs {gib(memory.needed)} of {gib(limit_bytes)}: {terms}"
-    return (
-        f"fits, but not in the worst case of {gib(memory.upper)}, {gib(memory.margin)} of it for the models' "
-        f"error, as {gib(limit_bytes)} is available: {terms}"
-    )
+    return f"needs {gib(memory.needed)} of {gib(limit_bytes)}, which leaves too little headroom: {terms}"
 
 
 def bound_words(memory: MemoryBreakdown) -> str:
@@ -95,70 +98,47 @@ def _more_nodes(cluster: Cluster, memory: MemoryBreakdown) -> str:
     return f"{max(cluster.nodes + 1, nodes)} nodes, which share the states"
 
 
-def describe(candidate: Candidate | Choice) -> str:
-    """Return a description of a candidate: `fsdp with full checkpointing, micro-batch 2`."""
-    mode = "" if candidate.activation_checkpointing == "none" else f" with {recomputation_words(candidate)}"
-    name = candidate.strategy if isinstance(candidate, Choice) else strategy_of(candidate)
-    degrees = candidate.degrees
-    sizes = "".join(f" {part} {getattr(degrees, part)}" for part in _DIVIDING if getattr(degrees, part) > 1)
-    return f"{name}{sizes}{mode}, micro-batch {candidate.micro_batch}"
-
-
-_DIVIDING = ("tp", "pp", "vp", "cp", "ep")
-
-
-def recomputation_words(candidate: Candidate | Choice) -> str:
-    """Return how activations are recomputed: `full checkpointing of 25 % of the layers`."""
-    share = candidate.recomputed_share
-    part = f" of {round(100 * share)} % of the layers" if share < 1.0 else ""
-    return f"{candidate.activation_checkpointing} checkpointing{part}"
-
-
-def _outlook(choice: Choice) -> str:
-    memory = f"{gib(choice.predicted.memory_bytes_per_gpu.upper)} in the worst case"
-    time = choice.predicted.step_time_s.total
-    return (
-        f"{describe(choice)}: {memory}"
-        if isinstance(time, Unknown)
-        else f"{describe(choice)}: {duration(time)}, {memory}"
-    )
-
-
 def decisions_of(
     workload: Workload,
     cluster: Cluster,
     pins: Pins,
-    choices: list[Choice],
+    chosen: Choice,
+    compared: Comparison,
     *,
     rate: Rule,
     warmup: Rule,
     variables: tuple[EnvVar, ...],
 ) -> tuple[Decision, ...]:
     """Return one decision per setting of the chosen plan, then one per environment variable."""
-    chosen = choices[0]
     basis = _basis(workload, cluster, chosen)
+    recomputation, recomputations = recomputation_reason(compared)
+    micro_batch, micro_batches = micro_batch_reason(compared)
+    against, strategies = strategy_reason(compared)
     return (
         _decision(
             "strategy",
             chosen.strategy,
-            pins.strategy,
+            pins.strategy or pins.sharding,
             basis=basis,
-            because=_why_strategy(cluster, choices, pinned=pins.strategy is not None),
-            alternatives=tuple(_outlook(other) for other in choices[1:]),
+            because="; ".join(filter(None, [_state_words(cluster, chosen), against])),
+            alternatives=strategies,
         ),
+        *layout_decisions(compared),
         _decision(
             "activation_checkpointing",
             chosen.activation_checkpointing,
             pins.activation_checkpointing,
             basis=basis,
-            because=_why_checkpointing(choices),
+            because=recomputation or "the program has no other way to save activations",
+            alternatives=recomputations,
         ),
         _decision(
             "micro_batch",
             str(chosen.micro_batch),
             pins.micro_batch,
             basis=basis,
-            because=_why_micro_batch(workload, cluster, chosen),
+            because="; ".join(filter(None, [_micro_batch_words(workload, chosen), micro_batch])),
+            alternatives=micro_batches,
         ),
         *margin_decision(chosen.predicted.memory_bytes_per_gpu, cluster),
         Decision(
@@ -290,58 +270,21 @@ def _candidate(choice: Choice) -> Candidate:
     )
 
 
-def _why_strategy(cluster: Cluster, choices: list[Choice], *, pinned: bool) -> str:
-    chosen = choices[0]
+def _state_words(cluster: Cluster, chosen: Choice) -> str:
+    """Return the memory of a rank in the worst case, with the part of the training state."""
     memory = chosen.predicted.memory_bytes_per_gpu
     limit = cluster.memory_bytes_per_rank
     of_limit = f" of {gib(limit.value)}" if limit else ""
     states = memory.parameters + memory.gradients + memory.optimizer
-    needs = f"worst case {gib(memory.upper)} per rank{of_limit}, {gib(states)} of it model states"
-    other = next((choice for choice in choices[1:] if choice.strategy != chosen.strategy), None)
-    if other is None:
-        return needs if pinned or cluster.world_size == 1 else f"{needs}; no other strategy fits"
-    mine, its = chosen.predicted.step_time_s.total, other.predicted.step_time_s.total
-    if isinstance(mine, Unknown) or isinstance(its, Unknown):
-        return f"{needs}; the simplest strategy that fits, as no step time is known"
-    if its <= mine * (1 + constant("layout_tie")):
-        return (
-            f"{needs}; {other.strategy} is faster by less than the models' error (or not at all), "
-            "so the simpler strategy was chosen"
-        )
-    return f"{needs}; {other.strategy} takes {duration(its)} per step instead of {duration(mine)}"
+    return f"worst case {gib(memory.upper)} per rank{of_limit}, {gib(states)} of it model states"
 
 
-def _why_checkpointing(choices: list[Choice]) -> str:
-    chosen = choices[0]
-    if chosen.activation_checkpointing == "none":
-        return "it fits without recomputation, which would cost one more forward pass (about a third)"
-    without = [
-        choice
-        for choice in choices
-        if (choice.strategy, choice.activation_checkpointing) == (chosen.strategy, "none")
-    ]
-    return (
-        "faster than without checkpointing: the freed memory allows larger micro-batches"
-        if without
-        else "without recomputation it does not fit"
-    )
-
-
-def _why_micro_batch(workload: Workload, cluster: Cluster, chosen: Choice) -> str:
-    tokens = chosen.micro_batch * workload.sequence_length
-    share = chosen.micro_batch * chosen.grad_accum
-    if chosen.micro_batch == share:
-        return f"a rank's whole share of the global batch, {count(tokens)} tokens, fits at once"
-    saturation = constant(f"saturation_tokens_{cluster.device}")
-    if 2 * tokens > saturation:
-        return (
-            f"{count(tokens)} tokens per forward pass keep the device busy; "
-            f"more than {count(saturation)} gain nothing"
-        )
-    return (
-        f"{count(tokens)} tokens per forward pass: "
-        f"the largest divisor of a rank's {share} sequences that fits and still increases the speed"
-    )
+def _micro_batch_words(workload: Workload, chosen: Choice) -> str:
+    """Return the tokens of a micro-batch, and whether the micro-batch is the whole share of a rank."""
+    tokens = count(chosen.micro_batch * workload.sequence_length)
+    if chosen.grad_accum == 1:
+        return f"a rank's whole share of the global batch, {tokens} tokens, fits at once"
+    return f"{tokens} tokens per forward pass"
 
 
 def _why_global_batch(workload: Workload, cluster: Cluster) -> str:

@@ -4,6 +4,7 @@ import itertools
 from typing import Literal, NamedTuple
 
 from assistant.pages.blocks import (
+    Block,
     Cell,
     Column,
     Page,
@@ -21,18 +22,21 @@ from assistant.pages.training.bill import memory_terms, speed, time_terms
 from assistant.usecases.plan import PlanRequest
 from probes.base.errors import UsageError
 from probes.base.record import Unknown
-from probes.base.units import duration, gib, plural
+from probes.base.units import GIB, duration, gib, plural
 from probes.facts import MachineFacts
-from recipes.job.candidate import Candidate
 from recipes.machine.cluster_records import Basis
-from recipes.planning.plan import Choice, Plan
+from recipes.planning.layout_words import describe, layout_title, recomputation_words
+from recipes.planning.plan import OWN_PROGRAM, Choice, Plan
+from recipes.planning.programs import program_named
 from recipes.planning.reasons import bound_words
 from recipes.predict.breakdowns import memory_words
 
 _BASIS_TONES: dict[Basis, Tone] = {"measured": "good", "modelled": "code", "rule": "", "user": "odd"}
 _DECISION_COLUMNS = ("decision", "chosen", "basis", "because", "alternatives")
-_DEGREES = ("dp", "fsdp", "tp", "pp", "cp", "ep", "vp")
+_SMALL_BYTES = 10 * GIB
+"""Memory below which a decimal is shown."""
 _CHOSEN_WIDTH = 32
+_DECISION_WIDTH = 28
 _SHOWN = 4
 _REJECTED_SHOWN = 200
 
@@ -41,7 +45,7 @@ def plan_page(plan: Plan, *, verbose: bool = False) -> Page:
     """Return the page; with `verbose`, it lists every alternative and every rejected candidate."""
     return (
         headline(plan),
-        decisions(plan),
+        short_decisions(plan),
         *prediction(plan),
         others(plan, None if verbose else _SHOWN),
         notices(plan),
@@ -49,22 +53,47 @@ def plan_page(plan: Plan, *, verbose: bool = False) -> Page:
 
 
 def headline(plan: Plan) -> Section:
-    """Return the model, the machine, and the answer."""
+    """Return the answer as title, then its settings, the job, and the machine."""
     workload, cluster, chosen = plan.workload, plan.cluster, plan.chosen
     step = chosen.predicted.step_time_s.total
     time = "step time unknown" if isinstance(step, Unknown) else f"{duration(step)} per step"
-    answer = f"{describe(chosen)}: {time}"
-    memory = f"{_memory(chosen)}{_limit(plan)} per rank"
+    tuning = [] if workload.tuning == "full" else [f"{workload.tuning} of rank {workload.adapter_rank}"]
     what = (
-        f"{workload.model.title}, sequence {workload.sequence_length}, {workload.precision}, "
-        f"global batch {workload.global_batch}, {workload.optimizer}"
+        f"{workload.model.title}, sequence {workload.sequence_length}",
+        workload.precision,
+        *tuning,
+        f"global batch {workload.global_batch}",
+        workload.optimizer,
     )
+    settings = [f"micro-batch {chosen.micro_batch} × {chosen.grad_accum}", recomputation_words(chosen)]
+    if chosen.program != OWN_PROGRAM:
+        settings.append(f"in {program_named(chosen.program).title}")
     nodes = "" if cluster.nodes == 1 else f"{cluster.nodes} nodes × "
     where = f"on {nodes}{plural(cluster.ranks_per_node, 'rank')} of {cluster.device_name}"
     return section(
-        what,
-        [words(where, (f"  {cluster.title}", "dim")), words((answer, "strong")), words((memory, "strong"))],
+        f"{layout_title(chosen, _ranks(plan))}: {time}, {_of_memory(plan)}",
+        [
+            words((", ".join(filter(None, settings)), "strong")),
+            ", ".join(what),
+            words(where, (f"  {cluster.title}", "dim")),
+            words((f"{_memory(chosen)}{_limit(plan)} per rank", "dim")),
+        ],
     )
+
+
+def _of_memory(plan: Plan) -> str:
+    """Return the memory that the plan needs on a rank: `48 of 78 GiB`."""
+    needed, room = plan.chosen.predicted.memory_bytes_per_gpu.needed, plan.cluster.memory_bytes_per_rank
+    if room is None:
+        return gib(needed)
+    if needed < _SMALL_BYTES:
+        return f"{gib(needed)} of {gib(room.value)}"
+    return f"{needed / GIB:.0f} of {room.value / GIB:.0f} GiB"
+
+
+def _ranks(plan: Plan) -> str:
+    """Return the word for ranks: a rank has a GPU, or a part of a CPU."""
+    return "GPUs" if plan.cluster.device == "cuda" else "ranks"
 
 
 def _memory(choice: Choice) -> str:
@@ -96,6 +125,19 @@ def decisions(plan: Plan, *, with_alternatives: bool = False) -> Section:
         for name in names
     )
     return Section("Decisions", (Table(tuple(columns), tuple(rows)),))
+
+
+def short_decisions(plan: Plan) -> Section:
+    """Return a table with two columns, which leaves room for the reasons at 80 columns."""
+    rows = tuple(
+        (
+            words(f"{_name(row.name)} ", (row.value, "strong")),
+            _basis(row.basis) + words(f": {row.because}"),
+        )
+        for row in plan.decisions
+    )
+    columns = (Column("decision", most=_DECISION_WIDTH), Column("because"))
+    return Section("Decisions", (Table(columns, rows),))
 
 
 def narrow_decisions(plan: Plan) -> Section:
@@ -150,35 +192,32 @@ def notices(plan: Plan) -> Section:
 
 
 def others(plan: Plan, most: int | None = _REJECTED_SHOWN) -> Section:
-    """Return the alternatives that fit, then the rejected candidates with reasons; at most `most` of each."""
-    rows: list[tuple[Cell, Cell]] = [
-        (
-            describe(choice),
-            words((f"fits: {_memory(choice)}, {_speed(choice)}", "good")),
-        )
-        for choice in plan.alternatives[:most]
-    ]
-    rows += [(describe(row.candidate), row.reason) for row in plan.rejected[:most]]
+    """Return the ties, the alternatives that are slower, and the rejected candidates; `most` of each.
+
+    Each row has the reason why the candidate lost. The last line names what was not searched.
+    """
+    ranks = _ranks(plan)
+    ties = [row for row in plan.alternatives if row.is_tie]
+    slower = [row for row in plan.alternatives if not row.is_tie]
+    rows: list[tuple[Cell, Cell]] = []
+    for row, tone in ((row, tone) for group, tone in ((ties, "good"), (slower, "")) for row in group[:most]):
+        rows.append((describe(row, ranks), words((row.lost_because or _outlook(row), tone))))
+    rows += [(describe(row.candidate, ranks), row.reason) for row in plan.rejected[:most]]
     more = len(plan.alternatives) + len(plan.rejected) - len(rows)
-    title = f"Alternatives ({len(plan.alternatives)}) and rejected ({len(plan.rejected)})"
-    if not rows:
-        return section(title, [words(("Nothing else was considered.", "dim"))])
+    title = f"Alternatives: {len(ties)} as fast, {len(slower)} slower, {len(plan.rejected)} without room"
     hint = f"and {more} more" + ("; -v shows all" if most == _SHOWN else "")
-    return section(
-        title, [Table((Column(), Column()), tuple(rows)), *[words((hint, "dim"))] * bool(more)], indent=2
-    )
+    missing = f"Not searched: {', '.join(plan.not_searched)}"
+    lines: list[Block | Cell] = [Table((Column(), Column()), tuple(rows))] if rows else []
+    if not rows:
+        lines.append(words(("Nothing else is possible with this program and these settings.", "dim")))
+    lines += [
+        words((text, "dim")) for text, is_shown in ((hint, more), (missing, plan.not_searched)) if is_shown
+    ]
+    return section(title, lines, indent=2)
 
 
-def describe(row: Choice | Candidate) -> str:
-    """Return one line: strategy, degrees, batch, recompute."""
-    used = [(name, size) for name in _DEGREES if (size := getattr(row.degrees, name)) > 1]
-    spread = (
-        f"over {used[0][1]} ranks"
-        if len(used) == 1
-        else " ".join(f"{name} {size}" for name, size in used) or "on one rank"
-    )
-    recompute = "" if row.activation_checkpointing == "none" else ", full recompute"
-    return f"{row.strategy} {spread}, micro-batch {row.micro_batch} × {row.grad_accum}{recompute}"
+def _outlook(choice: Choice) -> str:
+    return f"fits: {_memory(choice)}, {_speed(choice)}"
 
 
 _WAITING = {
