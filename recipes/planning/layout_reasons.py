@@ -8,16 +8,14 @@ import math
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-import msgspec
-
 from probes.base.record import Unknown
 from probes.base.units import duration, gib
 from recipes.constants import constant
 from recipes.job.candidate import Candidate
 from recipes.planning.layout_words import DEGREE_TITLES, STRATEGY_TITLES, layout_title, recomputation_words
 from recipes.planning.plan import Decision
-from recipes.planning.search import Examined, is_tight, settings_of, simplicity
-from recipes.planning.space import Request
+from recipes.planning.search import Examined, is_tight, simplicity
+from recipes.planning.space import Request, strategy_of
 from recipes.predict.breakdowns import COMPUTE_TERMS, TIME_TERMS, TimeBreakdown
 
 _LEAVES = (*COMPUTE_TERMS, *(term for term in TIME_TERMS if term != "compute"))
@@ -62,7 +60,7 @@ def lost_because(member: Examined, chosen: Examined, limit_bytes: float) -> str:
         terms = _longer_terms(member.time, chosen.time)
         return f"{_slower(growth)}{': ' if terms else ''}{terms}"
     speed = "as fast" if round(100 * abs(growth), 1) == 0 else _near(growth)
-    return f"{speed}, {_lost_tie(member, chosen)}"
+    return ", ".join(filter(None, [speed, _lost_tie(member, chosen)]))
 
 
 def is_tie(member: Examined, chosen: Examined) -> bool:
@@ -73,27 +71,39 @@ def is_tie(member: Examined, chosen: Examined) -> bool:
 
 def layout_decisions(compared: Comparison) -> tuple[Decision, ...]:
     """Return one decision per degree that the program could have chosen otherwise, or that the user fixed."""
-    candidate, pins = compared.chosen.candidate, compared.request.pins
+    degrees, pins = compared.chosen.candidate.degrees, compared.request.pins
     decisions = []
     for name in DEGREE_TITLES:
-        value, pin = getattr(candidate.degrees, name), getattr(pins, name)
-        values = _values(compared, name)
+        value, pin, values = getattr(degrees, name), getattr(pins, name), _values(compared, name)
         if values or value > 1 or pin is not None:
-            decision = _decision(compared, name, str(value), _why_degree(compared, name), pin)
-            decisions.append(msgspec.structs.replace(decision, alternatives=_alternatives(values)))
-    if candidate.degrees.pp > 1:
-        values = _inside_values(compared, lambda row: (row.schedule, row.degrees.vp), _schedule_title)
-        because = _against_all(values) or "nothing else is possible"
-        decision = _decision(
-            compared, "schedule", _schedule_title(candidate), because, pins.schedule or pins.vp
-        )
-        decisions.append(msgspec.structs.replace(decision, alternatives=_alternatives(values)))
+            because = _why_degree(compared, name, values)
+            decisions.append(_decision(compared, (name, value), because, pin, values))
+        if name == "pp" and (degrees.pp > 1 or pins.schedule is not None):
+            decisions += _pipeline_decisions(compared)
+    if pins.fsdp is not None or (degrees.dp > 1 and degrees.fsdp > 1):
+        values = _values(compared, "fsdp")
+        because = _against_all(values) or "the ranks of a group share one copy of the parameters"
+        decisions.append(_decision(compared, ("fsdp", degrees.fsdp), because, pins.fsdp, values))
     return tuple(decisions)
+
+
+def _pipeline_decisions(compared: Comparison) -> tuple[Decision, ...]:
+    """Return the decisions about the order of work in the pipeline and about the parts of a stage."""
+    candidate, pins = compared.chosen.candidate, compared.request.pins
+    orders = _inside_values(compared, lambda row: row.schedule, lambda row: row.schedule)
+    parts = _inside_values(compared, lambda row: row.degrees.vp, lambda row: f"vp {row.degrees.vp}")
+    only = "the program has no other for this pipeline"
+    return (
+        _decision(
+            compared, ("schedule", candidate.schedule), _against_all(orders) or only, pins.schedule, orders
+        ),
+        _decision(compared, ("vp", candidate.degrees.vp), _against_all(parts) or only, pins.vp, parts),
+    )
 
 
 def strategy_reason(compared: Comparison) -> tuple[str, tuple[str, ...]]:
     """Return why the data-parallel strategy was chosen, and the alternatives."""
-    values = _values(compared, "strategy")
+    values = tuple(_with_layout(value, compared) for value in _values(compared, "strategy"))
     return _against_all(values), _alternatives(values)
 
 
@@ -132,19 +142,19 @@ def not_searched(request: Request) -> tuple[str, ...]:
 
 def _values(compared: Comparison, name: str) -> tuple[_Value, ...]:
     """Return the other values of a setting between shapes, the best first."""
-
-    def value_of(candidate: Candidate) -> int | str:
-        return dict(settings_of(candidate))[name]
-
-    here = value_of(compared.chosen.candidate)
+    here = _value_of(compared.chosen.candidate, name)
     best: dict[int | str, Examined] = {}
     for member in compared.others:
-        if (value := value_of(member.candidate)) != here:
+        if (value := _value_of(member.candidate, name)) != here:
             best.setdefault(value, member)
     return tuple(
         _Value(STRATEGY_TITLES.get(str(value), f"{name} {value}"), member, _words(member, compared))
         for value, member in best.items()
     )
+
+
+def _value_of(candidate: Candidate, name: str) -> int | str:
+    return strategy_of(candidate) if name == "strategy" else int(getattr(candidate.degrees, name))
 
 
 def _inside_values(
@@ -169,10 +179,17 @@ def _words(member: Examined, compared: Comparison) -> str:
     return lost_because(member, compared.chosen, compared.limit_bytes)
 
 
-def _why_degree(compared: Comparison, name: str) -> str:
+def _with_layout(value: _Value, compared: Comparison) -> _Value:
+    """Return the value with the layout in its title if the layout has other model parallelism."""
+    mine, theirs = compared.chosen.candidate.degrees, value.member.candidate.degrees
+    if all(getattr(mine, name) == getattr(theirs, name) for name in DEGREE_TITLES):
+        return value
+    return value._replace(title=layout_title(value.member.candidate))
+
+
+def _why_degree(compared: Comparison, name: str, values: tuple[_Value, ...]) -> str:
     """Return why a degree was chosen: the cost without it, then the cost of the next-best degree."""
     value = getattr(compared.chosen.candidate.degrees, name)
-    values = _values(compared, name)
     without = [other for other in values if other.title == f"{name} 1"]
     next_best = [other for other in values if other not in without][:1]
     parts = [f"without {DEGREE_TITLES[name]}, the best layout {_verb(other)}" for other in without]
@@ -204,22 +221,19 @@ def _alternatives(values: tuple[_Value, ...]) -> tuple[str, ...]:
     return tuple(f"{other.title}: {other.words}" for other in values[:_MOST_ALTERNATIVES])
 
 
-def _decision(compared: Comparison, name: str, value: str, because: str, pin: object) -> Decision:
-    if pin is not None:
-        because = "; ".join(filter(None, ["you fixed it", because]))
+def _decision(
+    compared: Comparison, named: tuple[str, object], because: str, pin: object, values: tuple[_Value, ...]
+) -> Decision:
+    """Return the decision with this name and value; a pinned one is the user's."""
+    name, value = named
     is_known = compared.chosen.seconds < math.inf
     return Decision(
         name=name,
-        value=value,
+        value=str(value),
         basis="user" if pin is not None else "modelled" if is_known else "rule",
-        because=because,
+        because="; ".join(filter(None, ["" if pin is None else "you fixed it", because])),
+        alternatives=_alternatives(values),
     )
-
-
-def _schedule_title(row: Candidate) -> str:
-    if row.degrees.vp > 1:
-        return f"{row.schedule}, {row.degrees.vp} parts per stage"
-    return row.schedule
 
 
 def _growth(member: Examined, chosen: Examined) -> float | None:
@@ -255,7 +269,7 @@ def _longer_terms(slow: TimeBreakdown | Unknown | None, fast: TimeBreakdown | Un
 
 
 def _lost_tie(member: Examined, chosen: Examined) -> str:
-    """Return why a layout lost that is as fast."""
+    """Return why a layout lost that is as fast; blank if nothing but its time speaks against the layout."""
     if is_tight(member) and not is_tight(chosen):
         return f"but only {gib(_free(member))} stay free instead of {gib(_free(chosen))}"
     mine, theirs = simplicity(member), simplicity(chosen)
@@ -269,7 +283,7 @@ def _lost_tie(member: Examined, chosen: Examined) -> str:
     differing = [place for place in range(len(words)) if mine[place] != theirs[place]]
     if differing and mine[differing[0]] > theirs[differing[0]]:
         return words[differing[0]]
-    return "but no simpler"
+    return ""
 
 
 def _free(member: Examined) -> float:

@@ -22,7 +22,6 @@ from recipes.planning.space import (
     recomputations,
     schedules,
     shapes,
-    strategy_of,
 )
 from recipes.predict.breakdowns import MemoryBreakdown, TimeBreakdown
 from recipes.predict.job_prediction import memory_for, time_for
@@ -70,6 +69,8 @@ def search(request: Request, refuses: Refuse, *, alternatives: int = 12) -> Sear
     value of every setting, unless `alternatives` is 0.
     """
     options = recomputations(request)
+    if not options:
+        return Searched((), (), 0)
     smallest: dict[Key, Examined] = {}
     bounds, examined = _bounds(request, options, refuses, smallest)
     best: dict[Key, Examined] = {}
@@ -78,7 +79,7 @@ def search(request: Request, refuses: Refuse, *, alternatives: int = 12) -> Sear
     tie = 1 + constant("layout_tie")
     for bound in bounds:
         limit = fastest * tie
-        settings = settings_of(bound.shape) if alternatives else ()
+        settings = _settings_of(bound.shape) if alternatives else ()
         limit = max((limit, *(fastest_with.get(setting, math.inf) for setting in settings)))
         if len(best) >= alternatives and bound.seconds > limit:
             continue
@@ -109,16 +110,12 @@ def search(request: Request, refuses: Refuse, *, alternatives: int = 12) -> Sear
     return Searched(_ranked(list(best.values())), tuple(rejected), examined)
 
 
-def settings_of(shape: Shape | Candidate) -> tuple[tuple[str, int | str], ...]:
+def _settings_of(shape: Shape) -> tuple[tuple[str, int | str], ...]:
     """Return the settings of a shape that a plan compares, each with its value."""
     degrees = shape.degrees
-    if isinstance(shape, Candidate):
-        strategy = strategy_of(shape)
-    else:
-        strategy = "hsdp" if shape.sharding == "zero3" and degrees.dp > 1 else shape.sharding
-    named = {"none": "ddp", "zero3": "fsdp"}.get(strategy, strategy)
+    strategy = "hsdp" if shape.sharding == "zero3" and degrees.dp > 1 else shape.sharding
     sizes = (("tp", degrees.tp), ("pp", degrees.pp), ("cp", degrees.cp), ("ep", degrees.ep))
-    return (("strategy", named), *sizes)
+    return (("strategy", strategy), *sizes)
 
 
 def neighbours(request: Request, chosen: Examined, refuses: Refuse) -> tuple[Examined, ...]:
