@@ -17,7 +17,8 @@ from recipes.job.models.names import find_model
 from recipes.job.workload import Pins, Precision, TransformerModel, Tuning
 from recipes.machine.cluster_records import Cluster
 from recipes.machine.from_facts import cluster_from_facts
-from recipes.machine.from_words import MachineWords, cluster_from_words, gpu_named
+from recipes.machine.from_words import MachineWords, NamedGpu, cluster_from_words, gpu_named
+from recipes.machine.link_words import inter_bandwidth_of, transport_of
 from recipes.planning.default_model import default_model_id
 from recipes.planning.plan import Plan
 from recipes.planning.planner import default_workload, make_plan
@@ -102,12 +103,33 @@ def _cluster_of(facts: MachineFacts, measurements: tuple[Measurement, ...], requ
             nodes=request.nodes,
             ranks_per_node=request.pins.ranks_per_node,
         )
-    named = gpu_named(request.gpu, None, catalogue)
-    per_node = request.gpus or request.pins.ranks_per_node or (named.design.gpus_per_node if named else 8)
+    named = catalogue_gpu(request.gpu)
+    per_node = request.gpus or request.pins.ranks_per_node or named.design.gpus_per_node
     words = MachineWords(
-        gpu=request.gpu, gpus=per_node * request.nodes, gpus_per_node=per_node, inter=request.network or ""
+        gpu=request.gpu,
+        gpus=per_node * request.nodes,
+        gpus_per_node=per_node,
+        inter=known_network(request.network or ""),
     )
     return cluster_from_words(words, catalogue)
+
+
+def catalogue_gpu(name: str) -> NamedGpu:
+    """Return the GPU with this name. Raises UsageError if the catalogue has none."""
+    named = gpu_named(name, None, load_catalogue())
+    if named is None:
+        raise UsageError(f"there is no GPU {name[:60]!r} in the catalogue", "see `rigtune list gpus`")
+    return named
+
+
+def known_network(words: str) -> str:
+    """Return the words about a network. Raises UsageError if they name neither a rate nor a transport."""
+    if words and transport_of(words) == "unknown" and inter_bandwidth_of(words, 1) is None:
+        raise UsageError(
+            f"network {words[:60]!r} names no rate and no transport",
+            'give for example "8x400G IB", "100 Gb/s Ethernet" or "NDR InfiniBand"',
+        )
+    return words
 
 
 def pins_of(pinned: tuple[str, ...], **pins: Any) -> Pins:
@@ -139,9 +161,11 @@ def _positive(text: str) -> int:
 
 _PINS: dict[str, Callable[[str], Any]] = {
     **dict.fromkeys(("tp", "pp", "vp", "cp", "ep", "fsdp", "micro_batch", "grad_accum"), _positive),
-    **dict.fromkeys(("schedule", "sharding", "activation_checkpointing"), str),
+    **dict.fromkeys(("strategy", "schedule", "sharding", "activation_checkpointing"), str),
     "recomputed_share": float,
 }
+PINNED_NAMES = tuple(_PINS)
+"""Names of the settings that `NAME=VALUE` can pin."""
 
 
 _MOST_NODES = 100_000

@@ -1,14 +1,12 @@
 """Show a plan: decisions with their basis, cost, alternatives, and rejected candidates."""
 
-import itertools
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from assistant.pages.blocks import (
     Block,
     Cell,
     Column,
     Page,
-    Row,
     Section,
     Share,
     Shares,
@@ -19,8 +17,6 @@ from assistant.pages.blocks import (
     words,
 )
 from assistant.pages.training.bill import memory_terms, speed, time_terms
-from assistant.usecases.plan import PlanRequest
-from probes.base.errors import UsageError
 from probes.base.record import Unknown
 from probes.base.units import GIB, duration, gib, plural
 from probes.facts import MachineFacts
@@ -32,10 +28,8 @@ from recipes.planning.reasons import bound_words
 from recipes.predict.breakdowns import memory_words
 
 _BASIS_TONES: dict[Basis, Tone] = {"measured": "good", "modelled": "code", "rule": "", "user": "odd"}
-_DECISION_COLUMNS = ("decision", "chosen", "basis", "because", "alternatives")
 _SMALL_BYTES = 10 * GIB
 """Memory below which a decimal is shown."""
-_CHOSEN_WIDTH = 32
 _DECISION_WIDTH = 28
 _SHOWN = 4
 _REJECTED_SHOWN = 200
@@ -45,7 +39,7 @@ def plan_page(plan: Plan, *, verbose: bool = False) -> Page:
     """Return the page; with `verbose`, it lists every alternative and every rejected candidate."""
     return (
         headline(plan),
-        short_decisions(plan),
+        decisions(plan),
         *prediction(plan),
         others(plan, None if verbose else _SHOWN),
         notices(plan),
@@ -76,7 +70,7 @@ def headline(plan: Plan) -> Section:
             words((", ".join(filter(None, settings)), "strong")),
             ", ".join(what),
             words(where, (f"  {cluster.title}", "dim")),
-            words((f"{_memory(chosen)}{_limit(plan)} per rank", "dim")),
+            words((f"{_memory(chosen)}{_limit(plan)}", "dim")),
         ],
     )
 
@@ -108,45 +102,17 @@ def _limit(plan: Plan) -> str:
 
 
 def decisions(plan: Plan, *, with_alternatives: bool = False) -> Section:
-    """Return a table with one line per decision."""
-    names = _DECISION_COLUMNS if with_alternatives else _DECISION_COLUMNS[:-1]
-    rows = []
-    for row in plan.decisions:
-        cells: tuple[Cell, ...] = (
-            _name(row.name),
-            words((row.value, "strong")),
-            _basis(row.basis),
-            row.because,
-            words((", ".join(row.alternatives) or "-", "dim")),
-        )
-        rows.append(cells[: len(names)])
-    columns = (
-        Column(name, fixed=name in ("decision", "basis"), most=_CHOSEN_WIDTH if name == "chosen" else 0)
-        for name in names
-    )
-    return Section("Decisions", (Table(tuple(columns), tuple(rows)),))
-
-
-def short_decisions(plan: Plan) -> Section:
-    """Return a table with two columns, which leaves room for the reasons at 80 columns."""
+    """Return a table of the decisions; few columns leave room for the reasons at 80 columns."""
     rows = tuple(
         (
             words(f"{_name(row.name)} ", (row.value, "strong")),
             _basis(row.basis) + words(f": {row.because}"),
+            *[words(("; ".join(row.alternatives) or "-", "dim"))] * with_alternatives,
         )
         for row in plan.decisions
     )
-    columns = (Column("decision", most=_DECISION_WIDTH), Column("because"))
-    return Section("Decisions", (Table(columns, rows),))
-
-
-def narrow_decisions(plan: Plan) -> Section:
-    """Return the decisions for a narrow page: each reason on its own line, and no alternatives."""
-    rows = (
-        (Row(words((row.value, "strong"), "  ") + _basis(row.basis), _name(row.name)), Row(row.because))
-        for row in plan.decisions
-    )
-    return Section("Decisions", tuple(itertools.chain(*rows)))
+    columns = (Column("decision", most=_DECISION_WIDTH), Column("because"), Column("alternatives"))
+    return Section("Decisions", (Table(columns[: 2 + with_alternatives], rows),))
 
 
 def _basis(basis: Basis) -> Words:
@@ -242,55 +208,4 @@ def waiting(what: Literal["plan", "recipe"], facts: MachineFacts | None, *, has_
         return section("", [words((f"No {what}.", "strong"), failed)])
     return section(
         "", [words((f"No {what} yet.", "strong"), early) if facts is None else words((working, "strong"))]
-    )
-
-
-class Field(NamedTuple):
-    """A field of the workload form."""
-
-    name: str
-    label: str
-    hint: str
-
-
-FIELDS = (
-    Field("model", "model", "preset or path of a model file"),
-    Field("global_batch", "global batch", "sequences per optimizer step"),
-    Field("sequence_length", "sequence length", "tokens"),
-    Field("nodes", "nodes", "machines like this one"),
-)
-
-
-def form_values(request: PlanRequest, plan: Plan | None) -> dict[str, str]:
-    """Return the initial values of the form: the planned model, and the settings that the user chose.
-
-    Fields whose values rigtune chose are left empty, so that rigtune may choose again.
-    """
-    asked = {field.name: getattr(request, field.name) for field in FIELDS}
-    values = {name: "" if value is None else str(value) for name, value in asked.items()}
-    return values if plan is None else {**values, "model": request.model or plan.workload.model.id}
-
-
-def form_hints(plan: Plan | None) -> dict[str, str]:
-    """Return the hint for each field, with the number in the current plan if there is a plan."""
-    hints = {field.name: field.hint for field in FIELDS}
-    if plan is not None:
-        hints["global_batch"] += f", now {plan.workload.global_batch}"
-        hints["sequence_length"] += f", now {plan.workload.sequence_length}"
-    return hints
-
-
-def request_of(values: dict[str, str]) -> PlanRequest:
-    """Return the request of a filled form. Raises UsageError for a value that is not a positive integer."""
-    numbers: dict[str, int | None] = {}
-    for field in FIELDS[1:]:
-        text = values[field.name].strip()
-        if text and (not text.isascii() or not text.isdigit() or len(text) > 9 or int(text) < 1):
-            raise UsageError(f"{field.label} is {text[:20]!r}", "give a positive whole number, or nothing")
-        numbers[field.name] = int(text) if text else None
-    return PlanRequest(
-        model=values["model"].strip(),
-        nodes=numbers["nodes"] or 1,
-        global_batch=numbers["global_batch"],
-        sequence_length=numbers["sequence_length"],
     )
