@@ -59,9 +59,7 @@ def _tuning(text: str) -> str:
 
 def _number(text: str) -> int:
     if not text.isascii() or not text.isdigit() or len(text) > _LONGEST_NUMBER or int(text) < 1:
-        raise UsageError(
-            f"{text[:20]!r} is no number of this kind", "give a positive whole number, or nothing"
-        )
+        raise UsageError(f"{text[:20]!r} is no positive whole number", "correct or clear the field")
     return int(text)
 
 
