@@ -250,7 +250,7 @@ def _batch(case: Case, choice: Choice, replicas: int, assumed: int) -> tuple[int
     """Return micro-batch, accumulation and global batch. A stated global batch is never changed."""
     micro, batch = case.micro_batch or assumed, case.global_batch
     if batch is None:
-        accumulation = case.grad_accum or _accumulated(case, choice, micro)
+        accumulation = case.grad_accum or _accumulated(case, choice)
         return micro, accumulation, micro * accumulation * replicas
     if case.micro_batch is None:
         micro = max(1, min(micro, batch // replicas))
@@ -279,15 +279,10 @@ def _share_sequences(case: Case, computed: int, batch: int) -> bool:
     return (case.ep or 1) > 1 and bool(case.micro_batch) and round(computed / batch) == case.ep
 
 
-def _accumulated(case: Case, choice: Choice, micro: int) -> int:
-    """Return the micro-batches of a step whose batch is not stated.
-
-    The number is large enough to fill the pipeline. If several layouts are tried, the batch has as many
-    sequences as there are GPUs, so that all layouts train the same batch.
-    """
+def _accumulated(case: Case, choice: Choice) -> int:
+    """Return the micro-batches of a step whose batch is not stated: enough to fill the pipeline."""
     stages = 1 if choice.splits_layers else case.pp or 1
-    same = -(-(case.tp or 1) * stages * (case.cp or 1) // micro) if choice.is_tried else 1
-    return max(_MICRO_BATCHES_PER_STAGE * stages if stages > 1 else 1, same)
+    return _MICRO_BATCHES_PER_STAGE * stages if stages > 1 else 1
 
 
 def with_expert_axis(

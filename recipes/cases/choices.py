@@ -1,18 +1,15 @@
 """Layouts that are possible for a case, in the order in which people usually try them.
 
-`recipes/cases/resolved.py` uses the first layout that fits. If people usually measure several layouts, it
-uses the fastest of them.
+`recipes/cases/resolved.py` uses the first layout that fits. A case that states nothing of its layout is
+searched instead (`recipes/planning/search.py`).
 """
 
-import itertools
-import math
 from collections.abc import Iterator
 
 import msgspec
 
 from probes.base.record import Record
 from recipes.cases.case import Case
-from recipes.cases.legality import deals_evenly
 from recipes.cases.table_words import sharing_of
 from recipes.job.candidate import ActivationCheckpointing, Sharding
 from recipes.job.workload import TransformerModel
@@ -20,17 +17,7 @@ from recipes.predict.stacks import Stack
 
 _LONG_SEQUENCE = 8192
 """Sequence length in tokens from which people split the sequence before they split matrices further."""
-_SPREAD_SEQUENCE = 32768
-"""Sequence length in tokens from which people spread one sequence over several GPUs, although each GPU could
-train a sequence of its own (Llama 3, arXiv 2407.21783, section 3.3.2).
-"""
-_WIDEST_CONTEXT = 16
 _WIDEST_TENSOR = 8
-_EXPERT_RANKS = (4, 8, 16, 32, 64)
-"""Numbers of ranks over which people spread experts (DeepSeek-V3, arXiv 2412.19437: 64; Qwen3 and Mixtral in
-NeMo's recipes: 4 to 32).
-"""
-_DEEPEST_PIPELINE = 64
 _RECOMPUTED = (0.25, 0.5, 0.75, 1.0)
 """Fractions of the layers that people recompute; they use the smallest with which the run fits."""
 
@@ -43,8 +30,6 @@ class Choice(Record, kw_only=True):
     cp: int | None = None
     ep: int | None = None
     sharding: Sharding | None = None
-    is_tried: bool = False
-    """Whether people try several choices of this kind and keep the fastest."""
     splits_layers: bool = False
     checkpointing: ActivationCheckpointing | None = None
     recomputed: float = 1.0
@@ -59,17 +44,14 @@ class Choice(Record, kw_only=True):
         return " ".join([*degrees, *([f"sharding {self.sharding}"] if self.sharding else [])])
 
 
-def choices_of(
-    case: Case, stack: Stack, gpus: int, *, model: TransformerModel | None, domain: int
-) -> tuple[Choice, ...]:
+def choices_of(case: Case, stack: Stack, gpus: int, *, model: TransformerModel | None) -> tuple[Choice, ...]:
     """Return the possible choices for the row, the most usual first; one empty choice if the row states all.
 
     `model` is None for image models: their layers are not recomputed, and only their batch is divided.
-    `domain` is the number of GPUs that fast links connect. If the row does not state recomputation, layers
-    are recomputed only if the run would not fit otherwise. If the stack can recompute a part of the layers,
-    only as many layers as necessary are recomputed.
+    If the row does not state recomputation, layers are recomputed only if the run would not fit otherwise. If
+    the stack can recompute a part of the layers, only as many layers as necessary are recomputed.
     """
-    layouts = _layouts(case, stack, gpus, model, domain)
+    layouts = _layouts(case, stack, gpus)
     if case.activation_checkpointing or stack.checkpointing == "full" or model is None:
         return layouts
     recomputed = (
@@ -80,9 +62,7 @@ def choices_of(
     return (*layouts, *recomputed)
 
 
-def _layouts(
-    case: Case, stack: Stack, gpus: int, model: TransformerModel | None, domain: int
-) -> tuple[Choice, ...]:
+def _layouts(case: Case, stack: Stack, gpus: int) -> tuple[Choice, ...]:
     if gpus == 1:
         return (Choice(),)
     spare = _spare_ranks(case, gpus)
@@ -100,8 +80,6 @@ def _layouts(
         if stated or stack.shards_optimizer or stack.shards_parameters:
             return spread
         return (*spread, *(msgspec.structs.replace(one, sharding="zero3") for one in spread))
-    if is_open(case):
-        return tuple(_growing(case, stack, gpus, model, domain))
     if not stated and not stack.shards_optimizer and not stack.shards_parameters:
         return (Choice(), Choice(sharding="zero2"), Choice(sharding="zero3"))
     # Ranks that divide the tokens of a sequence may share the weights with any sharding.
@@ -149,67 +127,6 @@ def _spread(case: Case, stack: Stack, ranks: int) -> Iterator[Choice]:
         yield Choice(tp=_WIDEST_TENSOR, pp=ranks // _WIDEST_TENSOR)
     if case.cp is None and not is_long and (case.tp is not None or ranks > _WIDEST_TENSOR):
         yield Choice(cp=ranks)
-
-
-def _growing(
-    case: Case, stack: Stack, gpus: int, model: TransformerModel | None, domain: int
-) -> Iterator[Choice]:
-    """Yield data parallelism first, then more sharding. People try in this order until a model fits."""
-    if stack.shards_optimizer and stack.spare_ranks == "tensor":
-        yield from [Choice()] if model is None else _divided(case, gpus, model, domain)
-        return
-    yield Choice()
-    if not stack.shards_parameters:
-        yield Choice(sharding="zero2")
-        yield Choice(sharding="zero3")
-    if model is None or stack.spare_ranks != "tensor":
-        return
-    for context, experts in itertools.product(_context_ranks(case, gpus), _expert_ranks(case, model, gpus)):
-        if context * experts > 1:
-            yield Choice(sharding="zero3", cp=context, ep=experts, is_tried=True)
-
-
-def _divided(case: Case, gpus: int, model: TransformerModel, domain: int) -> Iterator[Choice]:
-    """Yield data parallelism first, then layouts that divide the model.
-
-    Data parallelism is enough for a dense model that fits. The other layouts are tensor parallelism within
-    the domain of fast links, context parallelism of long sequences, pipelines, and whole experts on each
-    rank.
-    """
-    yield Choice(is_tried=model.is_moe)
-    depths = range(1, min(gpus, _DEEPEST_PIPELINE, model.layers) + 1)
-    sizes = itertools.product(depths, _context_ranks(case, gpus), (1, 2, 4, _WIDEST_TENSOR))
-    for depth, context, tensor in sizes:
-        shared = depth * context * tensor
-        is_even = gpus % shared == 0 and deals_evenly(model, depth) and model.heads % tensor == 0
-        if not is_even or tensor > domain or (case.global_batch or 0) % (gpus // shared):
-            continue
-        for experts in _expert_ranks(case, model, gpus // depth):
-            if experts * shared > 1:
-                yield Choice(tp=tensor, pp=depth, cp=context, ep=experts, is_tried=True)
-
-
-def _context_ranks(case: Case, gpus: int) -> tuple[int, ...]:
-    """Return the number of GPUs over which people spread the tokens of one long sequence."""
-    length = case.seq_len or 0
-    most = 1 if length < _SPREAD_SEQUENCE else _WIDEST_CONTEXT
-    return tuple(
-        ranks
-        for ranks in (1, 2, 4, 8, 16)
-        if ranks <= most and gpus % ranks == 0 and length % (2 * ranks) == 0
-    ) or (1,)
-
-
-def _expert_ranks(case: Case, model: TransformerModel, ranks: int) -> tuple[int, ...]:
-    """Return the numbers of GPUs, out of `ranks`, over which experts may be spread.
-
-    This is the stated number, or else all usual numbers that divide both ranks and experts. If there are
-    none, it is the greatest common divisor of ranks and experts.
-    """
-    if not model.is_moe or case.ep is not None:
-        return (case.ep or 1,)
-    shared = math.gcd(model.experts, ranks)
-    return tuple(size for size in _EXPERT_RANKS if shared % size == 0) or (shared,)
 
 
 def micro_batches_of(case: Case, stack: Stack, gpus: int, enough: int) -> tuple[int, ...]:

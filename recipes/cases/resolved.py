@@ -6,7 +6,6 @@ from typing import Literal
 
 import msgspec
 
-from probes.base.record import Unknown
 from probes.catalogue.hardware import Catalogue, load_catalogue
 from recipes.cases.case import Case, CaseError, cluster_of_case
 from recipes.cases.case_layout import Layout, gpus_of, layout_of, recompute_words, with_expert_axis
@@ -18,7 +17,6 @@ from recipes.cases.resolved_case import ResolvedCase
 from recipes.cases.software import precision_of, software_of, usual_length, usual_optimizer
 from recipes.cases.table_words import (
     Numbers,
-    checkpointing_of,
     names_pure,
     numbers_of,
     optimizer_of,
@@ -38,12 +36,11 @@ from recipes.job.workload import (
     Workload,
 )
 from recipes.machine.cluster_records import Cluster
-from recipes.planning.programs import program_of_stack
+from recipes.planning.programs import OWN, program_named, program_of_stack
 from recipes.planning.search import search_with_headroom
 from recipes.planning.space import Request, layout_words
-from recipes.predict.job_prediction import time_for
-from recipes.predict.stacks import Stack
-from recipes.predict.training_job import ImageJob, TransformerJob, job_of
+from recipes.predict.stacks import Stack, stack_named
+from recipes.predict.training_job import ImageJob, Job, TransformerJob, job_of
 
 Here = Callable[[int | None, int | None], Cluster]
 """Function that returns this machine with the case's number of GPUs and GPUs per node.
@@ -95,21 +92,19 @@ def resolve(
 
 
 def _most_usual(open_case: "_OpenCase") -> ResolvedCase:
-    """Return the first option that fits; if people usually try several options, return the fastest option.
+    """Return the layout of the search, or else the first option that fits, or else the last option.
 
-    If no option fits, return the last option, or, if people usually try several, the option that needs the
-    least memory. Raises CaseError if every option contradicts the case. People recompute because a run
-    failed, not because a model of memory predicts a failure. Therefore an option without recomputation is
-    kept if it needs only a little more memory than the GPU has.
+    Raises CaseError if every option contradicts the case. People recompute because a run failed, not
+    because a model of memory predicts a failure. Therefore an option without recomputation is kept if it
+    needs only a little more memory than the GPU has.
     """
     if (searched := open_case.searched()) is not None:
         return searched
     options = open_case.options()
     laid_out: ResolvedCase | None = None
     near: ResolvedCase | None = None
-    least: ResolvedCase | None = None
     problem = CaseError("")
-    for index, (choice, micro_batch) in enumerate(options):
+    for choice, micro_batch in options:
         try:
             laid_out = open_case.laid_out(choice, micro_batch)
         except CaseError as error:
@@ -119,51 +114,17 @@ def _most_usual(open_case: "_OpenCase") -> ResolvedCase:
             return laid_out
         laid_out = msgspec.structs.replace(laid_out, memory=laid_out.memory_of_case())
         filled = _filled(laid_out)
-        if (
-            choice.checkpointing is None
-            and not choice.is_tried
-            and near is None
-            and 1.0 < filled <= constant("recompute_margin")
-        ):
+        if choice.checkpointing is None and near is None and 1.0 < filled <= constant("recompute_margin"):
             near = laid_out
         if filled <= 1.0:
             if near is None or choice.checkpointing is None:
-                return _fastest(open_case, options[index + 1 :], laid_out) if choice.is_tried else laid_out
+                return laid_out
             return msgspec.structs.replace(
                 near, recomputed=laid_out.candidate, recomputed_memory=laid_out.memory
             )
-        if choice.is_tried and (least is None or filled < _filled(least)):
-            least = laid_out
     if laid_out is None:
         raise problem
-    return least or laid_out
-
-
-def _fastest(open_case: "_OpenCase", options: list[tuple[Choice, int]], fits: ResolvedCase) -> ResolvedCase:
-    """Return the fastest option that fits: `fits`, or one of the later options that people try.
-
-    Recomputing may be faster because it allows larger micro-batches.
-    """
-    best, rate = fits, _samples_per_s(fits)
-    for choice, micro_batch in options:
-        if not choice.is_tried:
-            continue
-        try:
-            other = open_case.laid_out(choice, micro_batch)
-        except CaseError:
-            continue
-        other = msgspec.structs.replace(other, memory=other.memory_of_case())
-        if _filled(other) <= 1.0 and (faster := _samples_per_s(other)) > rate:
-            best, rate = other, faster
-    return best
-
-
-def _samples_per_s(resolved: ResolvedCase) -> float:
-    """Return the samples per second; 0 if a rate is unknown."""
-    time = time_for(resolved.job)
-    if isinstance(time, Unknown) or isinstance(time.total, Unknown):
-        return 0.0
-    return resolved.candidate.global_batch / time.total
+    return laid_out
 
 
 def _same_gpu(named: Cluster, case: Case, gpus: int, here: Here | None) -> Cluster | None:
@@ -237,8 +198,7 @@ class _OpenCase:
         """Return the possible choices for the case, each with a micro-batch, the most usual choice first."""
         options = []
         model = self._model if isinstance(self._model, TransformerModel) else None
-        domain = self._cluster.domain_ranks or self._cluster.ranks_per_node
-        for choice in choices_of(self._case, self._stack, self._gpus, model=model, domain=domain):
+        for choice in choices_of(self._case, self._stack, self._gpus, model=model):
             case = with_choice(self._case, choice)
             sizes = (
                 (case.micro_batch,)
@@ -299,38 +259,26 @@ class _OpenCase:
         if self._gpus == 1 or not is_open(case):
             return None
         base = self._layout(Choice(), case.micro_batch or 1).candidate
-        batch = case.global_batch or self._gpus * (case.micro_batch or self._enough()) * (
-            case.grad_accum or 1
-        )
-        mode = checkpointing_of(case.activation_checkpointing) if case.activation_checkpointing else None
+        per_gpu = (case.micro_batch or self._enough()) * (case.grad_accum or 1)
+        base = msgspec.structs.replace(base, global_batch=case.global_batch or self._gpus * per_gpu)
+        words = case.activation_checkpointing
         pins = Pins(
             micro_batch=case.micro_batch,
-            activation_checkpointing=mode,
+            grad_accum=None if case.global_batch is None else case.grad_accum,
+            activation_checkpointing=base.activation_checkpointing if words else None,
+            recomputed_share=base.recomputed_share if words else None,
             ep=case.ep,
         )
-        base = msgspec.structs.replace(base, global_batch=batch)
-        workload = self._workload(base)
-        program = program_of_stack(self._stack.id)
-        request = Request(workload, self._cluster, self._stack, program, pins, base)
+        program = program_of_stack(self._stack.id) if stack_named(case.stack) else program_named(OWN)
+        request = Request(self._workload(base), self._cluster, self._stack, program, pins, base)
         result, _ = search_with_headroom(request)
         members = result.ranked or result.rejected
         if not members:
             return None
-        candidate = members[0].candidate
-        notes = [
-            *self._notes,
-            f"layout {layout_words(candidate)}: the fastest of {result.examined} that were tried",
-        ]
-        return ResolvedCase(
-            case=case,
-            job=members[0].job,
-            gpus=self._gpus,
-            batch_stated=any(
-                size is not None for size in (case.global_batch, case.grad_accum, case.micro_batch)
-            ),
-            assumed=tuple(notes),
-            memory=members[0].memory,
-        )
+        words = layout_words(members[0].candidate)
+        layout = f"layout {words}: the fastest of {result.examined} that were tried"
+        resolved = self._resolved(case, members[0].job, [*self._notes, layout])
+        return msgspec.structs.replace(resolved, memory=members[0].memory)
 
     def laid_out(self, choice: Choice, micro_batch: int) -> ResolvedCase:
         """Return the case with one choice. Raises CaseError if the choice contradicts the case."""
@@ -348,6 +296,14 @@ class _OpenCase:
             require_whole(self._model, candidate)
         if choice.words:
             notes.append(choice.words)
+        job = job_of(self._workload(candidate), candidate, self._cluster, self._stack)
+        return self._resolved(case, job, notes, layout.notes)
+
+    def _resolved(
+        self, case: Case, job: Job, notes: list[str], layout_notes: tuple[str, ...] = ()
+    ) -> ResolvedCase:
+        """Return the case with its job, and with notes on the batch and on what the job assumes."""
+        candidate = job.candidate
         if case.micro_batch is None:
             notes.append(f"micro_batch {candidate.micro_batch}")
         if case.global_batch is None:
@@ -357,7 +313,6 @@ class _OpenCase:
             notes.append(
                 f"global_batch {candidate.global_batch}" + (times if case.grad_accum is None else "")
             )
-        job = job_of(self._workload(candidate), candidate, self._cluster, self._stack)
         notes += (
             self._image_notes(case, job) if isinstance(job, ImageJob) else self._transformer_notes(case, job)
         )
@@ -368,7 +323,7 @@ class _OpenCase:
             batch_stated=any(
                 size is not None for size in (case.global_batch, case.grad_accum, case.micro_batch)
             ),
-            assumed=(*notes, *layout.notes),
+            assumed=(*notes, *layout_notes),
         )
 
     def _transformer_notes(self, case: Case, job: TransformerJob) -> list[str]:

@@ -81,7 +81,7 @@ def program_named(name: str) -> Program:
 def program_of_stack(stack: str) -> Program:
     """Return the program that people use when they name this stack, or else the user's own torch program."""
     rows = load_programs().values()
-    named = [row for row in rows if stack in (row.stack, row.tuning_stack) or stack in row.stacks]
+    named = [row for row in rows if stack and stack in (row.stack, row.tuning_stack, *row.stacks)]
     return min(named, key=lambda row: (row.stack != stack, row.id != stack), default=load_programs()[OWN])
 
 

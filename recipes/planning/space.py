@@ -281,24 +281,28 @@ def micro_batches(request: Request, shape: Shape) -> tuple[int, ...]:
 
 
 def recomputations(request: Request) -> tuple[Recomputation, ...]:
-    """Return the ways to recompute that the program has, from the least to the most recomputed part."""
-    stack, pinned = request.stack, request.pins.activation_checkpointing
+    """Return the ways to recompute that the program has, from the least to the most recomputed part.
+
+    A pinned way is returned in any case.
+    """
+    stack, pins = request.stack, request.pins
     options = []
     for mode in request.program.checkpointing:
         if request.model is None and mode != "none":
             continue
         if mode == "full":
             shares: tuple[float, ...] = _RECOMPUTED if stack.recomputes_part else (1.0,)
-            options += [
-                Recomputation(mode, share)
-                for share in shares
-                if request.pins.recomputed_share in (None, share)
-            ]
+            options += [Recomputation(mode, share) for share in shares]
         elif mode == "selective" and stack.memory.selective == "blocks":
             options.append(Recomputation("full", 0.5))
         else:
             options.append(Recomputation(mode, 1.0))
-    return tuple(option for option in options if pinned in (None, option.mode))
+    if pins.activation_checkpointing is None and pins.recomputed_share is None:
+        return tuple(options)
+    mode = pins.activation_checkpointing or "full"
+    if pins.recomputed_share is not None or mode != "full":
+        return (Recomputation(mode, pins.recomputed_share or 1.0),)
+    return tuple(option for option in options if option.mode == mode) or (Recomputation(mode, 1.0),)
 
 
 def candidate_of(request: Request, shape: Shape, micro_batch: int, again: Recomputation) -> Candidate:

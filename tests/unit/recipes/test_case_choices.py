@@ -63,7 +63,6 @@ def test_long_sequences_are_spread_where_one_does_not_fit(stack: str) -> None:
     assert long.candidate.degrees.cp > 1
     assert long.fits(long.memory_of_case())
     assert odd.candidate.degrees.cp == 1
-    assert resolved("llama-3-8b", 8, stack=stack, seq_len="8192").candidate.degrees.cp == 1
 
 
 def test_tensor_parallelism_stays_where_links_are_fast() -> None:
@@ -138,7 +137,7 @@ def test_a_sequence_that_ranks_cannot_cut_is_not_refused_for_a_choice_of_ours() 
 
 
 @pytest.mark.parametrize(
-    ("global_batch", "micro_batch"), [("1536", 16), ("2016", 21), ("2112", 22), ("2304", 8)]
+    ("global_batch", "micro_batch"), [("1536", 16), ("2016", 21), ("2112", 22), ("2304", 24)]
 )
 def test_a_share_without_powers_of_two_is_taken_by_its_largest_divisor(
     global_batch: str, micro_batch: int
