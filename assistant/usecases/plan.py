@@ -144,7 +144,7 @@ def pins_of(pinned: tuple[str, ...], **pins: Any) -> Pins:
             values[name] = _PINS[name](value.strip())
         except ValueError:
             raise UsageError(
-                f"--pin {text[:60]} has no valid value", "give a positive whole number or a known word"
+                f"the pin {text[:60]!r} has no valid value", "give a positive whole number or a known word"
             ) from None
     try:
         return msgspec.convert(values, Pins)

@@ -55,7 +55,7 @@ def lost_because(member: Examined, chosen: Examined, limit_bytes: float) -> str:
         return f"needs {gib(max(0.0, member.memory.needed - limit_bytes))} more than there is"
     growth = _growth(member, chosen)
     if growth is None:
-        return f"needs {gib(member.memory.needed)}, and no step time is known"
+        return f"fits too, with {gib(member.memory.needed)}, but is no simpler, and no step time is known"
     if growth > constant("layout_tie"):
         terms = _longer_terms(member.time, chosen.time)
         return f"{_slower(growth)}{': ' if terms else ''}{terms}"
@@ -184,7 +184,8 @@ def _with_layout(value: _Value, compared: Comparison) -> _Value:
     mine, theirs = compared.chosen.candidate.degrees, value.member.candidate.degrees
     if all(getattr(mine, name) == getattr(theirs, name) for name in DEGREE_TITLES):
         return value
-    return value._replace(title=layout_title(value.member.candidate))
+    layout = layout_title(value.member.candidate)
+    return value._replace(title=layout if layout.startswith(value.title) else f"{value.title} ({layout})")
 
 
 def _why_degree(compared: Comparison, name: str, values: tuple[_Value, ...]) -> str:
@@ -201,8 +202,12 @@ def _why_degree(compared: Comparison, name: str, values: tuple[_Value, ...]) -> 
 
 def _verb(other: _Value) -> str:
     """Return the words about a value as a part of a sentence, with the layout that has it."""
-    needs = other.words.startswith("needs")
-    return f"{'' if needs else 'is '}{other.words} ({layout_title(other.member.candidate)})"
+    return f"{_clause(other.words)} ({layout_title(other.member.candidate)})"
+
+
+def _clause(words: str) -> str:
+    """Return the words with the verb that they lack: `6 % slower` becomes `is 6 % slower`."""
+    return words if words.startswith(("needs", "fits")) else f"is {words}"
 
 
 def _against_all(values: Iterable[_Value]) -> str:
@@ -211,10 +216,7 @@ def _against_all(values: Iterable[_Value]) -> str:
     fits = [other for other in listed if other.member.time is not None][:1]
     lacks = [other for other in listed if other.member.time is None]
     lacks = sorted(lacks, key=lambda other: other.member.memory.needed)[:1]
-    return "; ".join(
-        f"{other.title}{'' if other.words.startswith('needs') else ' is'} {other.words}"
-        for other in fits + lacks
-    )
+    return "; ".join(f"{other.title} {_clause(other.words)}" for other in fits + lacks)
 
 
 def _alternatives(values: tuple[_Value, ...]) -> tuple[str, ...]:

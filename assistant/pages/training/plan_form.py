@@ -5,7 +5,7 @@ Every value is checked at its field, so that a wrong text is reported beside the
 
 import difflib
 from collections.abc import Callable
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -159,7 +159,7 @@ def read_form(values: dict[str, str], before: PlanRequest) -> Filled:
     pins = msgspec.structs.asdict(read["pins"])
     kept = {name: getattr(before.pins, name) for name in pins if name not in PINNED_NAMES}
     read["pins"] = Pins(**{**pins, **kept})
-    return Filled(request=cast("PlanRequest", msgspec.structs.replace(before, **read)))
+    return Filled(request=msgspec.structs.replace(before, **read))
 
 
 def _contradictions(read: dict[str, Any]) -> dict[str, str]:

@@ -165,12 +165,16 @@ def others(plan: Plan, most: int | None = _REJECTED_SHOWN) -> Section:
     ranks = _ranks(plan)
     ties = [row for row in plan.alternatives if row.is_tie]
     slower = [row for row in plan.alternatives if not row.is_tie]
-    rows: list[tuple[Cell, Cell]] = []
-    for row, tone in ((row, tone) for group, tone in ((ties, "good"), (slower, "")) for row in group[:most]):
-        rows.append((describe(row, ranks), words((row.lost_because or _outlook(row), tone))))
+    rows: list[tuple[Cell, Cell]] = [
+        (describe(row, ranks), words((row.lost_because or _outlook(row), "good" if row.is_tie else "")))
+        for row in (*ties[:most], *slower[:most])
+    ]
     rows += [(describe(row.candidate, ranks), row.reason) for row in plan.rejected[:most]]
     more = len(plan.alternatives) + len(plan.rejected) - len(rows)
-    title = f"Alternatives: {len(ties)} as fast, {len(slower)} slower, {len(plan.rejected)} without room"
+    speeds = f"{len(ties)} as fast, {len(slower)} slower"
+    if isinstance(plan.chosen.predicted.step_time_s.total, Unknown):
+        speeds = f"{len(slower)} of unknown speed"
+    title = f"Alternatives: {speeds}, {len(plan.rejected)} without room"
     hint = f"and {more} more" + ("; -v shows all" if most == _SHOWN else "")
     missing = f"Not searched: {', '.join(plan.not_searched)}"
     lines: list[Block | Cell] = [Table((Column(), Column()), tuple(rows))] if rows else []
