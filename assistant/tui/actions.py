@@ -117,14 +117,14 @@ ACTIONS: tuple[Action, ...] = (
     Action(
         id="workload",
         title="Workload",
-        help="Choose model, batch, sequence length and nodes, then plan again",
+        help="Choose model, program, tuning, batch, nodes, GPUs and pins, then plan again",
         key="w",
         screens=("plan",),
     ),
     Action(
         id="rejected",
         title="Rejected",
-        help="Show the candidates that were rejected, with the reasons",
+        help="Show the alternatives and the rejected candidates, with the reasons",
         key="x",
         screens=("plan",),
     ),

@@ -2,9 +2,8 @@
 
 from typing import ClassVar, NamedTuple, TypeVar
 
-import msgspec
 from rich.text import Text
-from textual import on
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
@@ -14,13 +13,12 @@ from textual.widgets import Input, Label, Static
 
 from assistant.pages.blocks import Cell, Column, Section, Table, section, words
 from assistant.pages.explain_page import explain_page
-from assistant.pages.training.plan_page import FIELDS, form_hints, form_values, request_of
+from assistant.pages.training.plan_form import FIELDS, choices, form_hints, form_values, read_form
 from assistant.pages.training.recipe_page import LauncherFiles, file_names, overwrite_words
 from assistant.tui.actions import ACTIONS, SCREENS, shown_key
 from assistant.tui.panel_writer import body, line, whole
 from assistant.tui.session import State
 from assistant.usecases.plan import PlanRequest
-from probes.base.errors import UsageError
 from probes.logs.diagnosis import Explanation
 
 Answer = TypeVar("Answer")
@@ -241,16 +239,37 @@ class WorkloadDialog(Dialog[PlanRequest]):
                     suggester=suggester,
                     compact=True,
                 )
-        yield Static(f"models: {', '.join(self._models)}", id="models", markup=False)
-        yield Static(id="complaint", markup=False)
+            complaint = Static(id=f"{field.name}-complaint", classes="complaint", markup=False)
+            complaint.display = False
+            yield complaint
+        yield Static(id="choices", markup=False)
+
+    @on(Input.Changed)
+    def _choices_of_changed(self, event: Input.Changed) -> None:
+        if event.input.has_focus:
+            self._show_choices(event.input)
+
+    @on(events.DescendantFocus)
+    def _choices_of_focused(self, event: events.DescendantFocus) -> None:
+        if isinstance(event.widget, Input):
+            self._show_choices(event.widget)
+
+    def _show_choices(self, field: Input) -> None:
+        """Show the words that the field accepts; a field that is unchanged shows its first words."""
+        name = field.id or ""
+        typed = "" if field.value == self._values[name] else field.value
+        self.query_one("#choices", Static).update(choices(name, typed, self._models))
 
     @on(Input.Submitted)
     def _accept(self) -> None:
         values = {field.name: self.query_one(f"#{field.name}", Input).value for field in FIELDS}
-        try:
-            request = request_of(values)
-        except UsageError as error:
-            self.query_one("#complaint", Static).update(f"{error.message}; {error.hint}")
+        filled = read_form(values, self._request)
+        for field in FIELDS:
+            complaint = self.query_one(f"#{field.name}-complaint", Static)
+            complaint.update(filled.complaints.get(field.name, ""))
+            complaint.display = field.name in filled.complaints
+        if filled.request is not None:
+            self.dismiss(filled.request)
         else:
-            kept = {"pins": self._request.pins, "precision": self._request.precision}
-            self.dismiss(msgspec.structs.replace(request, **kept))
+            wrong = next(field.name for field in FIELDS if field.name in filled.complaints)
+            self.query_one(f"#{wrong}", Input).focus()

@@ -43,6 +43,10 @@ class Choice(Record, kw_only=True):
     learning_rate: float
     warmup_steps: int
     predicted: Predicted
+    lost_because: str = ""
+    """Reason why an alternative lost, such as `6 % slower: bubble 120 ms longer`; blank for the choice."""
+    is_tie: bool = False
+    """Whether an alternative is predicted to be as fast as the chosen candidate."""
 
 
 class Rejected(Record, kw_only=True):
@@ -57,8 +61,8 @@ class Decision(Record, kw_only=True):
     """One choice of the plan, with what it is based on."""
 
     name: str
-    """Name of the setting: `strategy`, `micro_batch`, `memory_margin`, `grad_accum`, `learning_rate`,
-    `warmup_steps`, or an environment variable.
+    """Name of the setting: `strategy`, `tp`, `pp`, `cp`, `ep`, `schedule`, `micro_batch`, `memory_margin`,
+    `grad_accum`, `learning_rate`, `warmup_steps`, or an environment variable.
     """
     value: str
     basis: Basis
@@ -137,3 +141,5 @@ class Plan(Record, kw_only=True):
     """Program that would train this job fastest here; None if the user named the program."""
     examined: int = 0
     """Number of predictions that the search made."""
+    not_searched: tuple[str, ...] = ()
+    """Settings that the search did not vary, such as `fp8` or `offload`."""

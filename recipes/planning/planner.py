@@ -25,11 +25,12 @@ from recipes.job.workload import (
 from recipes.machine.cluster_records import Cluster
 from recipes.planning.environment_rules import environment
 from recipes.planning.image_jobs import image_learning_rate, image_warmup_steps
+from recipes.planning.layout_reasons import Comparison, is_tie, lost_because, not_searched
 from recipes.planning.learning_rate import Rule, learning_rate, warmup_steps
 from recipes.planning.plan import Choice, Plan, Rejected
 from recipes.planning.programs import OWN, Program, program_named
 from recipes.planning.reasons import decisions_of, memory_warning, rejection, tightest
-from recipes.planning.search import Examined, search_with_headroom
+from recipes.planning.search import Examined, neighbours, refusing, search_with_headroom
 from recipes.planning.space import STRATEGIES, Request, divisors, shapes, strategy_of
 from recipes.predict.job_prediction import memory_for, predicted_for
 from recipes.predict.stacks import load_stacks
@@ -178,7 +179,16 @@ def make_plan(
         raise NoFeasiblePlanError(message, hint)
     rate, warmup = _rules(workload)
     warm = pins.warmup_steps if pins.warmup_steps is not None else int(warmup.value)
-    choices = [_choice(member, program, pins.learning_rate or rate.value, warm) for member in result.ranked]
+    usable = limit.value * (1 - free)
+    first = result.ranked[0]
+    compared = Comparison(
+        request=request,
+        chosen=first,
+        others=(*result.ranked[1:], *result.rejected),
+        inside=neighbours(request, first, refusing(usable)),
+        limit_bytes=usable,
+    )
+    choices = [_choice(member, compared, pins.learning_rate or rate.value, warm) for member in result.ranked]
     variables = environment(facts, cluster, choices[0].predicted.memory_bytes_per_gpu)
     warnings = [*cluster.warnings, *([rate.warning] if rate.warning else [])]
     if memory := memory_warning(choices[0].predicted.memory_bytes_per_gpu, cluster):
@@ -197,19 +207,20 @@ def make_plan(
             workload,
             cluster,
             pins,
-            choices,
+            choices[0],
+            compared,
             rate=rate,
             warmup=warmup,
             variables=variables,
             free=free,
             asked=headroom,
-            rejected=rejected,
         ),
         env=variables,
         alternatives=tuple(choices[1:]),
         rejected=rejected,
         warnings=tuple(warnings),
         examined=result.examined,
+        not_searched=not_searched(request),
     )
 
 
@@ -318,11 +329,12 @@ def _named(candidate: Candidate) -> Candidate:
     return msgspec.structs.replace(candidate, strategy=strategy_of(candidate))
 
 
-def _choice(member: Examined, program: Program, rate: float, warmup: int) -> Choice:
-    candidate = member.candidate
+def _choice(member: Examined, compared: Comparison, rate: float, warmup: int) -> Choice:
+    candidate, chosen = member.candidate, compared.chosen
+    is_chosen = member is chosen
     return Choice(
         strategy=strategy_of(candidate),
-        program=program.id,
+        program=compared.request.program.id,
         degrees=candidate.degrees,
         sharding=candidate.sharding_stage,
         schedule=candidate.schedule,
@@ -338,6 +350,8 @@ def _choice(member: Examined, program: Program, rate: float, warmup: int) -> Cho
         learning_rate=rate,
         warmup_steps=warmup,
         predicted=predicted_for(member.job, member.memory),
+        lost_because="" if is_chosen else lost_because(member, chosen, compared.limit_bytes),
+        is_tie=not is_chosen and is_tie(member, chosen),
     )
 
 

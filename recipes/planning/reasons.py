@@ -3,21 +3,22 @@
 import math
 
 from probes.base.record import EvidenceRef, Unknown
-from probes.base.units import count, duration, gib
-from recipes.constants import constant
+from probes.base.units import count, gib
 from recipes.job.candidate import Candidate
 from recipes.job.workload import AnyWorkload, Pins, VisionWorkload, Workload
 from recipes.machine.cluster_records import Basis, Cluster, Figure
 from recipes.planning.image_jobs import why_image_batch, why_image_micro_batch
-from recipes.planning.layout_decisions import (
-    decision,
-    describe,
+from recipes.planning.layout_decisions import decision, share_decision
+from recipes.planning.layout_reasons import (
+    Comparison,
     layout_decisions,
-    outlook,
-    share_decision,
+    micro_batch_reason,
+    recomputation_reason,
+    strategy_reason,
 )
+from recipes.planning.layout_words import describe
 from recipes.planning.learning_rate import Rule
-from recipes.planning.plan import Choice, Decision, EnvVar, Rejected
+from recipes.planning.plan import Choice, Decision, EnvVar
 from recipes.planning.search import Examined
 from recipes.predict.breakdowns import MemoryBreakdown
 from recipes.predict.candidate_prediction import nearness
@@ -122,37 +123,40 @@ def decisions_of(
     workload: AnyWorkload,
     cluster: Cluster,
     pins: Pins,
-    choices: list[Choice],
+    chosen: Choice,
+    compared: Comparison,
     *,
     rate: Rule,
     warmup: Rule,
     variables: tuple[EnvVar, ...],
     free: float = 0.0,
     asked: float | None = None,
-    rejected: tuple[Rejected, ...] = (),
 ) -> tuple[Decision, ...]:
     """Return one decision per setting of the chosen plan, then one per environment variable.
 
     `free` is the part of the memory that the plan leaves free, `asked` that of the user.
     """
-    chosen = choices[0]
     basis = _basis(workload, cluster, chosen)
+    recomputation, recomputations = recomputation_reason(compared)
+    micro_batch, micro_batches = micro_batch_reason(compared)
+    against, strategies = strategy_reason(compared)
     return (
         decision(
             "strategy",
             chosen.strategy,
-            pins.strategy,
+            pins.strategy or pins.sharding,
             basis=basis,
-            because=_why_strategy(cluster, choices, pinned=pins.strategy is not None),
-            alternatives=tuple(outlook(other) for other in choices[1:]),
+            because="; ".join(filter(None, [_state_words(cluster, chosen), against])),
+            alternatives=strategies,
         ),
-        *layout_decisions(pins, choices, rejected, basis),
+        *layout_decisions(compared),
         decision(
             "activation_checkpointing",
             chosen.activation_checkpointing,
             pins.activation_checkpointing,
             basis=basis,
-            because=_why_checkpointing(chosen),
+            because=recomputation or "the program has no other way to save activations",
+            alternatives=recomputations,
         ),
         *share_decision(chosen, pins, basis),
         decision(
@@ -160,7 +164,8 @@ def decisions_of(
             str(chosen.micro_batch),
             pins.micro_batch,
             basis=basis,
-            because=_why_micro_batch(workload, cluster, chosen),
+            because="; ".join(filter(None, [_micro_batch_words(workload, chosen), micro_batch])),
+            alternatives=micro_batches,
         ),
         *_headroom_decision(cluster, free, asked),
         *margin_decision(chosen.predicted.memory_bytes_per_gpu, cluster),
@@ -305,50 +310,23 @@ def _candidate(choice: Choice) -> Candidate:
     )
 
 
-def _why_strategy(cluster: Cluster, choices: list[Choice], *, pinned: bool) -> str:
-    chosen = choices[0]
+def _state_words(cluster: Cluster, chosen: Choice) -> str:
+    """Return the memory of a rank in the worst case, with the part of the training state."""
     memory = chosen.predicted.memory_bytes_per_gpu
     limit = cluster.memory_bytes_per_rank
     of_limit = f" of {gib(limit.value)}" if limit else ""
     states = memory.parameters + memory.gradients + memory.optimizer
-    needs = f"worst case {gib(memory.upper)} per rank{of_limit}, {gib(states)} of it model states"
-    other = next((choice for choice in choices[1:] if choice.strategy != chosen.strategy), None)
-    if other is None:
-        return needs if pinned or cluster.world_size == 1 else f"{needs}; no other strategy fits"
-    mine, its = chosen.predicted.step_time_s.total, other.predicted.step_time_s.total
-    if isinstance(mine, Unknown) or isinstance(its, Unknown):
-        return f"{needs}; the simplest strategy that fits, as no step time is known"
-    if its <= mine * (1 + constant("layout_tie")):
-        return (
-            f"{needs}; {other.strategy} is faster by less than the models' error (or not at all), "
-            "so the simpler strategy was chosen"
-        )
-    return f"{needs}; {other.strategy} takes {duration(its)} per step instead of {duration(mine)}"
+    return f"worst case {gib(memory.upper)} per rank{of_limit}, {gib(states)} of it model states"
 
 
-def _why_checkpointing(chosen: Choice) -> str:
-    """Return the reason; the search takes the least recomputation with which a micro-batch fits."""
-    if chosen.activation_checkpointing == "none":
-        return "it fits without recomputation, which would cost one more forward pass (about a third)"
-    if chosen.micro_batch == 1:
-        return "with less recomputation it does not fit"
-    return (
-        f"with less recomputation, a micro-batch of {chosen.micro_batch} does not fit, "
-        "and a smaller one is not faster"
-    )
-
-
-def _why_micro_batch(workload: AnyWorkload, cluster: Cluster, chosen: Choice) -> str:
+def _micro_batch_words(workload: AnyWorkload, chosen: Choice) -> str:
+    """Return the tokens of a micro-batch, and whether the micro-batch is the whole share of a rank."""
     if isinstance(workload, VisionWorkload):
         return why_image_micro_batch(chosen)
-    tokens = chosen.micro_batch * workload.sequence_length
-    share = chosen.micro_batch * chosen.grad_accum
-    if chosen.micro_batch == share:
-        return f"a rank's whole share of the global batch, {count(tokens)} tokens, fits at once"
-    return (
-        f"{count(tokens)} tokens per forward pass: "
-        f"of the divisors of a rank's {share} sequences that fit, the one with the shortest step"
-    )
+    tokens = count(chosen.micro_batch * workload.sequence_length)
+    if chosen.grad_accum == 1:
+        return f"a rank's whole share of the global batch, {tokens} tokens, fits at once"
+    return f"{tokens} tokens per forward pass"
 
 
 def _why_global_batch(workload: AnyWorkload, cluster: Cluster) -> str:

@@ -28,6 +28,8 @@ from recipes.predict.breakdowns import MemoryBreakdown, TimeBreakdown
 from recipes.predict.job_prediction import memory_for, time_for
 from recipes.predict.training_job import Job, job_of
 
+Key = tuple[Degrees, Sharding]
+"""A set of degrees with its sharding; the search keeps the best member of each."""
 Refuse = Callable[[MemoryBreakdown], bool]
 """Function that returns whether a layout with this memory does not fit."""
 
@@ -65,52 +67,87 @@ def search(
 
     Layouts are ranked by the predicted time of a step. If times are equal within the tie, a layout that
     leaves memory free comes first, then the simpler one. A shape is examined closely only if its lower
-    bound can beat the fastest layout, or until `alternatives` sets of degrees are known. Layouts whose step
+    bound can tie with the fastest layout, until `alternatives` sets of degrees are known, and as long as the
+    shape can be the fastest with one of its settings. Therefore the result has the fastest layout for every
+    value of every setting, unless `alternatives` is 0. Layouts whose step
     takes `limit_s` or longer are of no interest.
     """
     options = recomputations(request)
     if not options:
         return Searched((), (), 0)
-    smallest: dict[Degrees, Examined] = {}
+    smallest: dict[Key, Examined] = {}
     bounds, examined = _bounds(request, options, refuses, smallest, limit_s)
-    shardings: dict[Degrees, set[Sharding]] = {}
-    for bound in bounds:
-        shardings.setdefault(bound.shape.degrees, set()).add(bound.shape.sharding)
-    best: dict[Degrees, Examined] = {}
+    best: dict[Key, Examined] = {}
     fastest = limit_s
+    fastest_with: dict[tuple[str, int | str], float] = {}
+    tie = 1 + constant("layout_tie")
     for bound in bounds:
-        if len(best) >= alternatives and bound.seconds > fastest:
-            break
+        limit = fastest * tie
+        settings = _settings_of(bound.shape) if alternatives else ()
+        limit = max((limit, *(fastest_with.get(setting, math.inf) for setting in settings)))
+        if len(best) >= alternatives and bound.seconds > limit:
+            continue
         refiner = _Refiner(request, bound, options, refuses)
         # The schedule with one part per stage needs least memory: others recompute at least as much.
         start = refiner.least(bound.shape, 0)
         tightened = max(bound.seconds, refiner.without_bubble(start))
         for schedule, parts in schedules(request, bound.shape.degrees.pp):
             shape = bound.shape.scheduled(schedule, parts)
-            known = best.get(shape.degrees)
-            limit = (
-                fastest
-                if known is None and len(best) >= alternatives
-                else known.seconds
-                if known
-                else math.inf
-            )
-            if tightened > limit or bound.micro_batch not in micro_batches(request, shape):
+            key = (shape.degrees, shape.sharding)
+            known = best.get(key)
+            slowest = limit if len(best) >= alternatives else math.inf
+            if known is not None:
+                slowest = known.seconds * tie
+            if tightened > slowest or bound.micro_batch not in micro_batches(request, shape):
                 continue
             member = refiner.member(shape, refiner.least(shape, start))
-            if member.time is None:
-                # Nothing of these degrees fits only if this is the smallest micro-batch of the only shape;
-                # with one part per stage, the bound itself fits.
-                is_smallest = bound.micro_batch == micro_batches(request, shape)[0]
-                if is_smallest and parts > 1 and len(shardings[bound.shape.degrees]) == 1:
-                    _keep_smallest(smallest, member)
-            elif known is None or _is_better(member, known):
-                best[shape.degrees] = member
+            if member.time is None and parts > 1 and bound.micro_batch == micro_batches(request, shape)[0]:
+                # With one part per stage, the bound itself fits; here another schedule does not.
+                _keep_smallest(smallest, member)
+            elif member.time is not None and (known is None or _is_better(member, known)):
+                best[key] = member
                 fastest = min(fastest, member.seconds)
+                for setting in settings:
+                    fastest_with[setting] = min(member.seconds, fastest_with.get(setting, math.inf))
         examined += refiner.evaluations
-    rejected = [member for degrees, member in smallest.items() if degrees not in best]
-    rejected.sort(key=lambda member: (member.memory.needed, _simplicity(member)))
+    rejected = [member for key, member in smallest.items() if key not in best]
+    rejected.sort(key=lambda member: (member.memory.needed, simplicity(member)))
     return Searched(_ranked(list(best.values())), tuple(rejected), examined)
+
+
+def _settings_of(shape: Shape) -> tuple[tuple[str, int | str], ...]:
+    """Return the settings of a shape that a plan compares, each with its value."""
+    degrees = shape.degrees
+    strategy = "hsdp" if shape.sharding == "zero3" and degrees.dp > 1 else shape.sharding
+    sizes = (("tp", degrees.tp), ("pp", degrees.pp), ("cp", degrees.cp), ("ep", degrees.ep))
+    return (("strategy", strategy), *sizes)
+
+
+def neighbours(request: Request, chosen: Examined, refuses: Refuse) -> tuple[Examined, ...]:
+    """Return the members with the same degrees as the chosen one that differ in one choice inside the shape.
+
+    Each other schedule and each other micro-batch recomputes as little as fits. Members that do not fit have
+    no time.
+    """
+    options = recomputations(request)
+    candidate = chosen.candidate
+    shape = Shape(candidate.degrees, candidate.sharding_stage, candidate.schedule)
+
+    def refiner(micro_batch: int) -> _Refiner:
+        return _Refiner(request, _Bound(0.0, 0, shape, micro_batch), options, refuses)
+
+    here = refiner(candidate.micro_batch)
+    members = [here.member(shape, index) for index in range(len(options))]
+    for schedule, parts in schedules(request, shape.degrees.pp):
+        other = shape.scheduled(schedule, parts)
+        if candidate.micro_batch in micro_batches(request, other):
+            members.append(here.member(other, here.least(other, 0)))
+    for micro_batch in micro_batches(request, shape):
+        there = refiner(micro_batch)
+        members.append(there.member(shape, there.least(shape, 0)))
+        if members[-1].time is None:
+            break
+    return tuple(member for member in members if member.candidate != candidate)
 
 
 def search_with_headroom(request: Request, headroom: float | None = None) -> tuple[Searched, float]:
@@ -124,10 +161,15 @@ def search_with_headroom(request: Request, headroom: float | None = None) -> tup
         return search(request, lambda memory: False), 0.0
     default = constant("memory_headroom") if request.cluster.device == "cuda" else 0.0
     free = default if headroom is None else headroom
-    result = search(request, lambda memory: memory.needed > limit.value * (1 - free))
+    result = search(request, refusing(limit.value * (1 - free)))
     if result.ranked or headroom is not None or not free:
         return result, free
-    return search(request, lambda memory: memory.needed > limit.value), 0.0
+    return search(request, refusing(limit.value)), 0.0
+
+
+def refusing(limit_bytes: float) -> Refuse:
+    """Return the function that refuses layouts which need more than this memory."""
+    return lambda memory: memory.needed > limit_bytes
 
 
 class _Bound(NamedTuple):
@@ -145,7 +187,7 @@ def _bounds(
     request: Request,
     options: tuple[Recomputation, ...],
     refuses: Refuse,
-    smallest: dict[Degrees, Examined],
+    smallest: dict[Key, Examined],
     limit_s: float,
 ) -> tuple[list[_Bound], int]:
     """Return the lower bounds of all shapes that may fit, lowest first, and the number of evaluations.
@@ -157,7 +199,7 @@ def _bounds(
     bounds: list[_Bound] = []
     examined = 0
     computed: dict[tuple[int, ...], float] = {}
-    fitting: set[Degrees] = set()
+    fitting: set[Key] = set()
     for shape in shapes(request) if options else ():
         degrees, is_full = shape.degrees, False
         for micro_batch in micro_batches(request, shape):
@@ -165,7 +207,9 @@ def _bounds(
             if is_full and micro_batch * shape.replicas < request.workload.global_batch:
                 continue
             if computed.get(key, 0.0) >= limit_s:
-                fitting.add(degrees)  # not examined, so nothing can be said about the memory
+                fitting.add(
+                    (degrees, shape.sharding)
+                )  # not examined, so nothing can be said about the memory
                 continue
             examined += 1
             smallest_member = _with_memory(request, shape, micro_batch, options[-1])
@@ -174,7 +218,7 @@ def _bounds(
                 # Without accumulation, gradients of earlier micro-batches need no memory.
                 is_full = True
                 continue
-            fitting.add(degrees)
+            fitting.add((degrees, shape.sharding))
             candidate = candidate_of(request, shape, micro_batch, options[0])
             time = time_for(job_of(request.workload, candidate, request.cluster, request.stack))
             seconds = _without_bubble(time)
@@ -183,18 +227,18 @@ def _bounds(
             if seconds >= limit_s < math.inf:
                 continue
             bounds.append(_Bound(seconds, len(bounds), shape, micro_batch))
-    for degrees in fitting:
-        # A smaller micro-batch or another sharding of the refused degrees may fit.
-        smallest.pop(degrees, None)
+    for fits in fitting:
+        smallest.pop(fits, None)  # another micro-batch of the refused layout fits
     bounds.sort(key=lambda bound: (bound.seconds, bound.order))
     return bounds, examined
 
 
-def _keep_smallest(smallest: dict[Degrees, Examined], member: Examined) -> None:
+def _keep_smallest(smallest: dict[Key, Examined], member: Examined) -> None:
     """Keep the member in `smallest` if it needs less memory than the known member of its degrees."""
-    other = smallest.get(member.candidate.degrees)
+    key = (member.candidate.degrees, member.candidate.sharding_stage)
+    other = smallest.get(key)
     if other is None or member.memory.needed < other.memory.needed:
-        smallest[member.candidate.degrees] = member
+        smallest[key] = member
 
 
 def _seconds(time: TimeBreakdown | Unknown | None) -> float:
@@ -273,21 +317,21 @@ def _is_better(member: Examined, other: Examined) -> bool:
         return True
     if mine > theirs * (1 + tie):
         return False
-    return (_is_tight(member), mine) < (_is_tight(other), theirs)
+    return (is_tight(member), mine) < (is_tight(other), theirs)
 
 
 def _ranked(members: list[Examined]) -> tuple[Examined, ...]:
     """Return the members with the best first; the best is the simplest of those that tie with the fastest."""
-    members.sort(key=lambda member: (member.seconds, _simplicity(member)))
+    members.sort(key=lambda member: (member.seconds, simplicity(member)))
     if not members:
         return ()
     limit = members[0].seconds * (1 + constant("layout_tie"))
     ties = [member for member in members if member.seconds <= limit]
-    chosen = min(ties, key=lambda member: (_is_tight(member), _simplicity(member)))
+    chosen = min(ties, key=lambda member: (is_tight(member), simplicity(member)))
     return (chosen, *(member for member in members if member is not chosen))
 
 
-def _is_tight(member: Examined) -> bool:
+def is_tight(member: Examined) -> bool:
     """Return whether the layout uses nearly all memory."""
     limit = member.job.cluster.memory_bytes_per_rank
     return limit is not None and member.memory.needed > constant("tight_memory") * limit.value
@@ -296,7 +340,7 @@ def _is_tight(member: Examined) -> bool:
 _SHARDINGS = ("none", "zero1", "zero2", "zero3")
 
 
-def _simplicity(member: Examined) -> tuple[float, ...]:
+def simplicity(member: Examined) -> tuple[float, ...]:
     """Return a key that puts the simpler layout first: fewer kinds of parallelism, then less sharding, less
     recomputation, and smaller degrees.
     """

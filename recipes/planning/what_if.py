@@ -13,7 +13,7 @@ from probes.base.record import Reason, Record, Unknown
 from recipes.constants import constant
 from recipes.job.workload import AnyWorkload, Workload
 from recipes.machine.cluster_records import Cluster, Figure
-from recipes.planning.layout_decisions import describe
+from recipes.planning.layout_words import describe
 from recipes.planning.plan import Plan
 
 SCHEMA_VERSION = 1

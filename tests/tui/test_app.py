@@ -26,8 +26,10 @@ from assistant.tui.dialogs import (
     WorkloadDialog,
 )
 from assistant.usecases.export import ChangedFileError
+from assistant.usecases.plan import PlanRequest
 from probes.base.errors import InputError, NoFeasiblePlanError, OutputError, UsageError
 from probes.facts.measurements import MeasurementSet
+from recipes.job.workload import Pins
 from tests.support.tui_machines import (
     clean_verdict,
     cpu_box,
@@ -459,10 +461,41 @@ async def test_the_workload_form_plans_again(tmp_path):
         await pilot.press("enter")
         await pilot.pause()
         assert isinstance(app.screen, WorkloadDialog), "a wrong number keeps the form open"
+        complaints = {
+            widget.id: str(widget.render()) for widget in app.screen.query(".complaint") if widget.display
+        }
+        assert list(complaints) == ["nodes-complaint"]
+        assert "'none' is no positive whole number" in complaints["nodes-complaint"]
+        assert app.focused is app.screen.query_one("#nodes"), "the wrong field has the focus"
         app.screen.query_one("#nodes", Input).value = "4"
+        app.screen.query_one("#program", Input).value = "megatron"
+        app.screen.query_one("#tuning", Input).value = "full"
+        app.screen.query_one("#gpu", Input).value = "H100"
+        app.screen.query_one("#gpus", Input).value = "8"
+        app.screen.query_one("#pins", Input).value = "tp=2"
         await pilot.press("enter")
         await until(pilot, lambda: len(services.requests) == 2)
-        assert (services.requests[1].model, services.requests[1].nodes) == ("gpt2", 4)
+        assert services.requests[1] == PlanRequest(
+            model="gpt2", nodes=4, program="megatron", gpu="H100", gpus=8, pins=Pins(tp=2)
+        )
+
+
+@pytest.mark.parametrize("size", [(80, 24), (140, 40)])
+async def test_every_field_of_the_workload_form_is_visible(tmp_path, size):
+    async with opened(ScriptedServices(tmp_path), size=size) as (app, pilot):
+        await pilot.press("5")
+        await until(pilot, lambda: app.state.prepared is not None)
+        await pilot.press("w")
+        await until(pilot, lambda: shows(app, WorkloadDialog))
+        await pilot.pause()
+        for widget in (*app.screen.query(Input), app.screen.query_one("#choices")):
+            assert widget.region.height, widget.id
+            assert app.screen.region.contains_region(widget.region), widget.id
+        program = app.screen.query_one("#program", Input)
+        program.focus()
+        program.value = "mega"
+        await pilot.pause()
+        assert str(app.screen.query_one("#choices").render()) == "megatron, megatron-deepspeed"
 
 
 async def test_a_log_is_explained_with_its_lines(tmp_path):

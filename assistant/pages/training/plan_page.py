@@ -1,13 +1,12 @@
 """Show a plan: decisions with their basis, cost, alternatives, and rejected candidates."""
 
-import itertools
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from assistant.pages.blocks import (
+    Block,
     Cell,
     Column,
     Page,
-    Row,
     Section,
     Share,
     Shares,
@@ -19,25 +18,23 @@ from assistant.pages.blocks import (
 )
 from assistant.pages.training.bill import memory_terms, speed, time_terms
 from assistant.pages.training.run_lines import run_section
-from assistant.usecases.plan import PlanRequest
-from probes.base.errors import UsageError
 from probes.base.record import Unknown
-from probes.base.units import duration, gib, plural
+from probes.base.units import GIB, duration, gib, plural
 from probes.facts import MachineFacts
-from recipes.job.candidate import Candidate
 from recipes.job.workload import AnyWorkload, Workload
 from recipes.launch.program_files import WRITTEN
 from recipes.machine.cluster_records import Basis
-from recipes.planning.plan import Choice, Plan
+from recipes.planning.layout_words import describe, layout_title, recomputation_words
+from recipes.planning.plan import OWN_PROGRAM, Choice, Plan
 from recipes.planning.program_settings import layout_of, program_settings
 from recipes.planning.programs import program_named
 from recipes.planning.reasons import bound_words
 from recipes.predict.breakdowns import memory_words
 
 _BASIS_TONES: dict[Basis, Tone] = {"measured": "good", "modelled": "code", "rule": "", "user": "odd"}
-_DECISION_COLUMNS = ("decision", "chosen", "basis", "because", "alternatives")
-_DEGREES = ("dp", "fsdp", "tp", "pp", "cp", "ep", "vp")
-_CHOSEN_WIDTH = 32
+_SMALL_BYTES = 10 * GIB
+"""Memory below which a decimal is shown."""
+_DECISION_WIDTH = 28
 _SHOWN = 4
 _REJECTED_SHOWN = 200
 
@@ -56,21 +53,33 @@ def plan_page(plan: Plan, *, verbose: bool = False) -> Page:
 
 
 def headline(plan: Plan) -> Section:
-    """Return the model, the machine, and the answer."""
+    """Return the answer as title, then its settings, the job, and the machine."""
     workload, cluster, chosen = plan.workload, plan.cluster, plan.chosen
     step = chosen.predicted.step_time_s.total
     time = "step time unknown" if isinstance(step, Unknown) else f"{duration(step)} per step"
-    answer = f"{describe(chosen)}: {time}"
-    memory = f"{_memory(chosen)}{_limit(plan)} per rank"
+    tuning = []
+    if isinstance(workload, Workload) and workload.tuning != "full":
+        tuning = [f"{workload.tuning} of rank {workload.adapter_rank}"]
     what = (
-        f"{workload.model.title}{_sample_size(workload)}, {workload.precision}, "
-        f"global batch {workload.global_batch}, {workload.optimizer}"
+        f"{workload.model.title}{_sample_size(workload)}",
+        workload.precision,
+        *tuning,
+        f"global batch {workload.global_batch}",
+        workload.optimizer,
     )
+    settings = [f"micro-batch {chosen.micro_batch} × {chosen.grad_accum}", recomputation_words(chosen)]
+    if chosen.program != OWN_PROGRAM:
+        settings.append(f"in {program_named(chosen.program).title}")
     nodes = "" if cluster.nodes == 1 else f"{cluster.nodes} nodes × "
     where = f"on {nodes}{plural(cluster.ranks_per_node, 'rank')} of {cluster.device_name}"
     return section(
-        what,
-        [words(where, (f"  {cluster.title}", "dim")), words((answer, "strong")), words((memory, "strong"))],
+        f"{layout_title(chosen, _ranks(plan))}: {time}, {_of_memory(plan)}",
+        [
+            words((", ".join(filter(None, settings)), "strong")),
+            ", ".join(what),
+            words(where, (f"  {cluster.title}", "dim")),
+            words((f"{_memory(chosen)}{_limit(plan)}", "dim")),
+        ],
     )
 
 
@@ -79,6 +88,21 @@ def _sample_size(workload: AnyWorkload) -> str:
     if isinstance(workload, Workload):
         return f", sequence {workload.sequence_length}"
     return f", images of {workload.image_size} pixels" if workload.image_size else ""
+
+
+def _of_memory(plan: Plan) -> str:
+    """Return the memory that the plan needs on a rank: `48 of 78 GiB`."""
+    needed, room = plan.chosen.predicted.memory_bytes_per_gpu.needed, plan.cluster.memory_bytes_per_rank
+    if room is None:
+        return gib(needed)
+    if needed < _SMALL_BYTES:
+        return f"{gib(needed)} of {gib(room.value)}"
+    return f"{needed / GIB:.0f} of {room.value / GIB:.0f} GiB"
+
+
+def _ranks(plan: Plan) -> str:
+    """Return the word for ranks: a rank has a GPU, or a part of a CPU."""
+    return "GPUs" if plan.cluster.device == "cuda" else "ranks"
 
 
 def _memory(choice: Choice) -> str:
@@ -93,32 +117,17 @@ def _limit(plan: Plan) -> str:
 
 
 def decisions(plan: Plan, *, with_alternatives: bool = False) -> Section:
-    """Return a table with one line per decision."""
-    names = _DECISION_COLUMNS if with_alternatives else _DECISION_COLUMNS[:-1]
-    rows = []
-    for row in plan.decisions:
-        cells: tuple[Cell, ...] = (
-            _name(row.name),
-            words((row.value, "strong")),
-            _basis(row.basis),
-            row.because,
-            words((", ".join(row.alternatives) or "-", "dim")),
+    """Return a table of the decisions; few columns leave room for the reasons at 80 columns."""
+    rows = tuple(
+        (
+            words(f"{_name(row.name)} ", (row.value, "strong")),
+            _basis(row.basis) + words(f": {row.because}"),
+            *[words(("; ".join(row.alternatives) or "-", "dim"))] * with_alternatives,
         )
-        rows.append(cells[: len(names)])
-    columns = (
-        Column(name, fixed=name in ("decision", "basis"), most=_CHOSEN_WIDTH if name == "chosen" else 0)
-        for name in names
-    )
-    return Section("Decisions", (Table(tuple(columns), tuple(rows)),))
-
-
-def narrow_decisions(plan: Plan) -> Section:
-    """Return the decisions for a narrow page: each reason on its own line, and no alternatives."""
-    rows = (
-        (Row(words((row.value, "strong"), "  ") + _basis(row.basis), _name(row.name)), Row(row.because))
         for row in plan.decisions
     )
-    return Section("Decisions", tuple(itertools.chain(*rows)))
+    columns = (Column("decision", most=_DECISION_WIDTH), Column("because"), Column("alternatives"))
+    return Section("Decisions", (Table(columns[: 2 + with_alternatives], rows),))
 
 
 def _basis(basis: Basis) -> Words:
@@ -179,42 +188,36 @@ def notices(plan: Plan) -> Section:
 
 
 def others(plan: Plan, most: int | None = _REJECTED_SHOWN) -> Section:
-    """Return the alternatives that fit, then the rejected candidates with reasons; at most `most` of each."""
+    """Return the ties, the alternatives that are slower, and the rejected candidates; `most` of each.
+
+    Each row has the reason why the candidate lost. The last line names what was not searched.
+    """
+    ranks = _ranks(plan)
+    ties = [row for row in plan.alternatives if row.is_tie]
+    slower = [row for row in plan.alternatives if not row.is_tie]
     rows: list[tuple[Cell, Cell]] = [
-        (
-            describe(choice),
-            words((f"fits: {_memory(choice)}, {_speed(choice)}", "good")),
-        )
-        for choice in plan.alternatives[:most]
+        (describe(row, ranks), words((row.lost_because or _outlook(row), "good" if row.is_tie else "")))
+        for row in (*ties[:most], *slower[:most])
     ]
-    rows += [(describe(row.candidate), row.reason) for row in plan.rejected[:most]]
+    rows += [(describe(row.candidate, ranks), row.reason) for row in plan.rejected[:most]]
     more = len(plan.alternatives) + len(plan.rejected) - len(rows)
-    title = f"Alternatives ({len(plan.alternatives)}) and rejected ({len(plan.rejected)})"
-    if not rows:
-        return section(title, [words(("Nothing else was considered.", "dim"))])
+    speeds = f"{len(ties)} as fast, {len(slower)} slower"
+    if isinstance(plan.chosen.predicted.step_time_s.total, Unknown):
+        speeds = f"{len(slower)} of unknown speed"
+    title = f"Alternatives: {speeds}, {len(plan.rejected)} without room"
     hint = f"and {more} more" + ("; -v shows all" if most == _SHOWN else "")
-    return section(
-        title, [Table((Column(), Column()), tuple(rows)), *[words((hint, "dim"))] * bool(more)], indent=2
-    )
+    missing = f"Not searched: {', '.join(plan.not_searched)}"
+    lines: list[Block | Cell] = [Table((Column(), Column()), tuple(rows))] if rows else []
+    if not rows:
+        lines.append(words(("Nothing else is possible with this program and these settings.", "dim")))
+    lines += [
+        words((text, "dim")) for text, is_shown in ((hint, more), (missing, plan.not_searched)) if is_shown
+    ]
+    return section(title, lines, indent=2)
 
 
-def describe(row: Choice | Candidate) -> str:
-    """Return one line: strategy, degrees, batch, recompute."""
-    used = [(name, size) for name in _DEGREES if (size := getattr(row.degrees, name)) > 1]
-    spread = (
-        f"over {used[0][1]} ranks"
-        if len(used) == 1
-        else " ".join(f"{name} {size}" for name, size in used) or "on one rank"
-    )
-    return f"{row.strategy} {spread}, micro-batch {row.micro_batch} × {row.grad_accum}{_recompute(row)}"
-
-
-def _recompute(row: Choice | Candidate) -> str:
-    """Return what is recomputed: `, full recompute`, `, full recompute of 25 % of the layers`."""
-    if row.activation_checkpointing == "none":
-        return ""
-    share = f" of {100 * row.recomputed_share:.3g} % of the layers" if row.recomputed_share < 1 else ""
-    return f", {row.activation_checkpointing} recompute{share}"
+def _outlook(choice: Choice) -> str:
+    return f"fits: {_memory(choice)}, {_speed(choice)}"
 
 
 _WAITING = {
@@ -239,56 +242,4 @@ def waiting(what: Literal["plan", "recipe"], facts: MachineFacts | None, *, has_
         return section("", [words((f"No {what}.", "strong"), failed)])
     return section(
         "", [words((f"No {what} yet.", "strong"), early) if facts is None else words((working, "strong"))]
-    )
-
-
-class Field(NamedTuple):
-    """A field of the workload form."""
-
-    name: str
-    label: str
-    hint: str
-
-
-FIELDS = (
-    Field("model", "model", "preset or path of a model file"),
-    Field("global_batch", "global batch", "sequences per optimizer step"),
-    Field("sequence_length", "sequence length", "tokens"),
-    Field("nodes", "nodes", "machines like this one"),
-)
-
-
-def form_values(request: PlanRequest, plan: Plan | None) -> dict[str, str]:
-    """Return the initial values of the form: the planned model, and the settings that the user chose.
-
-    Fields whose values rigtune chose are left empty, so that rigtune may choose again.
-    """
-    asked = {field.name: getattr(request, field.name) for field in FIELDS}
-    values = {name: "" if value is None else str(value) for name, value in asked.items()}
-    return values if plan is None else {**values, "model": request.model or plan.workload.model.id}
-
-
-def form_hints(plan: Plan | None) -> dict[str, str]:
-    """Return the hint for each field, with the number in the current plan if there is a plan."""
-    hints = {field.name: field.hint for field in FIELDS}
-    if plan is not None:
-        hints["global_batch"] += f", now {plan.workload.global_batch}"
-        if isinstance(plan.workload, Workload):
-            hints["sequence_length"] += f", now {plan.workload.sequence_length}"
-    return hints
-
-
-def request_of(values: dict[str, str]) -> PlanRequest:
-    """Return the request of a filled form. Raises UsageError for a value that is not a positive integer."""
-    numbers: dict[str, int | None] = {}
-    for field in FIELDS[1:]:
-        text = values[field.name].strip()
-        if text and (not text.isascii() or not text.isdigit() or len(text) > 9 or int(text) < 1):
-            raise UsageError(f"{field.label} is {text[:20]!r}", "give a positive whole number, or nothing")
-        numbers[field.name] = int(text) if text else None
-    return PlanRequest(
-        model=values["model"].strip(),
-        nodes=numbers["nodes"] or 1,
-        global_batch=numbers["global_batch"],
-        sequence_length=numbers["sequence_length"],
     )

@@ -53,11 +53,7 @@ class PlanScreen(Frame):
             return
         self.show_words("notices", plan_page.notices(plan))
         memory, time = plan_page.prediction(plan)
-        decisions = (
-            plan_page.decisions(plan, with_alternatives=True)
-            if self.is_roomy
-            else plan_page.narrow_decisions(plan)
-        )
+        decisions = plan_page.decisions(plan, with_alternatives=self.is_roomy)
         rejected = plan_page.others(plan) if self._is_rejected_shown else Section()
         panels = {"decisions": decisions, "memory": memory, "time": time, "run": run_section(plan)}
         self.show_panels({**panels, "rejected": rejected})

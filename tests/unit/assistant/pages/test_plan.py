@@ -4,19 +4,15 @@ import msgspec
 import pytest
 
 from assistant.pages.training import plan_page as page
-from assistant.usecases.plan import PlanRequest
-from probes.base.errors import UsageError
 from recipes.job.candidate import Degrees
+from recipes.planning.layout_words import describe, layout_title
 from tests.support.tui_plans import gpu_plan
 from tests.support.tui_text import words
 
 
 @pytest.mark.parametrize(("is_wide", "width"), [(True, 138), (False, 76)])
 def test_every_decision_shows_value_basis_and_reason(is_wide, width):
-    text = words(
-        page.decisions(gpu_plan(), with_alternatives=True) if is_wide else page.narrow_decisions(gpu_plan()),
-        width=width,
-    )
+    text = words(page.decisions(gpu_plan(), with_alternatives=is_wide), width=width)
     for part in (
         "FSDP over 8 ranks",
         "modelled",
@@ -60,36 +56,41 @@ def test_rejected_candidates_keep_their_reason_and_are_bounded():
     assert "and 300 more" in words(page.others(gpu_plan(rejected=500)))
 
 
-def test_the_form_starts_from_what_was_asked_for():
-    asked = page.form_values(PlanRequest(model="gpt2", nodes=2, global_batch=32), gpu_plan())
-    assert asked == {"model": "gpt2", "global_batch": "32", "sequence_length": "", "nodes": "2"}
-    assert page.form_values(PlanRequest(), None)["model"] == ""
-
-
-def test_the_form_shows_what_rigtune_chose_and_does_not_pin_it():
-    assert page.form_values(PlanRequest(), gpu_plan()) == {
-        "model": "llama-3-8b",
-        "global_batch": "",
-        "sequence_length": "",
-        "nodes": "1",
-    }
-    assert page.form_hints(gpu_plan())["global_batch"].endswith("now 64")
-    assert page.form_hints(None)["model"] == page.form_hints(gpu_plan())["model"]
-
-
-def test_a_filled_form_becomes_a_request():
-    request = page.request_of({"model": " gpt2 ", "global_batch": "", "sequence_length": "1024", "nodes": ""})
-    assert request == PlanRequest(model="gpt2", sequence_length=1024)
-
-
-@pytest.mark.parametrize("text", ["0", "-1", "1.5", "many", "1e3", "٣", "9" * 40])
-def test_what_is_no_number_is_named(text):
-    with pytest.raises(UsageError, match="global batch"):
-        page.request_of({"model": "gpt2", "global_batch": text, "sequence_length": "", "nodes": ""})
-
-
-def test_a_candidate_names_its_strategy_once():
+def test_a_candidate_names_its_layout_once():
     rejected = gpu_plan().rejected[0].candidate
-    assert page.describe(rejected) == "ddp over 8 ranks, micro-batch 1 × 8, full recompute"
-    mixed = msgspec.structs.replace(rejected, strategy="hsdp", degrees=Degrees(dp=2, fsdp=4))
-    assert page.describe(mixed).startswith("hsdp dp 2 fsdp 4, ")
+    assert describe(rejected) == "DDP over 8 GPUs, micro-batch 1 × 8, full recomputation"
+    mixed = msgspec.structs.replace(
+        rejected, strategy="hsdp", sharding="zero3", degrees=Degrees(dp=2, fsdp=4)
+    )
+    assert describe(mixed).startswith("HSDP over 2 × 4 GPUs, ")
+
+
+@pytest.mark.parametrize(
+    ("sharding", "degrees", "title"),
+    [
+        ("zero1", Degrees(dp=1, tp=4, pp=8, vp=5), "tp 4 × pp 8 (vp 5)"),
+        ("zero1", Degrees(dp=16, tp=4, pp=8, vp=5), "ZeRO-1 16 × tp 4 × pp 8 (vp 5)"),
+        ("zero1", Degrees(dp=16, pp=2, ep=8), "ZeRO-1 16 × pp 2, ep 8"),
+        ("zero2", Degrees(dp=8), "ZeRO-2 over 8 GPUs"),
+        ("zero3", Degrees(fsdp=32), "FSDP over 32 GPUs"),
+        ("zero3", Degrees(fsdp=32, cp=2), "FSDP 32 × cp 2"),
+        ("zero3", Degrees(dp=2, fsdp=8, tp=2), "HSDP 2 × 8 × tp 2"),
+        ("none", Degrees(), "one GPU"),
+        ("none", Degrees(dp=8, ep=8), "DDP over 8 GPUs, ep 8"),
+    ],
+)
+def test_a_layout_reads_as_a_product_of_its_degrees(sharding, degrees, title):
+    row = msgspec.structs.replace(gpu_plan().rejected[0].candidate, sharding=sharding, degrees=degrees)
+    assert layout_title(row) == title
+
+
+def test_alternatives_are_grouped_into_ties_slower_layouts_and_rejections():
+    plan = gpu_plan(rejected=2)
+    tie = msgspec.structs.replace(plan.chosen, is_tie=True, lost_because="1.1 % slower, within the tie")
+    slow = msgspec.structs.replace(plan.chosen, lost_because="31 % slower: bubble 1.2 s longer")
+    plan = msgspec.structs.replace(plan, alternatives=(slow, tie), not_searched=("fp8", "offload"))
+    section = page.others(plan)
+    assert section.title == "Alternatives: 1 as fast, 1 slower, 2 without room"
+    text = words(section)
+    assert text.index("within the tie") < text.index("bubble 1.2 s longer") < text.index("needs 141 GiB")
+    assert "Not searched: fp8, offload" in text

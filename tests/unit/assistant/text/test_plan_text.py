@@ -13,9 +13,17 @@ def plan_text(**changes) -> list[str]:
 
 def test_the_answer_comes_before_the_table_of_decisions() -> None:
     lines = plan_text()
-    assert lines[2] == "fsdp over 8 ranks, micro-batch 1 × 8: 5.21 s per step"
-    assert lines[3] == "59.8 GiB allocated, 61.1 GiB reserved, worst case 68.5 GiB of 79.1 GiB per rank"
+    assert lines[:2] == ["FSDP over 8 GPUs: 5.21 s per step, 62 of 79 GiB", "micro-batch 1 × 8"]
+    assert lines[4] == "59.8 GiB allocated, 61.1 GiB reserved, worst case 68.5 GiB of 79.1 GiB"
     assert lines.index("Decisions") > 2
+
+
+def test_a_plan_is_readable_at_80_columns() -> None:
+    lines = text_of(plan_page(gpu_plan()), width=80).splitlines()
+    assert lines[0] == "FSDP over 8 GPUs: 5.21 s per step, 62 of 79 GiB"
+    assert max(map(len, lines)) <= 80
+    reason = next(line for line in lines if line.startswith("strategy FSDP"))
+    assert len(reason.split("modelled: ")[1]) > 30
 
 
 def test_compute_is_reported_by_its_terms_and_memory_with_its_margin() -> None:

@@ -1,0 +1,293 @@
+"""The reasons of a layout: what each other layout that the search examined would cost.
+
+Every number comes from the members that the search ranked or rejected, and from the neighbours of the chosen
+layout.
+"""
+
+import math
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from probes.base.record import Unknown
+from probes.base.units import duration, gib
+from recipes.constants import constant
+from recipes.job.candidate import Candidate
+from recipes.planning.layout_words import DEGREE_TITLES, STRATEGY_TITLES, layout_title, recomputation_words
+from recipes.planning.plan import Decision
+from recipes.planning.search import Examined, is_tight, simplicity
+from recipes.planning.space import Request, strategy_of
+from recipes.predict.breakdowns import COMPUTE_TERMS, TIME_TERMS, TimeBreakdown
+
+_LEAVES = (*COMPUTE_TERMS, *(term for term in TIME_TERMS if term != "compute"))
+_NEARLY = 0.5
+"""Share of the largest growth from which a second term is named too."""
+_MOST_ALTERNATIVES = 4
+
+
+class Comparison(NamedTuple):
+    """The chosen layout with what it is compared with."""
+
+    request: Request
+    chosen: Examined
+    others: tuple[Examined, ...]
+    """Best member of every other set of degrees, those that fit first and the fastest of them first."""
+    inside: tuple[Examined, ...]
+    """Members with the chosen degrees and another schedule, micro-batch or recomputation."""
+    limit_bytes: float
+    """Memory that a plan may use."""
+
+
+class _Value(NamedTuple):
+    """Another value of a setting, with the best member that has this value."""
+
+    title: str
+    member: Examined
+    words: str
+
+
+def lost_because(member: Examined, chosen: Examined, limit_bytes: float) -> str:
+    """Return why a layout lost against the chosen one: `6 % slower: bubble 120 ms longer`.
+
+    A layout that does not fit lacks memory. A layout within the tie loses because less memory stays free or
+    because it is less simple; a layout within the tie can be faster than the chosen one.
+    """
+    if member.time is None:
+        return f"needs {gib(max(0.0, member.memory.needed - limit_bytes))} more than there is"
+    growth = _growth(member, chosen)
+    if growth is None:
+        return f"fits too, with {gib(member.memory.needed)}, but is no simpler, and no step time is known"
+    if growth > constant("layout_tie"):
+        terms = _longer_terms(member.time, chosen.time)
+        return f"{_slower(growth)}{': ' if terms else ''}{terms}"
+    speed = "as fast" if round(100 * abs(growth), 1) == 0 else _near(growth)
+    return ", ".join(filter(None, [speed, _lost_tie(member, chosen)]))
+
+
+def is_tie(member: Examined, chosen: Examined) -> bool:
+    """Return whether a layout is as fast as the chosen one within the tie."""
+    growth = None if member.time is None else _growth(member, chosen)
+    return growth is not None and growth <= constant("layout_tie")
+
+
+def layout_decisions(compared: Comparison) -> tuple[Decision, ...]:
+    """Return one decision per degree that the program could have chosen otherwise, or that the user fixed."""
+    degrees, pins = compared.chosen.candidate.degrees, compared.request.pins
+    decisions = []
+    for name in DEGREE_TITLES:
+        value, pin, values = getattr(degrees, name), getattr(pins, name), _values(compared, name)
+        if values or value > 1 or pin is not None:
+            because = _why_degree(compared, name, values)
+            decisions.append(_decision(compared, (name, value), because, pin, values))
+        if name == "pp" and (degrees.pp > 1 or pins.schedule is not None):
+            decisions += _pipeline_decisions(compared)
+    if pins.fsdp is not None or (degrees.dp > 1 and degrees.fsdp > 1):
+        values = _values(compared, "fsdp")
+        because = _against_all(values) or "the ranks of a group share one copy of the parameters"
+        decisions.append(_decision(compared, ("fsdp", degrees.fsdp), because, pins.fsdp, values))
+    return tuple(decisions)
+
+
+def _pipeline_decisions(compared: Comparison) -> tuple[Decision, ...]:
+    """Return the decisions about the order of work in the pipeline and about the parts of a stage."""
+    candidate, pins = compared.chosen.candidate, compared.request.pins
+    orders = _inside_values(compared, lambda row: row.schedule, lambda row: row.schedule)
+    parts = _inside_values(compared, lambda row: row.degrees.vp, lambda row: f"vp {row.degrees.vp}")
+    only = "the program has no other for this pipeline"
+    return (
+        _decision(
+            compared, ("schedule", candidate.schedule), _against_all(orders) or only, pins.schedule, orders
+        ),
+        _decision(compared, ("vp", candidate.degrees.vp), _against_all(parts) or only, pins.vp, parts),
+    )
+
+
+def strategy_reason(compared: Comparison) -> tuple[str, tuple[str, ...]]:
+    """Return why the data-parallel strategy was chosen, and the alternatives."""
+    values = tuple(_with_layout(value, compared) for value in _values(compared, "strategy"))
+    return _against_all(values), _alternatives(values)
+
+
+def recomputation_reason(compared: Comparison) -> tuple[str, tuple[str, ...]]:
+    """Return why activations are recomputed as they are, and the alternatives."""
+    values = _inside_values(
+        compared,
+        lambda row: (row.activation_checkpointing, row.recomputed_share),
+        lambda row: recomputation_words(row) or "no recomputation",
+        same=lambda row: (row.micro_batch, row.schedule, row.degrees),
+    )
+    return _against_all(values), _alternatives(values)
+
+
+def micro_batch_reason(compared: Comparison) -> tuple[str, tuple[str, ...]]:
+    """Return why the micro-batch was chosen, and the alternatives."""
+    values = _inside_values(
+        compared, lambda row: (row.micro_batch,), lambda row: f"micro-batch {row.micro_batch}"
+    )
+    return _against_all(values), _alternatives(values)
+
+
+def not_searched(request: Request) -> tuple[str, ...]:
+    """Return what the search did not vary, though the machine and the program may offer alternatives."""
+    cluster, program, workload = request.cluster, request.program, request.workload
+    narrow = [
+        precision
+        for precision in program.precisions
+        if precision in ("fp8", "mxfp8", "nvfp4") and precision != workload.precision
+        if precision in cluster.peak_flops_per_s
+        or (precision == "mxfp8" and "fp8" in cluster.peak_flops_per_s)
+    ]
+    fixed = ("offload", "other optimizers", "compilation", "the order of ranks", "other global batches")
+    return (*narrow, *fixed)
+
+
+def _values(compared: Comparison, name: str) -> tuple[_Value, ...]:
+    """Return the other values of a setting between shapes, the best first."""
+    here = _value_of(compared.chosen.candidate, name)
+    best: dict[int | str, Examined] = {}
+    for member in compared.others:
+        if (value := _value_of(member.candidate, name)) != here:
+            best.setdefault(value, member)
+    return tuple(
+        _Value(STRATEGY_TITLES.get(str(value), f"{name} {value}"), member, _words(member, compared))
+        for value, member in best.items()
+    )
+
+
+def _value_of(candidate: Candidate, name: str) -> int | str:
+    return strategy_of(candidate) if name == "strategy" else int(getattr(candidate.degrees, name))
+
+
+def _inside_values(
+    compared: Comparison,
+    value_of: Callable[[Candidate], object],
+    title_of: Callable[[Candidate], str],
+    same: Callable[[Candidate], object] = lambda _: None,
+) -> tuple[_Value, ...]:
+    """Return the other values of a setting inside the shape, the best first."""
+    candidate = compared.chosen.candidate
+    best: dict[object, Examined] = {}
+    for member in sorted(compared.inside, key=lambda member: (member.seconds, member.memory.needed)):
+        row = member.candidate
+        if value_of(row) != value_of(candidate) and same(row) == same(candidate):
+            best.setdefault(value_of(row), member)
+    return tuple(
+        _Value(title_of(member.candidate), member, _words(member, compared)) for member in best.values()
+    )
+
+
+def _words(member: Examined, compared: Comparison) -> str:
+    return lost_because(member, compared.chosen, compared.limit_bytes)
+
+
+def _with_layout(value: _Value, compared: Comparison) -> _Value:
+    """Return the value with the layout in its title if the layout has other model parallelism."""
+    mine, theirs = compared.chosen.candidate.degrees, value.member.candidate.degrees
+    if all(getattr(mine, name) == getattr(theirs, name) for name in DEGREE_TITLES):
+        return value
+    layout = layout_title(value.member.candidate)
+    return value._replace(title=layout if layout.startswith(value.title) else f"{value.title} ({layout})")
+
+
+def _why_degree(compared: Comparison, name: str, values: tuple[_Value, ...]) -> str:
+    """Return why a degree was chosen: the cost without it, then the cost of the next-best degree."""
+    value = getattr(compared.chosen.candidate.degrees, name)
+    without = [other for other in values if other.title == f"{name} 1"]
+    next_best = [other for other in values if other not in without][:1]
+    parts = [f"without {DEGREE_TITLES[name]}, the best layout {_verb(other)}" for other in without]
+    if value > 1 and not without and getattr(compared.request.pins, name) is None:
+        parts.append(f"no layout without {DEGREE_TITLES[name]} is possible")
+    parts += [f"with {other.title}, the best layout {_verb(other)}" for other in next_best]
+    return "; ".join(parts)
+
+
+def _verb(other: _Value) -> str:
+    """Return the words about a value as a part of a sentence, with the layout that has it."""
+    return f"{_clause(other.words)} ({layout_title(other.member.candidate)})"
+
+
+def _clause(words: str) -> str:
+    """Return the words with the verb that they lack: `6 % slower` becomes `is 6 % slower`."""
+    return words if words.startswith(("needs", "fits")) else f"is {words}"
+
+
+def _against_all(values: Iterable[_Value]) -> str:
+    """Return the two nearest alternatives: the best that fits and the best that does not fit."""
+    listed = list(values)
+    fits = [other for other in listed if other.member.time is not None][:1]
+    lacks = [other for other in listed if other.member.time is None]
+    lacks = sorted(lacks, key=lambda other: other.member.memory.needed)[:1]
+    return "; ".join(f"{other.title} {_clause(other.words)}" for other in fits + lacks)
+
+
+def _alternatives(values: tuple[_Value, ...]) -> tuple[str, ...]:
+    return tuple(f"{other.title}: {other.words}" for other in values[:_MOST_ALTERNATIVES])
+
+
+def _decision(
+    compared: Comparison, named: tuple[str, object], because: str, pin: object, values: tuple[_Value, ...]
+) -> Decision:
+    """Return the decision with this name and value; a pinned one is the user's."""
+    name, value = named
+    is_known = compared.chosen.seconds < math.inf
+    return Decision(
+        name=name,
+        value=str(value),
+        basis="user" if pin is not None else "modelled" if is_known else "rule",
+        because="; ".join(filter(None, ["" if pin is None else "you fixed it", because])),
+        alternatives=_alternatives(values),
+    )
+
+
+def _growth(member: Examined, chosen: Examined) -> float | None:
+    """Return by which part a layout takes longer than the chosen one; None if a time is unknown."""
+    slow, fast = member.seconds, chosen.seconds
+    return None if math.inf in (slow, fast) or fast <= 0 else slow / fast - 1
+
+
+def _slower(growth: float) -> str:
+    return f"{1 + growth:.1f} times as slow" if growth >= 1 else f"{_percent(growth)} slower"
+
+
+def _near(growth: float) -> str:
+    return f"{_percent(abs(growth))} {'faster' if growth < 0 else 'slower'}, within the tie"
+
+
+def _percent(part: float) -> str:
+    return f"{100 * part:.1f} %" if part < 0.1 else f"{100 * part:.0f} %"
+
+
+def _longer_terms(slow: TimeBreakdown | Unknown | None, fast: TimeBreakdown | Unknown | None) -> str:
+    """Return the terms of a step that grow most: `exposed communication 1.2 s longer`."""
+    if not isinstance(slow, TimeBreakdown) or not isinstance(fast, TimeBreakdown):
+        return ""
+    growths = []
+    for name in _LEAVES:
+        more, less = getattr(slow, name), getattr(fast, name)
+        if not isinstance(more, Unknown) and not isinstance(less, Unknown) and more > less:
+            growths.append((more - less, name.replace("_", " ")))
+    growths.sort(reverse=True)
+    named = [row for row in growths[:2] if row[0] >= _NEARLY * growths[0][0]]
+    return ", ".join(f"{name} {duration(seconds)} longer" for seconds, name in named)
+
+
+def _lost_tie(member: Examined, chosen: Examined) -> str:
+    """Return why a layout lost that is as fast; blank if nothing but its time speaks against the layout."""
+    if is_tight(member) and not is_tight(chosen):
+        return f"but only {gib(_free(member))} stay free instead of {gib(_free(chosen))}"
+    mine, theirs = simplicity(member), simplicity(chosen)
+    parts = member.candidate.degrees.vp > chosen.candidate.degrees.vp
+    words = (
+        "but has more kinds of parallelism",
+        "but shares more of the training state",
+        "but recomputes more",
+        "but cuts stages into more parts" if parts else "but divides the model over more ranks",
+    )
+    differing = [place for place in range(len(words)) if mine[place] != theirs[place]]
+    if differing and mine[differing[0]] > theirs[differing[0]]:
+        return words[differing[0]]
+    return ""
+
+
+def _free(member: Examined) -> float:
+    limit = member.job.cluster.memory_bytes_per_rank
+    return 0.0 if limit is None else max(0.0, limit.value - member.memory.needed)
