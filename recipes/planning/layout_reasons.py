@@ -78,12 +78,15 @@ def layout_decisions(compared: Comparison) -> tuple[Decision, ...]:
         if values or value > 1 or pin is not None:
             because = _why_degree(compared, name, values)
             decisions.append(_decision(compared, (name, value), because, pin, values))
-        if name == "pp" and (degrees.pp > 1 or pins.schedule is not None):
+        if name == "pp" and (degrees.pp > 1 or pins.schedule is not None or pins.vp is not None):
             decisions += _pipeline_decisions(compared)
     if pins.fsdp is not None or (degrees.dp > 1 and degrees.fsdp > 1):
         values = _values(compared, "fsdp")
         because = _against_all(values) or "the ranks of a group share one copy of the parameters"
         decisions.append(_decision(compared, ("fsdp", degrees.fsdp), because, pins.fsdp, values))
+    if pins.sharding is not None:
+        stage = compared.chosen.candidate.sharding_stage
+        decisions.append(_decision(compared, ("sharding", stage), "", pins.sharding, ()))
     return tuple(decisions)
 
 

@@ -144,7 +144,7 @@ def decisions_of(
         decision(
             "strategy",
             chosen.strategy,
-            pins.strategy or pins.sharding,
+            pins.strategy,
             basis=basis,
             because="; ".join(filter(None, [_state_words(cluster, chosen), against])),
             alternatives=strategies,

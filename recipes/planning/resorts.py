@@ -95,10 +95,10 @@ def _attempted(
         )
     except (NoFeasiblePlanError, UsageError):
         return None
-    return plan if plan.chosen.host_bytes_per_node <= _host_limit(facts, attempt.cluster) else None
+    return plan if plan.chosen.host_bytes_per_node <= host_limit(facts, attempt.cluster) else None
 
 
-def _host_limit(facts: MachineFacts, cluster: Cluster) -> float:
+def host_limit(facts: MachineFacts, cluster: Cluster) -> float:
     """Return the memory of a node's host that offloaded states may fill."""
     total, group = facts.memory.total_bytes, facts.memory.limit_bytes
     if isinstance(total, Unknown):

@@ -12,14 +12,19 @@ import pytest
 from probes.base.units import GIB
 from probes.catalogue.hardware import load_catalogue
 from probes.facts import MachineFacts, PcieLink
+from probes.facts.measurements import Measurement
 from recipes.constants import load_constants
+from recipes.job.models.image_models import find_vision_model
 from recipes.job.models.names import find_model
 from recipes.job.workload import Pins
 from recipes.machine.cluster_records import Cluster, StepAnchor
 from recipes.machine.from_facts import cluster_from_facts
 from recipes.machine.from_words import MachineWords, cluster_from_words
+from recipes.planning.image_jobs import image_learning_rate, image_warmup_steps, image_workload
+from recipes.planning.own_step import with_own_steps
 from recipes.planning.planner import default_workload, make_plan
 from recipes.planning.programs import program_named
+from recipes.planning.resorts import host_limit
 from recipes.planning.run_cost import run_cost
 from recipes.planning.what_if import scaling_curve
 from recipes.predict.candidate_prediction import predict_time
@@ -30,6 +35,8 @@ from tests.support.machines import h100_node, with_gpus
 from tests.support.what_if import timed_answer
 
 ROOMS = ("recipes.",)
+OWN_STEP_S = 2.0
+"""Seconds of a step that takes six times as long as predicted."""
 
 
 def _plan(model: str, cluster: Cluster, **choices: Any) -> Any:
@@ -101,6 +108,37 @@ def _curve() -> Any:
     return scaling_curve((gpus // 8, timed_answer(gpus, speed)) for gpus, speed in speeds)
 
 
+def _images(name: str, nodes: int) -> Any:
+    """Return the batch, the rate and the warm-up of an image model."""
+    cluster = h100_cluster(nodes=nodes)
+    job = image_workload(
+        find_vision_model(name),
+        cluster,
+        image_size=None,
+        global_batch=None,
+        precision="bf16",
+        steps=10**6,
+        samples=None,
+    )
+    return [float(job.global_batch), image_learning_rate(job).value, float(image_warmup_steps(job).value)]
+
+
+def _own_step() -> Any:
+    """Return the number of measured steps that a plan uses; one is six times as slow as predicted."""
+    cluster = h100_cluster()
+    workload = default_workload(find_model("llama-3.2-1b"), cluster)
+    parameters = {"step": "train.py:make", "world_size": 8, "micro_batch": 2}
+    step = Measurement(
+        bench_id="own-step",
+        subject="8 ranks",
+        metric="step_time_s",
+        unit="s",
+        samples=(OWN_STEP_S,),
+        parameters=parameters,
+    )
+    return [float(len(with_own_steps(cluster, workload, (step,)).anchors))]
+
+
 ANSWERS: dict[str, Callable[[], Any]] = {
     "plan of a machine with NVLink": lambda: _plan("llama-3.1-8b", _words("H100-SXM-80GB")),
     "plan of a machine with PCIe and Ethernet": lambda: _plan(
@@ -116,6 +154,12 @@ ANSWERS: dict[str, Callable[[], Any]] = {
     "step that waits for many requests": lambda: _read(2**17),
     "long run of many GPUs": _long_run,
     "scaling curve": _curve,
+    "images on one node": lambda: _images("resnet50", 1),
+    "images of a transformer on many nodes": lambda: _images("vit_base_patch16_224", 64),
+    "images on some nodes": lambda: _images("resnet50", 4),
+    "images on very many nodes": lambda: _images("resnet50", 4096),
+    "measured step of the user": _own_step,
+    "memory of the host": lambda: [host_limit(MachineFacts(), h100_cluster())],
 }
 """Figures that the representative cases of predictions do not contain."""
 
