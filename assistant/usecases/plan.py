@@ -13,10 +13,10 @@ from probes.base.record import Record, Unknown
 from probes.catalogue.hardware import load_catalogue
 from probes.facts import MachineFacts
 from probes.facts.measurements import Measurement
+from recipes.job.pins import Pins
 from recipes.job.workload import (
     NARROW_PRECISIONS,
     AnyWorkload,
-    Pins,
     Precision,
     TransformerModel,
     Tuning,

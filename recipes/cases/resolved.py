@@ -26,15 +26,8 @@ from recipes.cases.table_words import (
 )
 from recipes.constants import constant
 from recipes.job.candidate import Candidate
-from recipes.job.workload import (
-    Optimizer,
-    Pins,
-    TransformerModel,
-    Tuning,
-    VisionModel,
-    VisionWorkload,
-    Workload,
-)
+from recipes.job.pins import Pins
+from recipes.job.workload import Optimizer, TransformerModel, Tuning, VisionModel, VisionWorkload, Workload
 from recipes.machine.cluster_records import Cluster
 from recipes.planning.programs import OWN, program_named, program_of_stack
 from recipes.planning.search import search_with_headroom

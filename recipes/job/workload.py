@@ -3,7 +3,6 @@
 from typing import Literal, TypeAlias
 
 from probes.base.record import StrictRecord
-from recipes.job.candidate import ActivationCheckpointing, Schedule, Sharding
 
 Precision = Literal["bf16", "fp16", "fp32", "tf32", "fp8", "mxfp8", "nvfp4"]
 """Number format of matrix products.
@@ -363,31 +362,6 @@ class VisionWorkload(StrictRecord, kw_only=True, tag_field="task", tag="images")
 
 AnyWorkload: TypeAlias = Workload | VisionWorkload
 """A training job of any kind."""
-
-
-class Pins(StrictRecord, kw_only=True):
-    """Settings that the user fixed.
-
-    The planner follows them or reports why it cannot. It never overrides them.
-    """
-
-    strategy: str | None = None
-    micro_batch: int | None = None
-    grad_accum: int | None = None
-    activation_checkpointing: ActivationCheckpointing | None = None
-    recomputed_share: float | None = None
-    sharding: Sharding | None = None
-    schedule: Schedule | None = None
-    tp: int | None = None
-    pp: int | None = None
-    cp: int | None = None
-    ep: int | None = None
-    vp: int | None = None
-    fsdp: int | None = None
-    """Ranks that share one copy of the parameters."""
-    learning_rate: float | None = None
-    warmup_steps: int | None = None
-    ranks_per_node: int | None = None
 
 
 STATE_BYTES: dict[Optimizer, float] = {

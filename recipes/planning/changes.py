@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from recipes.job.workload import Pins, Tuning, Workload
+from recipes.job.pins import Pins
+from recipes.job.workload import Tuning, Workload
 from recipes.machine.cluster_records import Cluster
 from recipes.planning.planner import request_of
 from recipes.planning.programs import Program, load_programs

@@ -1,6 +1,6 @@
 """Decisions of a plan: of the user if pinned, else of rigtune."""
 
-from recipes.job.workload import Pins
+from recipes.job.pins import Pins
 from recipes.machine.cluster_records import Basis
 from recipes.planning.plan import Choice, Decision
 

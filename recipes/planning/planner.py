@@ -10,11 +10,11 @@ from probes.facts import MachineFacts
 from recipes.constants import constant
 from recipes.job.candidate import Candidate, Degrees, Offload
 from recipes.job.models.counts import load_models
+from recipes.job.pins import Pins
 from recipes.job.workload import (
     DEFAULT_ADAPTER_RANK,
     AnyWorkload,
     Optimizer,
-    Pins,
     Precision,
     TransformerModel,
     Tuning,

@@ -3,7 +3,8 @@
 import msgspec
 
 from recipes.constants import constant
-from recipes.job.workload import Pins, Workload
+from recipes.job.pins import Pins
+from recipes.job.workload import Workload
 from recipes.machine.cluster_records import Cluster
 from recipes.planning.plan import OWN_PROGRAM, FastestProgram
 from recipes.planning.planner import request_of

@@ -5,7 +5,8 @@ import math
 from probes.base.record import EvidenceRef, Unknown
 from probes.base.units import count, gib
 from recipes.job.candidate import Candidate
-from recipes.job.workload import AnyWorkload, Pins, VisionWorkload, Workload
+from recipes.job.pins import Pins
+from recipes.job.workload import AnyWorkload, VisionWorkload, Workload
 from recipes.machine.cluster_records import Basis, Cluster, Figure
 from recipes.planning.image_jobs import why_image_batch, why_image_micro_batch
 from recipes.planning.layout_decisions import decision, share_decision

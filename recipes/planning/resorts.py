@@ -16,7 +16,8 @@ from probes.base.units import gib
 from probes.facts import MachineFacts
 from recipes.constants import constant
 from recipes.job.candidate import Offload
-from recipes.job.workload import Pins, Workload
+from recipes.job.pins import Pins
+from recipes.job.workload import Workload
 from recipes.machine.cluster_records import Cluster
 from recipes.planning.changes import Asked, helpful_changes
 from recipes.planning.plan import Plan

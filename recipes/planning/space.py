@@ -12,7 +12,8 @@ from typing import NamedTuple
 import msgspec
 
 from recipes.job.candidate import ActivationCheckpointing, Candidate, Degrees, Schedule, Sharding
-from recipes.job.workload import AnyWorkload, Pins, TransformerModel, Workload
+from recipes.job.pins import Pins
+from recipes.job.workload import AnyWorkload, TransformerModel, Workload
 from recipes.machine.cluster_records import Cluster
 from recipes.planning.programs import Program
 from recipes.predict.stacks import Stack

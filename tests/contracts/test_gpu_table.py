@@ -25,7 +25,7 @@ from probes.compare.reference_rows import load_bench_references, load_references
 from probes.facts import MachineFacts, Software
 from probes.judging.findings import Evidence, Finding
 from probes.parsers.topology.pci_classes import driver_name
-from recipes.job.workload import Pins
+from recipes.job.pins import Pins
 from tests.support.machines import h100, h100_node
 from tests.support.measured import copies, gemm, host_copies
 

@@ -26,7 +26,7 @@ from probes.judging.rails import default_interface, is_up, training_ports, train
 from probes.sources.choose import open_source
 from probes.sources.loose import open_loose
 from recipes.job.models.names import find_model
-from recipes.job.workload import Pins
+from recipes.job.pins import Pins
 from recipes.launch.launchers import slurm
 from recipes.launch.recipe import Command
 from recipes.launch.resolve import recipe_of

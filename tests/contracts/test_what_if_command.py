@@ -109,8 +109,8 @@ def test_comparison_conforms(tmp_path: Path) -> None:
         ((*HERE, "--objective", "cost"), 2, "--price"),
         ((*HERE, "--price", "-1"), 2, "--price"),
         ((*HERE, "--price", "nan"), 2, "--price"),
-        ((*HERE, "--tokens", "1B", "--steps", "3"), 2, "both tokens and steps"),
-        ((*HERE, "--tokens", "1B", "--samples", "3"), 2, "both tokens and samples"),
+        ((*HERE, "--tokens", "1B", "--steps", "3"), 2, "all state the length"),
+        ((*HERE, "--tokens", "1B", "--samples", "3"), 2, "all state the length"),
         ((*HERE, "--samples", "none"), 2, "--samples"),
         ((*HERE, "--nodes", "0,1"), 2, "--nodes is 0"),
         ((*HERE, "--nodes", "1,200000"), 2, "--nodes is 200000"),
@@ -119,8 +119,8 @@ def test_comparison_conforms(tmp_path: Path) -> None:
         ((*HERE, "--nodes", "1,2,3,...,4096"), 2, "too many"),
         ((*HERE, "--nodes", "...,2"), 2, "--nodes"),
         ((*HERE, "--nodes", "1,2,..."), 2, "--nodes"),
-        (("llama-3-70b", "--machine", "dgx-h100", "--sensitivity"), 5, "llama-3-70b does not fit"),
-        (("llama-3-70b", "--machine", "dgx-h100", "--compare", "L4"), 5, "llama-3-70b does not fit"),
+        (("llama-3.1-405b", "--machine", "rtx4090-2", "--sensitivity"), 5, "does not fit"),
+        (("llama-3.1-405b", "--machine", "rtx4090-2", "--compare", "L4"), 5, "does not fit"),
     ],
 )
 def test_wrong_questions_are_refused(

@@ -16,7 +16,7 @@ from probes.facts.measurements import Measurement
 from recipes.constants import load_constants
 from recipes.job.models.image_models import find_vision_model
 from recipes.job.models.names import find_model
-from recipes.job.workload import Pins
+from recipes.job.pins import Pins
 from recipes.machine.cluster_records import Cluster, StepAnchor
 from recipes.machine.from_facts import cluster_from_facts
 from recipes.machine.from_words import MachineWords, cluster_from_words

@@ -29,7 +29,7 @@ from assistant.usecases.export import ChangedFileError
 from assistant.usecases.plan import PlanRequest
 from probes.base.errors import InputError, NoFeasiblePlanError, OutputError, UsageError
 from probes.facts.measurements import MeasurementSet
-from recipes.job.workload import Pins
+from recipes.job.pins import Pins
 from tests.support.tui_machines import (
     clean_verdict,
     cpu_box,

@@ -96,7 +96,7 @@ def test_keys_typed_in_one_burst_reach_their_fields() -> None:
         read_until(b"dgx-h100")
         os.write(terminal, b"5")
         read_until(b"global batch 512")
-        os.write(terminal, b"wllama-3-8b\t64\t4096\t2\r")
+        os.write(terminal, b"wllama-3-8b\t\t\t64\t4096\t2\r")
         drawn = read_until(b"on 2 nodes")
         assert b"sequence 4096" in drawn
         assert b"global batch 64" in drawn

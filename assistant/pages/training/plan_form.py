@@ -15,7 +15,8 @@ from probes.base.record import Record
 from probes.catalogue.hardware import load_catalogue
 from recipes.job.models.files import names_model_file
 from recipes.job.models.names import find_model
-from recipes.job.workload import Pins, Tuning, Workload
+from recipes.job.pins import Pins
+from recipes.job.workload import Tuning, Workload
 from recipes.planning.plan import Plan
 from recipes.planning.programs import load_programs, program_named
 

@@ -58,7 +58,7 @@ def test_a_prediction_has_the_three_figures_and_says_whether_it_fits_in_the_wors
 
 
 def test_a_plan_calls_fitting_what_a_prediction_calls_fitting(capsys):
-    plan = ["plan", "llama-3-8b", "--machine", "dgx-h100", "--format", "json"]
+    plan = ["plan", "llama-3-8b", "--machine", "dgx-h100", "--program", "own", "--format", "json"]
     answer = json.loads(_said(capsys, *plan))
     limit = answer["cluster"]["memory_bytes_per_rank"]["value"]
     for choice in (answer["chosen"], *answer["alternatives"]):

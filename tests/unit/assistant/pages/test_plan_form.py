@@ -6,7 +6,7 @@ import pytest
 
 from assistant.pages.training import plan_form as form
 from assistant.usecases.plan import PINNED_NAMES, PlanRequest
-from recipes.job.workload import Pins
+from recipes.job.pins import Pins
 from tests.support.tui_plans import gpu_plan
 
 EMPTY = dict.fromkeys((field.name for field in form.FIELDS), "")

@@ -15,7 +15,7 @@ from probes.base.errors import InputError, NoFeasiblePlanError, UsageError
 from probes.collect.collecting import CollectOptions
 from probes.facts.measurements import Measurement
 from probes.sources.choose import open_source
-from recipes.job.workload import Pins
+from recipes.job.pins import Pins
 from recipes.launch.edited import refreshed
 from recipes.launch.recipe import Command, Prediction
 from recipes.launch.recipe_file import dump_recipe, faults, load_recipe

@@ -12,7 +12,7 @@ from assistant.usecases.plan import PlanRequest, plan_workload
 from probes.base.errors import NoFeasiblePlanError
 from probes.facts import MachineFacts
 from recipes.constants import constant
-from recipes.job.workload import Pins
+from recipes.job.pins import Pins
 from recipes.planning.plan import Decision, Plan
 
 REQUESTS = {

@@ -12,7 +12,7 @@ from recipes.cases.case import case_of_row
 from recipes.cases.resolved import resolve
 from recipes.cases.resolved_case import ResolvedCase
 from recipes.job.models.names import find_model
-from recipes.job.workload import Pins
+from recipes.job.pins import Pins
 from recipes.machine.from_words import MachineWords, cluster_from_words
 from recipes.planning.plan import Plan
 from recipes.planning.planner import default_workload

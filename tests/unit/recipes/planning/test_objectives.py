@@ -7,7 +7,7 @@ import pytest
 from probes.base.errors import NoFeasiblePlanError, UsageError
 from probes.facts import MachineFacts
 from recipes.job.models.names import find_model
-from recipes.job.workload import Pins
+from recipes.job.pins import Pins
 from recipes.planning.objectives import Objective, Size, best_size, smaller_sizes
 from recipes.planning.plan import Plan
 from recipes.planning.planner import default_workload, make_plan

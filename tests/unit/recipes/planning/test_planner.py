@@ -16,7 +16,7 @@ from probes.facts import MachineFacts
 from probes.facts.measurements import Measurement
 from recipes.job.models.counts import load_models
 from recipes.job.models.names import find_model
-from recipes.job.workload import Pins
+from recipes.job.pins import Pins
 from recipes.machine.cluster_records import Cluster, StepAnchor
 from recipes.machine.measured_rates import measured_noise_scale, measured_workers
 from recipes.planning.plan import Plan

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from recipes.job.models.names import find_model
-from recipes.job.workload import Pins
+from recipes.job.pins import Pins
 from recipes.planning.plan import OWN_PROGRAM
 from recipes.planning.planner import default_workload, request_of
 from recipes.planning.program_comparison import fastest_program

@@ -8,7 +8,7 @@ from probes.base.errors import UsageError
 from probes.facts import MachineFacts
 from recipes.job.candidate import Degrees
 from recipes.job.models.names import find_model
-from recipes.job.workload import Pins
+from recipes.job.pins import Pins
 from recipes.launch.program_files import WRITTEN, recipe_settings, require_files, require_runnable
 from recipes.launch.recipe import Command
 from recipes.launch.resolve import recipe_of

@@ -11,7 +11,7 @@ from probes.catalogue.hardware import load_catalogue
 from probes.facts import MachineFacts
 from probes.facts.host_facts import Memory
 from recipes.job.models.names import find_model
-from recipes.job.workload import Pins
+from recipes.job.pins import Pins
 from recipes.machine.from_words import MachineWords, cluster_from_words
 from recipes.planning.changes import Asked
 from recipes.planning.plan import Plan

@@ -14,7 +14,8 @@ from probes.catalogue.hardware import load_catalogue
 from probes.facts import MachineFacts
 from recipes.constants import constant
 from recipes.job.models.names import find_model
-from recipes.job.workload import Pins, Workload
+from recipes.job.pins import Pins
+from recipes.job.workload import Workload
 from recipes.machine.cluster_records import Cluster
 from recipes.machine.from_words import MachineWords, cluster_from_words
 from recipes.planning.plan import Choice

@@ -8,7 +8,7 @@ from probes.base.errors import NoFeasiblePlanError
 from probes.base.record import Unknown
 from probes.facts import MachineFacts
 from recipes.job.models.names import find_model
-from recipes.job.workload import Pins
+from recipes.job.pins import Pins
 from recipes.machine.cluster_records import AttentionRate, Cluster
 from recipes.planning.plan import Plan
 from recipes.planning.planner import default_workload, make_plan

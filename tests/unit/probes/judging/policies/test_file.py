@@ -145,7 +145,7 @@ def test_an_empty_file_demands_nothing() -> None:
         (
             "site_checks = [{name = 'a', command = ['a']}, {name = 'a', command = ['b']}]",
             ("site_checks[1].name", "twice"),
-            "its own",
+            "different name",
         ),
         ("[checks]\nrequired = ['zzz']", ("zzz",), "rigtune list checks"),
         (
