@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import msgspec
+
 from probes.base.units import gib
 from probes.bench.benchmark_table import BENCHMARKS
 from probes.catalogue.hardware import load_catalogue
@@ -14,12 +16,14 @@ from recipes.launch.program_files import WRITTEN
 from recipes.lint.rule_table import load_rules
 from recipes.planning.programs import Program, load_programs
 from recipes.predict.stacks import load_stacks
+from recipes.strategies.strategy_table import load_strategies
 
 KINDS = (
     "checks",
     "benchmarks",
     "launchers",
     "programs",
+    "strategies",
     "models",
     "machines",
     "gpus",
@@ -73,6 +77,8 @@ def list_entries(kind: str) -> tuple[dict[str, Any], ...]:
                 }
                 for row in load_programs().values()
             )
+        case "strategies":
+            return tuple(msgspec.to_builtins(row) for row in load_strategies().values())
         case "models":
             language = [
                 {"id": model.id, "title": f"{model.title}, {parameter_count(model):,} parameters"}

@@ -44,7 +44,9 @@ def narrower_gradients(strategy: Strategy, here: Situation) -> Verdict:
         return inapplicable(strategy, here, refusal)
     if sent <= wanted:
         return inapplicable(strategy, here, f"gradients already travel with {sent:g} bytes each")
-    if strategy.id.startswith("bf16") and here.cluster.device == "cuda" and not here.cluster.has_bf16:
+    if strategy.id.startswith("bf16") and here.cluster.device == "cpu":
+        return inapplicable(strategy, here, "torch refuses the hook without NCCL")
+    if strategy.id.startswith("bf16") and not here.cluster.has_bf16:
         return inapplicable(strategy, here, f"{here.cluster.device_name} does not compute in bf16")
     factor = wanted / sent
     time = with_traffic(here, factor)

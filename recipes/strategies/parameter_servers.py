@@ -24,8 +24,8 @@ def without_waiting(strategy: Strategy, here: Situation) -> Verdict:
     """Judge ranks that each send gradients to servers and fetch weights, without waiting for the others.
 
     The gain is the time in which the other ranks wait for the slowest one. The cost is traffic: a rank sends
-    its gradients and receives the weights once per step, over the network of its node or of the servers, which
-    are on the same nodes. Rows of the embedding that no token of the rank uses need not travel.
+    its gradients and receives the weights once per step, over the network of its node or of the servers,
+    which are on the same nodes. Rows of the embedding that no token of the rank uses need not travel.
     """
     if here.cluster.world_size == 1:
         return inapplicable(strategy, here, "there is one rank, which waits for nobody")
