@@ -1,5 +1,6 @@
 """List the rows of rigtune's tables."""
 
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
@@ -32,9 +33,19 @@ KINDS = (
     "rules",
 )
 
+_TITLED: dict[str, Callable[[], Iterable[Any]]] = {
+    "launchers": lambda: LAUNCHERS,
+    "machines": lambda: load_catalogue().machines,
+    "stacks": lambda: load_stacks().values(),
+    "kinds": lambda: PASTES,
+}
+"""Tables whose rows are listed with id and title alone."""
+
 
 def list_entries(kind: str) -> tuple[dict[str, Any], ...]:
     """Return the entries of one kind, each with `id`, `title` and the fields that this kind has."""
+    if kind in _TITLED:
+        return tuple({"id": row.id, "title": row.title} for row in _TITLED[kind]())
     match kind:
         case "checks":
             return tuple(
@@ -61,8 +72,6 @@ def list_entries(kind: str) -> tuple[dict[str, Any], ...]:
                 }
                 for row in BENCHMARKS
             )
-        case "launchers":
-            return tuple({"id": row.id, "title": row.title} for row in LAUNCHERS)
         case "programs":
             return tuple(
                 {
@@ -92,10 +101,6 @@ def list_entries(kind: str) -> tuple[dict[str, Any], ...]:
                 for model in load_vision_models().values()
             ]
             return (*language, *images)
-        case "machines":
-            return tuple({"id": row.id, "title": row.title} for row in load_catalogue().machines)
-        case "stacks":
-            return tuple({"id": row.id, "title": row.title} for row in load_stacks().values())
         case "rules":
             return tuple(
                 {
@@ -108,8 +113,6 @@ def list_entries(kind: str) -> tuple[dict[str, Any], ...]:
                 }
                 for rule in load_rules().values()
             )
-        case "kinds":
-            return tuple({"id": row.id, "title": row.title} for row in PASTES)
         case _:
             return tuple(
                 {"id": row.id, "title": f"{row.title}, {gib(row.memory_bytes)}"}

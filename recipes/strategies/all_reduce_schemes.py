@@ -14,6 +14,7 @@ from recipes.strategies.situation import (
     Situation,
     Verdict,
     inapplicable,
+    judged,
     missing_setting,
     saving,
     trained_parameters,
@@ -75,7 +76,8 @@ def other_buffers(strategy: Strategy, here: Situation) -> Verdict:
     """Judge another size of Horovod's fusion buffer, or another cycle time.
 
     In each cycle Horovod reduces the gradients that are ready, in one message for each full buffer. More
-    messages cost more latency; the last message waits for half a cycle on average.
+    messages cost more latency; the last message waits for half a cycle on average. The gain is relative to
+    the defaults.
     """
     if here.cluster.world_size == 1:
         return inapplicable(strategy, here, "there is one rank, so no gradient travels")
@@ -96,12 +98,21 @@ def other_buffers(strategy: Strategy, here: Situation) -> Verdict:
     numbers = {times: _messages(here, tensors, limit, length) for times, limit, length in options}
     costs = {times: _messages_s(here, numbers[times], length) for times, _, length in options}
     best = min(costs, key=lambda times: costs[times])
-    because = f"{numbers[1]:.0f} messages per step with the defaults"
+    # The plan assumes few large messages, so that the defaults are the reference here.
+    rest = here.total_s - here.exposed_s
+    before = rest + costs[1]
+    gain = min((costs[1] - costs[best]) / before, here.exposed_s / here.total_s)
+    because = (
+        f"with the defaults {numbers[1]:.0f} messages per step, of which {duration(costs[1])} are visible: "
+        f"{duration(before)} per step"
+    )
     if best == 1:
-        return saving(strategy, here, 0.0, because, "no multiple of the default up to 50 is faster")
+        return judged(strategy, here, 0.0, before, (because, f"no multiple up to {_TIMES[-1]} is faster"))
     value = f"{best * cycle * 1000:g} ms" if is_cycle else f"{best * threshold / 2**20:g} MiB"
-    fastest = f"fastest of the values tried: {value}, {numbers[best]:.0f} messages"
-    return saving(strategy, here, costs[1] - costs[best], because, fastest)
+    fastest = (
+        f"fastest of the values tried: {value}, {numbers[best]:.0f} messages, {duration(costs[best])} visible"
+    )
+    return judged(strategy, here, gain, before * (1 - gain), (because, fastest))
 
 
 def _messages(here: Situation, tensors: float, threshold: float, cycle_s: float) -> float:

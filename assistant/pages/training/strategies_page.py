@@ -22,15 +22,16 @@ def _strategy(row: Verdict, step_s: float | Unknown) -> Section:
     first = row.because[0] if row.status in ("not-applicable", "unknown") else ""
     reasons = row.because[1:] if first else row.because
     lines: list[Block | Cell] = [Row(words(reason)) for reason in reasons]
+    suits = row.status in ("chosen", "recommended")
     details = (
         ("how", row.how),
-        ("chosen when", row.chosen_when),
-        ("not when", row.not_when),
-        ("setting", row.setting),
+        ("chosen when", row.chosen_when if suits else ""),
+        ("not chosen when", "" if suits else row.not_when),
+        ("setting", "" if row.status == "not-applicable" else row.setting),
         ("unproven", row.unproven),
         ("source", row.source),
     )
-    lines += [Row(words((text, "dim")), label=name) for name, text in details if text]
+    lines += [Row(words((f"{name}: {text}", "dim"))) for name, text in details if text]
     return section(f"{row.strategy}: {_answer(row, step_s)}{first}", lines, indent=2)
 
 
@@ -60,10 +61,8 @@ def experiment_line(plan: Plan) -> str:
         return ""
     best = rows[0]
     other = "".join(f"; {row.strategy} saves {percent(row.saved_share)}" for row in rows[1:])
-    return (
-        f"experiment: {best.strategy} saves {percent(best.saved_share)} of the step{_ranks(best, plan)}{other}; "
-        f"--why-not {best.strategy} explains"
-    )
+    saved = f"{best.strategy} saves {percent(best.saved_share)} of the step{_ranks(best, plan)}"
+    return f"experiment: {saved}{other}; --why-not {best.strategy} explains"
 
 
 def _ranks(row: Experiment, plan: Plan) -> str:
