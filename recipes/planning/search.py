@@ -55,7 +55,7 @@ class Searched(NamedTuple):
     ranked: tuple[Examined, ...]
     """Best candidate of each set of degrees that fits, the best first."""
     rejected: tuple[Examined, ...]
-    """For each set of degrees of which no member fits, the member that needs least memory."""
+    """The member that needs least memory, for each set of degrees of which no member fits."""
     examined: int
     """Number of candidates whose memory was predicted."""
 

@@ -82,7 +82,7 @@ class Recomputation(NamedTuple):
 
 
 class Request(NamedTuple):
-    """What is searched: a job, a machine, a program, and what the user fixed."""
+    """Space of a search: a job, a machine, a program, and what the user fixed."""
 
     workload: AnyWorkload
     cluster: Cluster
