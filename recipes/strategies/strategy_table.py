@@ -3,12 +3,12 @@
 To add a strategy, add a row to `recipes/data/strategies.toml`. `kind` names the function that judges it.
 """
 
-import difflib
 import functools
 import re
 from typing import Literal
 
 from probes.base.errors import UsageError
+from probes.base.nearest import nearest
 from probes.base.record import Record, StrictRecord
 from probes.base.rows import load_rows
 from recipes.job.candidate import Sharding
@@ -91,8 +91,8 @@ def strategy_named(name: str) -> Strategy:
     wanted = _bare(name)
     if wanted in by_name:
         return by_name[wanted]
-    near = [by_name[close].id for close in difflib.get_close_matches(wanted, by_name, n=3, cutoff=0.5)]
-    hint = f"did you mean {' or '.join(dict.fromkeys(near))}? " if near else ""
+    near = list(dict.fromkeys(by_name[close].id for close in nearest(wanted, by_name, most=3)))
+    hint = f"did you mean {' or '.join(near)}? " if near else ""
     raise UsageError(f"there is no strategy {name[:60]!r}", f"{hint}see `rigtune list strategies`")
 
 
