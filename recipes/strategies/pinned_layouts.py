@@ -38,7 +38,7 @@ def searched_layout(strategy: Strategy, here: Situation) -> Verdict:
         else plan.chosen.strategy == strategy.layout
     )
     if uses:
-        return chosen(strategy, here, f"the plan uses it: {describe(plan.chosen)}")
+        return chosen(strategy, here, describe(plan.chosen))
     workload = plan.workload
     if strategy.layout == "ep" and not (isinstance(workload, Workload) and workload.model.is_moe):
         return inapplicable(strategy, here, f"{workload.model.id} has no experts")

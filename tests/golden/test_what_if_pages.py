@@ -151,7 +151,7 @@ VERDICTS = StrategyAnswers(
     exposed_communication_s=41.6,
     verdicts=(
         verdict("diloco", "recommended", 0.506, "replicas average 29.9 GiB every 500 steps: 42.9 s", BOUND),
-        verdict("hsdp", "chosen", 0.0, "the plan uses it: HSDP over 2 × 8 GPUs"),
+        verdict("hsdp", "chosen", 0.0, "HSDP over 2 × 8 GPUs"),
         verdict("local-sgd", "not-worth", 0.008, BOUND),
         verdict("fsdp", "not-worth", -6.69, "FSDP over 16 GPUs: 10 min 32 s per step, 669 % longer"),
         verdict("horovod-fusion", "not-worth", 0.0, "no multiple up to 50 is faster"),

@@ -1,4 +1,4 @@
-"""Gradient compression and local SGD over a link limited by `tc`, for real. Needs root, iproute2 and torch."""
+"""Gradient compression and local SGD over a link that `tc` limits, for real. Needs root and torch."""
 
 from __future__ import annotations
 

@@ -6,6 +6,8 @@ from probes.base.units import duration, percent, plural
 from recipes.planning.plan import Experiment, Plan
 from recipes.strategies.situation import StrategyAnswers, Verdict
 
+_WITHOUT_A_GAIN = ("chosen", "not-applicable", "unknown")
+"""Answers that begin with their reason."""
 _NAMED = 2
 """Experiments that the line of a plan names."""
 
@@ -19,7 +21,7 @@ def strategies_page(answers: StrategyAnswers) -> Page:
 
 
 def _strategy(row: Verdict, step_s: float | Unknown) -> Section:
-    first = row.because[0] if row.status in ("not-applicable", "unknown") else ""
+    first = row.because[0] if row.status in _WITHOUT_A_GAIN else ""
     reasons = row.because[1:] if first else row.because
     lines: list[Block | Cell] = [Row(words(reason)) for reason in reasons]
     suits = row.status in ("chosen", "recommended")
@@ -38,7 +40,7 @@ def _strategy(row: Verdict, step_s: float | Unknown) -> Section:
 def _answer(row: Verdict, step_s: float | Unknown) -> str:
     match row.status:
         case "chosen":
-            return "the plan uses it"
+            return "the plan uses it: "
         case "not-applicable":
             return "not applicable: "
         case "unknown":
