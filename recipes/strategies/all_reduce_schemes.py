@@ -131,9 +131,10 @@ def _messages_s(here: Situation, messages: float, cycle_s: float) -> float:
 
 
 def _backward_s(here: Situation) -> float:
-    """Return the seconds of one backward pass, beside which gradients are reduced."""
+    """Return the seconds of one backward pass, beside which gradients travel."""
     return _BACKWARD * value_or(here.time.compute, 0.0) / here.plan.chosen.grad_accum
 
 
 def _visible_s(communication_s: float, here: Situation) -> float:
+    """Return the part of the gradients' communication that the backward pass does not hide."""
     return beside(communication_s, _backward_s(here), exposed_share(here.cluster, "time.gradient_exposed"))

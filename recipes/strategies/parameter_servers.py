@@ -3,18 +3,18 @@
 import math
 
 from probes.base.record import Reason, Unknown, items_of, value_or
-from probes.base.units import count, duration, gb_per_s, percent
+from probes.base.units import duration, percent
 from probes.catalogue.hardware import load_catalogue
 from recipes.job.models.counts import parameter_count
 from recipes.job.workload import Workload
 from recipes.machine.cluster import catalogue_peaks
+from recipes.strategies.compression import sent_bytes, with_traffic
 from recipes.strategies.situation import (
     Situation,
     Verdict,
     inapplicable,
     judged,
     missing_setting,
-    trained_parameters,
     undecided,
 )
 from recipes.strategies.strategy_table import Strategy
@@ -23,9 +23,10 @@ from recipes.strategies.strategy_table import Strategy
 def without_waiting(strategy: Strategy, here: Situation) -> Verdict:
     """Judge ranks that each send gradients to servers and fetch weights, without waiting for the others.
 
-    The gain is the time in which the other ranks wait for the slowest one. The cost is traffic: a rank sends
-    its gradients and receives the weights once per step, over the network of its node or of the servers,
-    which are on the same nodes. Rows of the embedding that no token of the rank uses need not travel.
+    The gain is the time in which the other ranks wait for the slowest one. The cost is traffic: every rank of
+    a node sends its gradients over the node's link and receives the weights, where a ring sends the sum of a
+    node's gradients once. Servers are on the same nodes. Rows of the embedding that no token of the rank uses
+    need not travel. Exposed communication is predicted again for these bytes.
     """
     if here.cluster.world_size == 1:
         return inapplicable(strategy, here, "there is one rank, which waits for nobody")
@@ -38,23 +39,19 @@ def without_waiting(strategy: Strategy, here: Situation) -> Verdict:
     if isinstance(total, Unknown) or isinstance(waiting, Unknown):
         reason = total if isinstance(total, Unknown) else waiting
         return undecided(strategy, here, f"{reason.detail if isinstance(reason, Unknown) else ''}")
-    link = here.cluster.inter_bus_bandwidth_bytes_per_s
-    if here.cluster.nodes == 1:
-        link = here.cluster.intra_bus_bandwidth_bytes_per_s
-    if link is None:
-        return undecided(strategy, here, "the bandwidth between ranks is unknown")
     table, touched = embedding(here)
-    travelling = trained_parameters(here.job) * (1 - table * (1 - touched))
+    dense = table * touched + 1 - table
     ranks = here.cluster.ranks_per_node if here.cluster.nodes > 1 else 1
-    each_way = max(strategy.figure("sent_bytes"), strategy.figure("returned_bytes"))
-    wire = travelling * each_way * ranks / link.value
-    computing = (total - here.exposed_s) * (1 - waiting)
-    step = max(computing, wire)
+    sent = strategy.figure("sent_bytes") + strategy.figure("returned_bytes")
+    factor = dense * ranks * sent / (2 * sent_bytes(here.job))
+    exposed = with_traffic(here, factor).exposed_communication
+    if isinstance(exposed, Unknown):
+        return undecided(strategy, here, f"the step time is unknown: {exposed.detail}")
+    step = (total - here.exposed_s) * (1 - waiting) + exposed
     because = (
         f"the mean rank waits {percent(waiting)} of the step for the slowest one",
-        f"every node sends {ranks} x {count(travelling)} gradients and receives the weights: "
-        f"{duration(wire)} at {gb_per_s(link.value)}, against {duration(here.exposed_s)} of exposed "
-        "communication now",
+        f"every link carries {factor:.3g} times the bytes of an all-reduce: exposed communication "
+        f"{duration(here.exposed_s)} -> {duration(exposed)}",
         f"the embedding has {percent(table)} of the weights, and a rank uses up to {percent(touched)} of its "
         "rows in a step",
     )

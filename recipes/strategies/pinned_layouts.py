@@ -5,6 +5,7 @@ import msgspec
 from probes.base.errors import NoFeasiblePlanError, UsageError
 from probes.base.record import Unknown
 from probes.base.units import duration, gib, percent
+from recipes.constants import constant
 from recipes.job.pins import Pins
 from recipes.job.workload import Workload
 from recipes.planning.layout_words import describe
@@ -40,6 +41,8 @@ def searched_layout(strategy: Strategy, here: Situation) -> Verdict:
     if uses:
         return chosen(strategy, here, describe(plan.chosen))
     workload = plan.workload
+    if here.cluster.world_size == 1:
+        return inapplicable(strategy, here, "there is one rank, which shares nothing")
     if strategy.layout == "ep" and not (isinstance(workload, Workload) and workload.model.is_moe):
         return inapplicable(strategy, here, f"{workload.model.id} has no experts")
     tried = [_planned(pins, here, here.program) for pins in _pins(strategy, here)]
@@ -93,11 +96,14 @@ def _pins(strategy: Strategy, here: Situation) -> list[Pins]:
 
 
 def _planned(pins: Pins, here: Situation, program: Program) -> Plan | str:
-    plan = here.plan
+    plan, headroom = here.plan, here.headroom
+    if headroom is None and plan.cluster.device == "cuda":
+        # A layout that fits only without the default headroom is no alternative to a plan that has it.
+        room, needed = plan.cluster.memory_bytes_per_rank, plan.chosen.predicted.memory_bytes_per_gpu.needed
+        default = constant("memory_headroom")
+        headroom = default if room is not None and needed <= room.value * (1 - default) else None
     try:
-        return make_plan(
-            plan.workload, plan.cluster, here.facts, pins, program=program, headroom=here.headroom
-        )
+        return make_plan(plan.workload, plan.cluster, here.facts, pins, program=program, headroom=headroom)
     except (NoFeasiblePlanError, UsageError) as error:
         return str(error)
 
