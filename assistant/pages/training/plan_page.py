@@ -227,7 +227,7 @@ _WAITING = {
         "Planning …",
     ),
     "recipe": (
-        "  Page 5 (Plan) shows why; press w on that page to change the workload.",
+        "  w on page 5 (Plan) changes the workload and the program.",
         "  The machine is still being read; plan and recipe are then made automatically.",
         "Writing the recipe …",
     ),
