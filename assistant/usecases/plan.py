@@ -27,8 +27,6 @@ from recipes.machine.cluster import build_cluster
 from recipes.machine.cluster_records import Cluster
 from recipes.machine.completed import completed_facts, describe_completed
 from recipes.machine.from_facts import cluster_from_facts
-from recipes.machine.from_words import NamedGpu, gpu_named
-from recipes.machine.link_words import inter_bandwidth_of, transport_of
 from recipes.planning.default_model import first_plan, for_default_model, headroom_for_default_model
 from recipes.planning.image_jobs import image_workload
 from recipes.planning.objectives import Objective, Size, best_size
@@ -326,24 +324,6 @@ def _cluster_of(
         network=request.network or "",
     )
     return build_cluster(described, measurements)
-
-
-def catalogue_gpu(name: str) -> NamedGpu:
-    """Return the GPU with this name. Raises UsageError if the catalogue has none."""
-    named = gpu_named(name, None, load_catalogue())
-    if named is None:
-        raise UsageError(f"there is no GPU {name[:60]!r} in the catalogue", "see `rigtune list gpus`")
-    return named
-
-
-def known_network(words: str) -> str:
-    """Return the words about a network. Raises UsageError if they name neither a rate nor a transport."""
-    if words and transport_of(words) == "unknown" and inter_bandwidth_of(words, 1) is None:
-        raise UsageError(
-            f"network {words[:60]!r} names no rate and no transport",
-            'give for example "8x400G IB", "100 Gb/s Ethernet" or "NDR InfiniBand"',
-        )
-    return words
 
 
 def pins_of(pinned: tuple[str, ...], **pins: Any) -> Pins:

@@ -105,7 +105,7 @@ def describe_completed(
 
     Raises UsageError for an unknown GPU, for impossible numbers, and if the user contradicts the facts.
     """
-    _require_network(network)
+    required_network(network)
     if gpus_per_node is not None and gpus_per_node > MOST_GPUS:
         raise UsageError(
             f"--gpus is {gpus_per_node}, but is per node and may be at most {MOST_GPUS}",
@@ -140,10 +140,11 @@ def describe_completed(
     return msgspec.structs.replace(described, network=own)
 
 
-def _require_network(words: str) -> None:
-    """Raise UsageError if the words name neither a rate nor a transport."""
+def required_network(words: str) -> str:
+    """Return the words about a network. Raises UsageError if they name neither a rate nor a transport."""
     if words and inter_bandwidth_of(words, 1) is None and transport_of(words) == "unknown":
         raise UsageError(
-            f"--network {words[:_SHOWN]!r} names neither a rate nor a transport",
+            f"network {words[:_SHOWN]!r} names neither a rate nor a transport",
             'give the ports of a node, such as "8x400G IB", "4x200G RoCE" or "100G Ethernet"',
         )
+    return words

@@ -6,7 +6,6 @@ from typing import TypeVar
 import msgspec
 
 from probes.base.errors import NoFeasiblePlanError
-from recipes.job.models.counts import parameter_count
 from recipes.job.models.names import find_model
 from recipes.job.workload import TransformerModel
 from recipes.machine.cluster_records import Cluster
@@ -18,8 +17,6 @@ CPU_MODEL = "rigtune-mini"
 
 _GPU_MODELS = ("llama-3-8b", "llama-3.2-3b", "llama-3.2-1b", "gpt2", CPU_MODEL)
 """Ids of well-known models, largest first."""
-_STATE_BYTES_PER_PARAMETER = 16
-"""Bytes per parameter: fp32 weights, gradients, two Adam moments (ZeRO, arXiv 1910.02054, section 3.1)."""
 _SHORTEST = {"cuda": 1024, "cpu": 32}
 """Tokens below which a smaller model is tried instead of a shorter sequence."""
 
@@ -76,13 +73,3 @@ def for_default_model(decisions: tuple[Decision, ...], headroom: float | None) -
         else row
         for row in decisions
     )
-
-
-def first_that_fits(model_ids: tuple[str, ...], memory_bytes: float) -> str | None:
-    """Return the first model whose training states need at most half of the memory, which leaves room for
-    activations.
-    """
-    for model_id in model_ids:
-        if 2 * _STATE_BYTES_PER_PARAMETER * parameter_count(find_model(model_id)) <= memory_bytes:
-            return model_id
-    return None

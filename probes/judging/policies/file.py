@@ -14,6 +14,7 @@ from probes.base.versions import numbers_of
 from probes.catalogue.hardware import Catalogue
 from probes.catalogue.thresholds import Number, Thresholds, Version, load_thresholds
 from probes.judging.check_table import CHECKS
+from probes.judging.policies.compared import VERSIONS
 from probes.judging.policies.expected_versions import complaint_of, setting_complaint
 from probes.judging.policies.host_sections import names_complaint, tables_of, with_section
 from probes.judging.policies.policy import SCHEMA_VERSION, Policy
@@ -168,13 +169,9 @@ def _threshold_faults(
 
 def _versions(policy: Policy) -> Iterator[tuple[str, str]]:
     """Yield every expected version with its field."""
-    software = policy.software
     fields: list[tuple[str, str | tuple[str, ...] | None]] = [
         ("gpu.vbios", policy.gpu.vbios),
-        ("gpu.driver", policy.gpu.driver),
-        ("host.bios", policy.host.bios),
-        ("host.bmc", policy.host.bmc),
-        *((f"software.{name}", getattr(software, name)) for name in software.__struct_fields__),
+        *((row.place, getattr(getattr(policy, row.section), row.field)) for row in VERSIONS),
         *((f"nic.firmware.{kind}", wanted) for kind, wanted in policy.nic.firmware.items()),
     ]
     for place, wanted in fields:
