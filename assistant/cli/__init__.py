@@ -35,7 +35,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "advise": ("table_commands", "what to install for this distribution and these GPUs"),
     "list": (
         "table_commands",
-        "checks, benchmarks, launchers, models, machines, gpus, stacks, kinds or rules",
+        "checks, benchmarks, launchers, programs, models, machines, gpus, stacks, kinds or rules",
     ),
     "tui": ("tui_command", "the terminal UI (the default on a terminal)"),
 }
