@@ -1,0 +1,163 @@
+"""The parts of a machine that advice about hardware reads: from facts, or from a list of parts."""
+
+import functools
+import re
+from collections.abc import Callable
+from typing import TypeVar
+
+import msgspec
+
+from probes.base.errors import UsageError
+from probes.base.record import (
+    NOT_RECORDED,
+    Reason,
+    Record,
+    Unknown,
+    first_unknown,
+    items_of,
+    known,
+    only_known,
+)
+from probes.base.rows import load_rows
+from probes.catalogue.hardware import Catalogue, GpuModel
+from probes.catalogue.thresholds import Cited
+from probes.facts import Cpu, Gpu, MachineFacts, Memory, Nic
+from recipes.constants import Constant
+from recipes.machine.completed import MOST_GPUS, completed_facts
+from recipes.machine.link_words import inter_bandwidth_of, ports_of, transport_of
+
+T = TypeVar("T")
+
+LIST_OF_PARTS = "list of parts"
+_NOT_STATED = Unknown(Reason.NOT_RECORDED, "the list of parts does not state it")
+
+
+class Processor(Cited, kw_only=True):
+    """A family of processors."""
+
+    name: str
+    """Regular expression for the model name; its group is a key of `power_w`."""
+    power_w: dict[str, float]
+    lanes: int
+    """PCIe lanes of one socket."""
+    lanes_of_two: int
+    """PCIe lanes of two sockets together."""
+    generation: int
+
+
+class Parts(Record, kw_only=True):
+    """The facts of a machine, with the catalogue's rows of its parts."""
+
+    facts: MachineFacts
+    rows: tuple[GpuModel | None, ...]
+    """Row of each GPU, in the order of the GPUs; None for a GPU that the catalogue does not contain."""
+    supplies_w: float | Unknown
+    """Power that all supplies deliver together."""
+
+    @property
+    def gpus(self) -> tuple[Gpu, ...]:
+        return items_of(self.facts.gpus)
+
+    def of_each(self, read: Callable[[Gpu, GpuModel | None], T | Unknown]) -> tuple[T, ...] | Unknown:
+        """Return a value of each GPU; Unknown if the value of a GPU is unknown."""
+        values = [read(gpu, row) for gpu, row in zip(self.gpus, self.rows, strict=True)]
+        return first_unknown(*values) or tuple(only_known(values))
+
+    @property
+    def is_planned(self) -> bool:
+        """True for a list of parts, which has no slots yet."""
+        return self.facts.source == LIST_OF_PARTS
+
+
+@functools.lru_cache(maxsize=1)
+def load_figures() -> dict[str, Constant]:
+    """Return the figures of `recipes/data/advice/figures.toml` by id."""
+    return {row.id: row for row in load_rows("recipes", "figures", Constant, file="advice/figures")}
+
+
+def figure(figure_id: str) -> float:
+    """Return the value of one figure, in the row's unit."""
+    return load_figures()[figure_id].value
+
+
+def parts_of(facts: MachineFacts, catalogue: Catalogue, supplies_w: float | None = None) -> Parts:
+    """Return the parts of a machine. The power of the supplies comes from the user, or else from the BMC."""
+    rows = tuple(row_of(gpu, catalogue) for gpu in items_of(facts.gpus))
+    stated = supplies_w if supplies_w is not None else facts.power.supply_capacity_w
+    return Parts(facts=facts, rows=rows, supplies_w=stated)
+
+
+def row_of(gpu: Gpu, catalogue: Catalogue) -> GpuModel | None:
+    """Return the catalogue's row of a GPU, by its name or else by its PCI device."""
+    row = catalogue.gpu(gpu.name) if known(gpu.name) else None
+    return row or (catalogue.gpu_on_bus(gpu.pci_device_id) if known(gpu.pci_device_id) else None)
+
+
+def listed_parts(
+    gpu: str,
+    gpus: int | None,
+    catalogue: Catalogue,
+    *,
+    cpu: str | None = None,
+    sockets: int = 1,
+    network: str | None = None,
+    memory_gib: float | None = None,
+) -> MachineFacts:
+    """Return the facts that follow from a list of parts; all others are unknown.
+
+    `gpus` is the number of GPUs of one machine; by default the number in the usual machine with this GPU.
+    Raises UsageError for an unknown GPU or processor, and for impossible numbers.
+    """
+    if gpus is not None and not 1 <= gpus <= MOST_GPUS:
+        raise UsageError(f"--gpus {gpus} is not a possible number of GPUs", f"give 1 to {MOST_GPUS}")
+    if cpu is not None and processor_of(cpu) is None:
+        raise UsageError(
+            f"--cpu {cpu[:60]!r} is no processor that rigtune knows",
+            "give a model such as 'EPYC 9654', 'Xeon Platinum 8480+' or 'Threadripper PRO 5975WX', "
+            "or leave --cpu out",
+        )
+    facts = completed_facts(MachineFacts(), gpu, gpus, catalogue)
+    return msgspec.structs.replace(
+        facts,
+        source=LIST_OF_PARTS,
+        cpu=Cpu(model=cpu or _NOT_STATED, sockets=sockets if cpu else _NOT_STATED),
+        nics=_NOT_STATED if network is None else _ports(network, len(items_of(facts.gpus))),
+        links=_NOT_STATED,
+        memory=Memory(total_bytes=_NOT_STATED if memory_gib is None else round(memory_gib * 2**30)),
+    )
+
+
+def processor_of(model: str) -> tuple[Processor, float | None] | None:
+    """Return the family of a processor and its power in watts; None for an unknown family.
+
+    The power is None if the row does not contain the model.
+    """
+    for row in load_rows("recipes", "processors", Processor, file="advice/processors"):
+        match = re.fullmatch(row.name, f" {model.strip()}", re.IGNORECASE)
+        if match:
+            return row, row.power_w.get(match[1].upper())
+    return None
+
+
+def _ports(network: str, gpus: int) -> tuple[Nic, ...]:
+    """Return the ports of a network in words, such as `8x400G IB`. Raises UsageError without a rate."""
+    rate, count = inter_bandwidth_of(network, gpus), ports_of(network)
+    transport = transport_of(network)
+    if rate is None or not 1 <= count <= MOST_GPUS:
+        raise UsageError(
+            f"--network {network[:60]!r} names no rate",
+            'give the ports of one machine, such as "8x400G IB", "4x200G RoCE" or "100G Ethernet"',
+        )
+    if transport == "ethernet":  # ports without RDMA are interfaces, not NICs for training
+        return ()
+    layers: dict[str, str | Unknown] = {"infiniband": "InfiniBand", "roce": "Ethernet", "efa": "Ethernet"}
+    return tuple(
+        Nic(
+            name=f"port{index}",
+            link_layer=layers.get(transport, NOT_RECORDED),
+            state="ACTIVE",
+            rate_gbps=rate * 8 / 1e9 / count,
+            device_type="efa" if transport == "efa" else NOT_RECORDED,
+        )
+        for index in range(count)
+    )
