@@ -7,14 +7,16 @@ import yaml
 
 from probes.base.record import NOT_RECORDED, Unknown, first_unknown, items_of, known
 from probes.base.units import GIB, gib
-from probes.facts import Gpu, is_virtual, value_of
+from probes.facts import Gpu, value_of
 from probes.judging.rails import candidate_interfaces
-from probes.judging.reporting import accelerator_words, fold_names
+from probes.judging.reporting import fold_names
 from recipes.advice.advice_lines import Document, Observed, filled, matches, unread
 from recipes.advice.machine_parts import Parts, figure
 
 IMAGE = "IMAGE"
 """Placeholder for the user's image."""
+IMEX_GPUS = ("gb200", "gb300")
+"""GPUs of racks whose NVLink domain spans nodes."""
 PROFILE = "rigtune-training"
 _DEVICES_FIRST = ("uverbs", "rdma_cm")
 
@@ -38,6 +40,8 @@ def observe_container(parts: Parts) -> Iterator[Observed]:
     channels = facts.software.imex_channels
     if known(channels) and channels > 0:
         yield Observed("imex", {"channels": str(channels)})
+    elif isinstance(channels, Unknown) and any(row is not None and row.id in IMEX_GPUS for row in parts.rows):
+        yield unread("imex_unknown", channels)
     files = [row.origin for row in items_of(facts.environment) if row.origin.endswith("nccl.conf")]
     for file in dict.fromkeys(files):
         yield Observed("nccl_conf", {"file": file})
@@ -48,12 +52,12 @@ def observe_container(parts: Parts) -> Iterator[Observed]:
 
 def _gpus(parts: Parts) -> Iterator[Observed]:
     facts, gpus = parts.facts, parts.gpus
+    if parts.maker != "nvidia":
+        condition = "other_accelerators" if parts.maker == "amd" else "accelerators_unsupported"
+        yield Observed(condition, {"accelerators": parts.accelerators})
+        return
     if not gpus:
-        others = accelerator_words(facts)
-        if others:
-            condition = "other_accelerators" if "AMD" in others else "accelerators_unsupported"
-            yield Observed(condition, {"accelerators": others})
-        elif isinstance(facts.gpus, Unknown):
+        if isinstance(facts.gpus, Unknown):
             yield unread("gpus_unknown", facts.gpus)
         else:
             yield Observed("no_gpu")
@@ -62,9 +66,8 @@ def _gpus(parts: Parts) -> Iterator[Observed]:
     if divided:
         yield _instance(divided)
     else:
-        name = gpus[0].name
-        words = {"gpus": str(len(gpus)), "name": name if known(name) else "GPU of unknown model"}
-        yield Observed("gpus_all", words)
+        modes = {"off" if gpu.mig_enabled is False else "unknown" for gpu in gpus}
+        yield Observed("gpus_all", {"gpus": parts.accelerators, "mig": " and ".join(sorted(modes))})
     yield Observed("has_gpus", {"gpus": str(len(gpus))})
     version = facts.software.container_toolkit_version
     if isinstance(version, Unknown):
@@ -157,7 +160,7 @@ def _topology(parts: Parts) -> Iterator[Observed]:
     file = value_of(facts, "NCCL_TOPO_FILE")
     if file:
         yield Observed("topology_file", {"file": file})
-    elif is_virtual(facts) and parts.gpus:
+    elif parts.is_virtual and parts.gpus:
         provider = facts.cloud.provider
         is_azure = isinstance(provider, str) and provider.lower() == "azure"
         yield Observed("topology_azure" if is_azure else "topology_unknown")

@@ -1,16 +1,17 @@
 """Observe what the hardware of a machine needs: power, slots, cooling, NICs and memory."""
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from probes.base.record import NOT_RECORDED, Reason, Unknown, first_unknown, items_of, known, only_known
+from probes.base.rows import load_rows
 from probes.base.units import gib, percent
 from probes.catalogue.hardware import GpuModel
-from probes.catalogue.thresholds import load_thresholds
-from probes.facts import Gpu, Nic, PcieLink, is_virtual
+from probes.catalogue.thresholds import Cited, load_thresholds
+from probes.facts import Gpu, Nic, PcieLink
 from probes.judging.affinity import affinity_of
 from probes.judging.rails import NEAR, training_ports, training_rails
-from probes.judging.reporting import accelerator_words, fold_names
+from probes.judging.reporting import fold_names
 from recipes.advice.advice_lines import Observed, unread
 from recipes.advice.machine_parts import Parts, figure, processor_of
 from recipes.machine.cluster import slot_bytes_per_s
@@ -24,10 +25,21 @@ _BRAKED = ("hw_power_brake_slowdown", "hw_slowdown")
 
 def observe_hardware(parts: Parts) -> Iterator[Observed]:
     """Yield the conditions of `recipes/data/advice/hardware.toml` that hold."""
+    tools = tool_words(parts)
+    for observed in _observe(parts):
+        yield Observed(observed.condition, {**tools, **observed.words})
+
+
+def tool_words(parts: Parts) -> dict[str, str]:
+    """Return the commands that read and set the GPUs of this maker, by their names in the rows."""
+    rows = load_rows("recipes", "tools", Tools, file="advice/hardware")
+    return next(dict(row.words) for row in rows if row.maker == parts.maker)
+
+
+def _observe(parts: Parts) -> Iterator[Observed]:
     if not parts.gpus:
-        others = accelerator_words(parts.facts)
-        if others:
-            yield Observed("other_accelerators", {"accelerators": others})
+        if parts.accelerators:
+            yield Observed("other_accelerators", {"accelerators": parts.accelerators})
         elif isinstance(parts.facts.gpus, Unknown):
             yield unread("gpus_unknown", parts.facts.gpus)
         else:
@@ -44,6 +56,13 @@ def observe_hardware(parts: Parts) -> Iterator[Observed]:
     yield from _lanes(parts)
     yield from _switches(parts)
     yield from _nics(parts)
+
+
+class Tools(Cited, kw_only=True):
+    """The commands of one maker's tools."""
+
+    maker: Literal["nvidia", "amd", "other"]
+    words: dict[str, str]
 
 
 class _Read(NamedTuple):
@@ -88,7 +107,7 @@ def _power(parts: Parts) -> Iterator[Observed]:
         "field": _fields(limits),
     }
     yield Observed("board_heat", words)
-    if is_virtual(parts.facts):
+    if parts.is_virtual:
         yield Observed("supplies_of_host", words)
         return
     on_board = any(row is not None and row.form in _ON_BOARD for row in parts.rows)
@@ -223,9 +242,14 @@ def _switches(parts: Parts) -> Iterator[Observed]:
     nics = items_of(parts.facts.nics)
     if parts.is_planned or not (parts.gpus or nics):
         return
-    pairs = [link for link in items_of(links) if link.kind != "NVLINK" and known(link.kind)]
+    pairs = [
+        link
+        for link in items_of(links)
+        if link.kind != "NVLINK" and known(link.kind) and "GPU" in (link.a[:3], link.b[:3])
+    ]
     if not pairs:
-        yield unread("switches_unknown", links if isinstance(links, Unknown) else NOT_RECORDED)
+        if isinstance(links, Unknown) or len(parts.gpus) > 1:  # a single GPU shares nothing
+            yield unread("switches_unknown", links if isinstance(links, Unknown) else NOT_RECORDED)
         return
     groups: list[set[str]] = []
     for link in pairs:
@@ -233,12 +257,11 @@ def _switches(parts: Parts) -> Iterator[Observed]:
             joined = [group for group in groups if group & {link.a, link.b}]
             groups = [group for group in groups if group not in joined]
             groups.append({link.a, link.b}.union(*joined))
-    shared = [group for group in groups if any(name.startswith("GPU") for name in group)]
-    for group in shared:
+    for group in groups:
         gpus = sum(name.startswith("GPU") for name in group)
         yield Observed("switch_shared" if gpus > 1 else "switch_paired", {"devices": fold_names(group)})
-    if not shared:
-        hidden = is_virtual(parts.facts)
+    if not groups:
+        hidden = parts.is_virtual
         kinds = ", ".join(sorted({str(link.kind) for link in pairs}))
         yield Observed("topology_hidden" if hidden else "no_switch", {"kinds": kinds})
 

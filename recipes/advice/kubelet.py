@@ -7,7 +7,7 @@ from typing import Any
 
 from probes.base.record import NOT_RECORDED, Reason, Unknown, first_unknown, items_of, known, only_known
 from probes.base.units import MIB, gib
-from probes.facts import MachineFacts, NumaNode, is_virtual
+from probes.facts import MachineFacts, NumaNode
 from probes.judging.affinity import affinity_of
 from probes.judging.reporting import fold_names
 from probes.parsers.host.cpulist import cpu_list, parse_cpu_list
@@ -40,7 +40,7 @@ def observe_kubelet(parts: Parts) -> Iterator[Observed]:
     if len(items_of(everything)) > most:
         yield Observed("many_nodes", {**words, "most": str(most)})
     yield from _memory(facts, nodes)
-    if is_virtual(facts):
+    if parts.is_virtual:
         yield Observed("virtual")
 
 
@@ -156,7 +156,7 @@ def _memory(facts: MachineFacts, nodes: tuple[NumaNode, ...]) -> Iterator[Observ
     words = {
         "reserved_memory": gib(each * MIB),
         "reserved_mib": str(each),
-        "memory": ", ".join(gib(size) for size in dict.fromkeys(only_known(sizes))),
+        "memory": ", ".join(dict.fromkeys(map(gib, only_known(sizes)))),
         "rule": f"{share:g} of the memory, and {eviction} MiB before pods are evicted",
         "system_mib": str(each * len(nodes) - eviction),
         "eviction_mib": str(eviction),

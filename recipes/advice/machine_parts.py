@@ -3,7 +3,7 @@
 import functools
 import re
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import msgspec
 
@@ -21,7 +21,8 @@ from probes.base.record import (
 from probes.base.rows import load_rows
 from probes.catalogue.hardware import Catalogue, GpuModel
 from probes.catalogue.thresholds import Cited
-from probes.facts import Cpu, Gpu, MachineFacts, Memory, Nic
+from probes.facts import Cpu, Gpu, MachineFacts, Memory, Nic, is_virtual
+from probes.judging.reporting import accelerator_words
 from recipes.constants import Constant
 from recipes.machine.completed import MOST_GPUS, completed_facts
 from recipes.machine.link_words import inter_bandwidth_of, ports_of, transport_of
@@ -62,6 +63,30 @@ class Parts(Record, kw_only=True):
         """Return a value of each GPU; Unknown if the value of a GPU is unknown."""
         values = [read(gpu, row) for gpu, row in zip(self.gpus, self.rows, strict=True)]
         return first_unknown(*values) or tuple(only_known(values))
+
+    @property
+    def is_virtual(self) -> bool:
+        """True if a hypervisor is known, from the processor, the system or the driver of the GPUs."""
+        modes = {gpu.virtualization for gpu in self.gpus}
+        return is_virtual(self.facts) or bool(modes & {"pass-through", "vgpu"})
+
+    @property
+    def maker(self) -> Literal["nvidia", "amd", "other"]:
+        """Maker of the GPUs, or of the accelerators if there are no GPUs."""
+        names = [gpu.name for gpu in self.gpus if known(gpu.name)]
+        names += [row.title for row in self.rows if row is not None]
+        names += [each.name for each in items_of(self.facts.accelerators) if not self.gpus]
+        if any(re.search(r"\bAMD\b|\bInstinct\b", name, re.IGNORECASE) for name in names):
+            return "amd"
+        is_other = (not self.gpus and names) or any(row and row.link_kind == "ethernet" for row in self.rows)
+        return "other" if is_other else "nvidia"
+
+    @property
+    def accelerators(self) -> str:
+        """The GPUs or accelerators in words: `8 x AMD Instinct MI300X`; empty if there are none."""
+        names = [gpu.name if known(gpu.name) else "GPU of unknown model" for gpu in self.gpus]
+        counts = ", ".join(f"{names.count(name)} x {name}" for name in dict.fromkeys(names))
+        return counts or accelerator_words(self.facts)
 
     @property
     def is_planned(self) -> bool:

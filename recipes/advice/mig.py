@@ -10,7 +10,7 @@ from probes.base.units import MIB, gib
 from probes.catalogue.hardware import GpuModel
 from probes.catalogue.thresholds import Cited
 from probes.facts import Gpu
-from probes.judging.reporting import accelerator_words, fold_names
+from probes.judging.reporting import fold_names
 from recipes.advice.advice_lines import Observed, unread
 from recipes.advice.machine_parts import Parts, figure
 
@@ -90,11 +90,11 @@ def memory_of(profile: Profile, model: MigModel, row: GpuModel) -> Memory:
 
 def observe_mig(parts: Parts, need: Need | None = None) -> Iterator[Observed]:
     """Yield the conditions of `recipes/data/advice/mig.toml` that hold."""
+    if parts.maker != "nvidia":
+        yield Observed("other_accelerators", {"accelerators": parts.accelerators})
+        return
     if not parts.gpus:
-        others = accelerator_words(parts.facts)
-        if others:
-            yield Observed("other_accelerators", {"accelerators": others})
-        elif isinstance(parts.facts.gpus, Unknown):
+        if isinstance(parts.facts.gpus, Unknown):
             yield unread("gpus_unknown", parts.facts.gpus)
         else:
             yield Observed("no_gpu")
@@ -117,7 +117,8 @@ def observe_mig(parts: Parts, need: Need | None = None) -> Iterator[Observed]:
 def _of_model(row: GpuModel, gpus: list[Gpu], need: Need | None) -> Iterator[Observed]:
     model = mig_model(row)
     capable = load_rows("recipes", "capabilities", Capabilities, file="advice/mig")[0]
-    words = {"model": row.title, "indexes": ",".join(str(gpu.index) for gpu in gpus)}
+    name = gpus[0].name if known(gpus[0].name) else row.title
+    words = {"model": row.title, "name": name, "indexes": ",".join(str(gpu.index) for gpu in gpus)}
     if model is None:
         is_capable = row.compute_capability in capable.names
         yield Observed("profiles_unknown" if is_capable else "not_supported", words)
