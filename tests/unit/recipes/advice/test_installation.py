@@ -187,7 +187,8 @@ def test_every_row_cites(table: str, kind: type[Branch]) -> None:
 
 def test_every_architecture_of_the_catalogue_has_a_row() -> None:
     known = {
-        row.architecture for row in load_rows("recipes", "architectures", Architecture, file="advice/installation")
+        row.architecture
+        for row in load_rows("recipes", "architectures", Architecture, file="advice/installation")
     }
     assert not known & set(ELSEWHERE)
     assert {gpu.architecture for gpu in GPUS} == known | set(ELSEWHERE)
