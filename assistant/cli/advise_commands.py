@@ -174,9 +174,10 @@ _OF_PARTS = ("gpu", "gpus", "cpu", "sockets", "network", "memory_gib")
 
 def _advise(subject: Any, asked: dict[str, Any]) -> None:
     from assistant.pages.advice_page import lines_page
-    from assistant.usecases.advise import PartsList, Question, advise
+    from assistant.usecases.advise import Question, advise
     from probes.catalogue.hardware import load_catalogue
     from probes.facts import MachineFacts
+    from recipes.advice.machine_parts import PartsList
 
     paths = paths_of(asked.pop("from_paths"), asked.pop("more_paths"))
     machine, output_format = asked.pop("machine"), asked.pop("output_format")

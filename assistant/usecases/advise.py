@@ -18,27 +18,12 @@ from recipes.advice.hardware import observe_hardware
 from recipes.advice.hardware_plan import hardware_of, planned_hardware
 from recipes.advice.installation import InstallationAdvice, advise_installation
 from recipes.advice.kubelet import kubelet_documents, observe_kubelet
-from recipes.advice.machine_parts import Parts, listed_parts, parts_of
+from recipes.advice.machine_parts import Parts, PartsList, described_machine, parts_of
 from recipes.advice.mig import Need, observe_mig
 from recipes.advice.network import network_documents, observe_network, stated_class
 from recipes.job.pins import Pins
-from recipes.machine.completed import completed_facts
 
 MOST_GPUS = 1024
-
-
-class PartsList(Record, kw_only=True):
-    """A machine that the user describes by its parts."""
-
-    gpu: str | None = None
-    """Name of the GPU in any spelling; None for the machine that was read."""
-    gpus: int | None = None
-    """GPUs of one machine; None for the usual number."""
-    cpu: str | None = None
-    sockets: int = 1
-    network: str | None = None
-    """Ports of one machine in words, such as `8x400G IB`."""
-    memory_gib: float | None = None
 
 
 class Question(Record, kw_only=True):
@@ -62,7 +47,8 @@ def advise(facts: MachineFacts, catalogue: Catalogue, question: Question) -> Adv
 
     Raises UsageError for parts that the catalogue does not contain, and for impossible numbers.
     """
-    facts = _described(facts, catalogue, question.parts)
+    if question.parts != PartsList():
+        facts = described_machine(facts, question.parts, catalogue)
     if question.supplies_w is not None and question.supplies_w <= 0:
         raise _impossible_supplies(question.supplies_w)
     parts = parts_of(facts, catalogue, question.supplies_w)
@@ -73,34 +59,6 @@ def advise(facts: MachineFacts, catalogue: Catalogue, question: Question) -> Adv
         machine=facts.source or "this machine",
         lines=lines_for(question.subject, observations),
         documents=document(parts, observations),
-    )
-
-
-def _described(facts: MachineFacts, catalogue: Catalogue, parts: PartsList) -> MachineFacts:
-    """Return the facts of the list of parts, or the facts that were read, with the GPUs of the list."""
-    if parts.gpu is None:
-        stated = [
-            option
-            for option, value in (
-                ("--gpus", parts.gpus),
-                ("--cpu", parts.cpu),
-                ("--memory", parts.memory_gib),
-            )
-            if value is not None
-        ]
-        if stated:
-            raise UsageError(f"{stated[0]} without --gpu", "a list of parts begins with --gpu NAME")
-        return facts
-    if facts.source:
-        return completed_facts(facts, parts.gpu, parts.gpus, catalogue)
-    return listed_parts(
-        parts.gpu,
-        parts.gpus,
-        catalogue,
-        cpu=parts.cpu,
-        sockets=parts.sockets,
-        network=parts.network,
-        memory_gib=parts.memory_gib,
     )
 
 

@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple
 from probes.base.record import Record, Unknown
 from probes.base.rows import load_rows
 from probes.catalogue.thresholds import Cited
+from probes.facts import MachineFacts
 
 SCHEMA_VERSION = 1
 
@@ -111,6 +112,11 @@ def matches(subject: Subject, observations: Iterable[Observed]) -> tuple[tuple[R
 def unread(condition: str, value: Unknown) -> Observed:
     """Return the observation that a fact is unknown, with the reason in words."""
     return Observed(condition, {"reason": value.words})
+
+
+def absence(facts: MachineFacts, variable: str) -> str:
+    """Return in words that an environment variable is not set, or that the environment is unknown."""
+    return str(facts.environment) if isinstance(facts.environment, Unknown) else f"no {variable}"
 
 
 def filled(template: Any, words: Mapping[str, str]) -> Any:

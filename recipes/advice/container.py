@@ -10,7 +10,7 @@ from probes.base.units import GIB, gib
 from probes.facts import Gpu, value_of
 from probes.judging.rails import candidate_interfaces
 from probes.judging.reporting import fold_names
-from recipes.advice.advice_lines import Document, Observed, filled, matches, unread
+from recipes.advice.advice_lines import Document, Observed, absence, filled, matches, unread
 from recipes.advice.machine_parts import Parts, figure
 
 IMAGE = "IMAGE"
@@ -163,7 +163,8 @@ def _topology(parts: Parts) -> Iterator[Observed]:
     elif parts.is_virtual and parts.gpus:
         provider = facts.cloud.provider
         is_azure = isinstance(provider, str) and provider.lower() == "azure"
-        yield Observed("topology_azure" if is_azure else "topology_unknown")
+        words = {"variable": absence(facts, "NCCL_TOPO_FILE")}
+        yield Observed("topology_azure" if is_azure else "topology_unknown", words)
 
 
 def container_documents(observations: tuple[Observed, ...]) -> tuple[Document, ...]:

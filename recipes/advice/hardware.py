@@ -257,9 +257,10 @@ def _switches(parts: Parts) -> Iterator[Observed]:
             joined = [group for group in groups if group & {link.a, link.b}]
             groups = [group for group in groups if group not in joined]
             groups.append({link.a, link.b}.union(*joined))
-    for group in groups:
-        gpus = sum(name.startswith("GPU") for name in group)
-        yield Observed("switch_shared" if gpus > 1 else "switch_paired", {"devices": fold_names(group)})
+    for condition, is_shared in (("switch_shared", True), ("switch_paired", False)):
+        chosen = [each for each in groups if (sum(name[:3] == "GPU" for name in each) > 1) == is_shared]
+        if chosen:
+            yield Observed(condition, {"devices": "; ".join(map(fold_names, chosen))})
     if not groups:
         hidden = parts.is_virtual
         kinds = ", ".join(sorted({str(link.kind) for link in pairs}))

@@ -19,9 +19,10 @@ from probes.base.record import (
     only_known,
 )
 from probes.base.rows import load_rows
+from probes.base.units import GIB
 from probes.catalogue.hardware import Catalogue, GpuModel
 from probes.catalogue.thresholds import Cited
-from probes.facts import Cpu, Gpu, MachineFacts, Memory, Nic, is_virtual
+from probes.facts import Cpu, Gpu, MachineFacts, Nic, is_virtual
 from probes.judging.reporting import accelerator_words
 from recipes.constants import Constant
 from recipes.machine.completed import MOST_GPUS, completed_facts
@@ -44,6 +45,20 @@ class Processor(Cited, kw_only=True):
     lanes_of_two: int
     """PCIe lanes of two sockets together."""
     generation: int
+
+
+class PartsList(Record, kw_only=True):
+    """Parts of a machine that the user states."""
+
+    gpu: str | None = None
+    """Name of the GPU in any spelling; None for the machine that was read."""
+    gpus: int | None = None
+    """GPUs of one machine; None for the usual number."""
+    cpu: str | None = None
+    sockets: int = 1
+    network: str | None = None
+    """Ports of one machine in words, such as `8x400G IB`."""
+    memory_gib: float | None = None
 
 
 class Parts(Record, kw_only=True):
@@ -118,38 +133,52 @@ def row_of(gpu: Gpu, catalogue: Catalogue) -> GpuModel | None:
     return row or (catalogue.gpu_on_bus(gpu.pci_device_id) if known(gpu.pci_device_id) else None)
 
 
-def listed_parts(
-    gpu: str,
-    gpus: int | None,
-    catalogue: Catalogue,
-    *,
-    cpu: str | None = None,
-    sockets: int = 1,
-    network: str | None = None,
-    memory_gib: float | None = None,
-) -> MachineFacts:
-    """Return the facts that follow from a list of parts; all others are unknown.
+def described_machine(facts: MachineFacts, stated: PartsList, catalogue: Catalogue) -> MachineFacts:
+    """Return the facts with the parts that the user states.
 
-    `gpus` is the number of GPUs of one machine; by default the number in the usual machine with this GPU.
-    Raises UsageError for an unknown GPU or processor, and for impossible numbers.
+    Without a machine that was read (`facts.source` is empty), the result is a list of parts. Raises
+    UsageError for an unknown GPU or processor, impossible numbers, and parts that contradict the facts.
     """
-    if gpus is not None and not 1 <= gpus <= MOST_GPUS:
-        raise UsageError(f"--gpus {gpus} is not a possible number of GPUs", f"give 1 to {MOST_GPUS}")
-    if cpu is not None and processor_of(cpu) is None:
-        raise UsageError(
-            f"--cpu {cpu[:60]!r} is no processor that rigtune knows",
-            "give a model such as 'EPYC 9654', 'Xeon Platinum 8480+' or 'Threadripper PRO 5975WX', "
-            "or leave --cpu out",
+    is_read = bool(facts.source)
+    if stated.gpu is None and not is_read:
+        raise UsageError("a list of parts has no GPU", "state it with --gpu NAME")
+    if stated.gpu is None and stated.gpus is not None:
+        raise UsageError("--gpus without --gpu", "state the GPU too, such as --gpu H100-PCIE")
+    if stated.gpus is not None and not 1 <= stated.gpus <= MOST_GPUS:
+        raise UsageError(f"--gpus {stated.gpus} is not a possible number of GPUs", f"give 1 to {MOST_GPUS}")
+    if stated.gpu is not None:
+        facts = completed_facts(facts, stated.gpu, stated.gpus, catalogue)
+    if not is_read:
+        blank = Cpu(model=_NOT_STATED, sockets=_NOT_STATED)
+        facts = msgspec.structs.replace(
+            facts, source=LIST_OF_PARTS, cpu=blank, nics=_NOT_STATED, links=_NOT_STATED
         )
-    facts = completed_facts(MachineFacts(), gpu, gpus, catalogue)
-    return msgspec.structs.replace(
-        facts,
-        source=LIST_OF_PARTS,
-        cpu=Cpu(model=cpu or _NOT_STATED, sockets=sockets if cpu else _NOT_STATED),
-        nics=_NOT_STATED if network is None else _ports(network, len(items_of(facts.gpus))),
-        links=_NOT_STATED,
-        memory=Memory(total_bytes=_NOT_STATED if memory_gib is None else round(memory_gib * 2**30)),
-    )
+    if stated.cpu is not None:
+        _require_unknown("--cpu", facts.cpu.model, facts)
+        if processor_of(stated.cpu) is None:
+            raise UsageError(
+                f"--cpu {stated.cpu[:60]!r} is no processor that rigtune knows",
+                "give a model such as 'EPYC 9654', 'Xeon Platinum 8480+' or 'Threadripper PRO 5975WX', "
+                "or leave --cpu out",
+            )
+        cpu = msgspec.structs.replace(facts.cpu, model=stated.cpu, sockets=stated.sockets)
+        facts = msgspec.structs.replace(facts, cpu=cpu)
+    if stated.memory_gib is not None:
+        _require_unknown("--memory", facts.memory.total_bytes, facts)
+        memory = msgspec.structs.replace(facts.memory, total_bytes=round(stated.memory_gib * GIB))
+        facts = msgspec.structs.replace(facts, memory=memory)
+    if stated.network is not None:
+        _require_unknown("--network", facts.nics, facts)
+        facts = msgspec.structs.replace(facts, nics=_ports(stated.network, len(items_of(facts.gpus))))
+    return facts
+
+
+def _require_unknown(option: str, value: object, facts: MachineFacts) -> None:
+    if not isinstance(value, Unknown):
+        raise UsageError(
+            f"{option}, but the machine that was read ({facts.source[:60]}) shows this part",
+            f"leave {option} out",
+        )
 
 
 def processor_of(model: str) -> tuple[Processor, float | None] | None:
@@ -166,7 +195,7 @@ def processor_of(model: str) -> tuple[Processor, float | None] | None:
 
 def _ports(network: str, gpus: int) -> tuple[Nic, ...]:
     """Return the ports of a network in words, such as `8x400G IB`. Raises UsageError without a rate."""
-    rate, count = inter_bandwidth_of(network, gpus), ports_of(network)
+    rate, count = inter_bandwidth_of(network, max(1, gpus)), ports_of(network)
     transport = transport_of(network)
     if rate is None or not 1 <= count <= MOST_GPUS:
         raise UsageError(

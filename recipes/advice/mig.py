@@ -111,10 +111,10 @@ def observe_mig(parts: Parts, need: Need | None = None) -> Iterator[Observed]:
         reason = name.words if isinstance(name, Unknown) else name
         yield Observed("model_unknown", {"gpus": _names(nameless), "reason": reason})
     for row, gpus in groups.values():
-        yield from _of_model(row, gpus, need)
+        yield from _of_model(row, gpus, need, is_planned=parts.is_planned)
 
 
-def _of_model(row: GpuModel, gpus: list[Gpu], need: Need | None) -> Iterator[Observed]:
+def _of_model(row: GpuModel, gpus: list[Gpu], need: Need | None, *, is_planned: bool) -> Iterator[Observed]:
     model = mig_model(row)
     capable = load_rows("recipes", "capabilities", Capabilities, file="advice/mig")[0]
     name = gpus[0].name if known(gpus[0].name) else row.title
@@ -125,7 +125,8 @@ def _of_model(row: GpuModel, gpus: list[Gpu], need: Need | None) -> Iterator[Obs
         return
     for profile in model.profiles:
         yield Observed("profile", words | _profile_words(model, profile, row))
-    yield from _states(gpus)
+    if not is_planned:
+        yield from _states(gpus)
     yield Observed("mig_possible", words)
     if row.compute_capability in capable.needs_reset:
         yield Observed("reset_needed", {**words, "capability": row.compute_capability})

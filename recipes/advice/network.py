@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from typing import Literal
 
 from probes.base.errors import UsageError
-from probes.base.record import NOT_RECORDED, Record, Unknown, first_unknown, items_of, known
+from probes.base.record import Record, Unknown, first_unknown, items_of, known
 from probes.base.rows import load_rows
 from probes.catalogue.thresholds import Cited, load_thresholds
 from probes.facts import Nic, value_of
 from probes.judging.rails import candidate_interfaces, training_ports
 from probes.judging.reporting import fold_names
-from recipes.advice.advice_lines import Document, Observed, filled, unread
+from recipes.advice.advice_lines import Document, Observed, absence, filled, unread
 from recipes.advice.machine_parts import Parts, figure
 
 _ECN_BITS = 2
@@ -97,14 +97,14 @@ def observe_network(
 def _of_ports(parts: Parts, ports: tuple[Nic, ...], stated: TrafficClass | None) -> Iterator[Observed]:
     efa = tuple(nic for nic in ports if nic.device_type == "efa")
     rest = tuple(nic for nic in ports if nic not in efa)
-    unknown = tuple(nic for nic in rest if isinstance(nic.link_layer, Unknown))
+    unknown = tuple(nic for nic in rest if nic.link_layer not in ("InfiniBand", "Ethernet"))
     infiniband = tuple(nic for nic in rest if nic.link_layer == "InfiniBand")
     roce = tuple(nic for nic in rest if nic.link_layer == "Ethernet")
     if efa:
         yield Observed("efa", {"ports": _names(efa)})
     if unknown:
         layer = unknown[0].link_layer
-        reason = layer.words if isinstance(layer, Unknown) else NOT_RECORDED.words
+        reason = str(layer) if isinstance(layer, Unknown) else f"the unusual value {layer[:60]}"
         yield Observed("mode_unknown", {"ports": _names(unknown), "reason": reason})
     if infiniband:
         yield Observed("infiniband", {"ports": _names(infiniband)})
@@ -150,7 +150,9 @@ def _roce(parts: Parts, ports: tuple[Nic, ...], stated: TrafficClass | None) -> 
     yield Observed("roce", words)
     classes = [nic.traffic_class for nic in ports]
     missing = first_unknown(*classes)
-    yield Observed(origin, {**words, "reason": str(missing) if missing else "not forced"})
+    reason = str(missing) if missing else "not forced"
+    variable = absence(parts.facts, "NCCL_IB_TC")
+    yield Observed(origin, {**words, "reason": reason, "variable": variable})
     yield from _disagreement(parts, chosen, origin)
     yield from _hosts(ports, chosen, words)
     yield from _mtu(ports)

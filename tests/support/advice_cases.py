@@ -23,7 +23,7 @@ from probes.facts import (
     PcieLink,
 )
 from recipes.advice.advice_lines import Advice, Subject
-from recipes.advice.machine_parts import listed_parts
+from recipes.advice.machine_parts import PartsList, described_machine
 from tests.support.machines import cpu_box, h100_node, storage_port, with_gpus, with_nics, with_part
 
 UNKNOWN = Unknown(Reason.TOOL_MISSING, "no such tool")
@@ -74,7 +74,7 @@ def of_model(name: str, **changes: Any) -> MachineFacts:
 
 def parts(**stated: Any) -> MachineFacts:
     """Return four H100 PCIe as a list of parts."""
-    return listed_parts("H100-PCIE", 4, load_catalogue(), **stated)
+    return described_machine(BLANK, PartsList(gpu="H100-PCIE", gpus=4, **stated), load_catalogue())
 
 
 def supplied(power_w: float | Unknown) -> MachineFacts:
