@@ -62,6 +62,11 @@ def _seconds_per_sample(row: dict[str, str]) -> float | None:
     return None
 
 
+def drawing(seed: int) -> random.Random:
+    """Return a generator that repeats its numbers."""
+    return random.Random(seed)  # noqa: S311 - noise of a simulation
+
+
 class Played(NamedTuple):
     """A contest that was played on a table."""
 
@@ -71,7 +76,9 @@ class Played(NamedTuple):
     """Index of the layout that the contest recommends: the winner, or else the baseline."""
 
 
-def play(seconds: tuple[float, ...], baseline: int, noise: float, draw: random.Random, **rules: object) -> Played:
+def play(
+    seconds: tuple[float, ...], baseline: int, noise: float, draw: random.Random, **rules: object
+) -> Played:
     """Play a contest; each trial takes the layout's time with log-normal noise of this standard deviation."""
     names = [str(index) for index in range(len(seconds))]
     contest = Contest(
@@ -108,5 +115,5 @@ def _steps(
 
 
 def exhaustive_trials(seconds: tuple[float, ...], rounds: int) -> int:
-    """Return the trials of a test that repeats each layout `rounds` times; a lack of memory needs one trial."""
+    """Return the trials of a test that repeats each layout `rounds` times, or once if it lacks memory."""
     return sum(rounds if math.isfinite(value) else 1 for value in seconds)
