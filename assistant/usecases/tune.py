@@ -23,7 +23,7 @@ from recipes.tuning.contest import Rules, Trial, most_trials
 from recipes.tuning.journal import Ran, Started, digest_of, line_of, read_journal
 from recipes.tuning.stages import Options, Stage, stages_of
 from recipes.tuning.tune_result import TuneResult, result_of, tuned_recipe
-from recipes.tuning.variants import BASELINE, Variant
+from recipes.tuning.variants import BASELINE, Variant, variable_variants
 
 JOURNAL = "journal.jsonl"
 BEFORE = "recipe-before.toml"
@@ -76,10 +76,13 @@ def tune_recipe(
     require_runnable(measured)
     find_launcher("torchrun").load().start(measured, str(folder), ())
     begun = _begun(measured, request, folder / JOURNAL)
-    for variant in (each for tuned in begun.stages() for each in tuned.variants):
+    variables = variable_variants(measured, begun.options.variables)
+    for variant in (*(each for tuned in begun.stages() for each in tuned.variants), *variables):
         require_valid(variant.recipe)
-    notes = () if recipe.command.kind == measured.command.kind else (_NOT_OWN,)
+    notes: tuple[str, ...] = () if recipe.command.kind == measured.command.kind else (_NOT_OWN,)
     if request.dry_run:
+        names = ", ".join(each.name for each in variables[1:])
+        notes += (f"Then, on top of the winner: {names}",) if names else ()
         return result_of(measured, begun.options, begun.stages(), request.budget_s, notes=notes)
     refuse_unwritable(output or source)
     if output is not None and output != source:

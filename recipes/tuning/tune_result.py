@@ -17,8 +17,6 @@ from recipes.tuning.stages import Options, Stage
 from recipes.tuning.variants import Setting, Variant
 
 SCHEMA_VERSION = 1
-_ALTERNATIVES = 5
-"""Other candidates that a decision of the recipe names."""
 
 
 class CandidateResult(Record, kw_only=True):
@@ -196,16 +194,17 @@ def tuned_recipe(recipe: Recipe, stages: Sequence[Stage], result: TuneResult) ->
             for each in measured.candidates
             if each.name != measured.winner
         )
+        # Accumulation follows from the other settings. The first decision names the other candidates.
+        settings = [setting for setting in winner.settings if setting.name != "grad_accum"]
         chosen = {
             setting.name: Chosen(
                 name=setting.name,
                 value=setting.value,
                 basis="measured",
                 because=evidence,
-                alternatives=others[:_ALTERNATIVES],
+                alternatives=() if place else others,
             )
-            for setting in winner.settings
-            if setting.name != "grad_accum"  # follows from the other settings
+            for place, setting in enumerate(settings)
         }
         kept = tuple(each for each in tuned.decisions if each.name not in chosen)
         environment = tuple(
