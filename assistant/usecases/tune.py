@@ -21,8 +21,8 @@ from recipes.launch.recipe import Command, Environment, Recipe
 from recipes.launch.recipe_file import dump_recipe, require_valid
 from recipes.tuning.contest import Rules, Trial, most_trials
 from recipes.tuning.journal import Ran, Started, digest_of, line_of, read_journal
-from recipes.tuning.stages import Options, Stage, stages_of
 from recipes.tuning.tune_result import TuneResult, result_of, tuned_recipe
+from recipes.tuning.tune_stages import Options, Stage, stages_of
 from recipes.tuning.variants import BASELINE, Variant, variable_variants
 
 JOURNAL = "journal.jsonl"

@@ -12,7 +12,7 @@ from probes.base.errors import InputError
 from probes.base.record import Record
 from recipes.launch.recipe import Recipe
 from recipes.tuning.contest import Trial
-from recipes.tuning.stages import Options
+from recipes.tuning.tune_stages import Options
 from recipes.tuning.variants import BASELINE
 
 SCHEMA_VERSION = 1

@@ -13,14 +13,14 @@ from recipes.launch.edited import refreshed
 from recipes.launch.recipe import Chosen, Recipe
 from recipes.tuning.chance import ratio_intervals, sign_flip_p
 from recipes.tuning.contest import Decision, Outcome, differences, most_trials
-from recipes.tuning.stages import Options, Stage
+from recipes.tuning.tune_stages import Options, Stage
 from recipes.tuning.variants import Setting, Variant
 
 SCHEMA_VERSION = 1
 
 
 class CandidateResult(Record, kw_only=True):
-    """What was measured of one candidate."""
+    """Measurements of one candidate."""
 
     name: str
     settings: tuple[Setting, ...]
@@ -44,7 +44,7 @@ class CandidateResult(Record, kw_only=True):
 
 
 class StageResult(Record, kw_only=True):
-    """What was measured in one stage, and what was decided."""
+    """Measurements and decision of one stage."""
 
     title: str
     decision: Decision

@@ -13,8 +13,8 @@ from recipes.launch.recipe import Chosen, Environment
 from recipes.launch.recipe_file import dump_recipe, load_recipe
 from recipes.tuning.contest import Rules, Trial
 from recipes.tuning.journal import Ran, Started, digest_of, line_of, read_journal
-from recipes.tuning.stages import Options, stages_of
 from recipes.tuning.tune_result import result_of, tuned_recipe
+from recipes.tuning.tune_stages import Options, stages_of
 from recipes.tuning.variants import BASELINE
 from tests.support.clusters import cpu_cluster
 

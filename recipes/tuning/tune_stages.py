@@ -9,6 +9,8 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from probes.base.record import Record
 from recipes.launch.recipe import Environment, Recipe
 from recipes.tuning.contest import Contest, Rules, Standing, Trial, expected_seconds, most_trials, standing
@@ -71,7 +73,7 @@ def stages_of(
     layouts, experiments = variants(recipe, options.candidates), options.variables
     number = 2 if experiments else 1
     alpha = options.rules.alpha / number
-    rules = Rules(**{**_fields(options.rules), "alpha": alpha})
+    rules = msgspec.structs.replace(options.rules, alpha=alpha)
     first = _stage("layout and settings", layouts, rules, trials[0])
     if not experiments:
         return (_within(first, budget_s),)
@@ -98,7 +100,3 @@ def _within(stage: Stage, budget_s: float, *, is_closed: bool = False) -> Stage:
     spent_s = sum(trial.took_s for trial in stage.contest.trials)
     next_s = expected_seconds(stage.contest, stage.state.due[0])
     return stage._replace(is_out_of_time=is_closed or spent_s + next_s > budget_s)
-
-
-def _fields(rules: Rules) -> dict[str, object]:
-    return {name: getattr(rules, name) for name in rules.__struct_fields__}
