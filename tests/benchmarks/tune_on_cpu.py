@@ -21,6 +21,7 @@ from assistant.usecases.events import StageFinished
 from assistant.usecases.short_run import short_run
 from assistant.usecases.tune import JOURNAL, TuneRequest, tune_recipe
 from probes.base.statistics import spread
+from recipes.launch.edited import refreshed
 from recipes.launch.recipe import Command, Convergence, ModelShape, Parallelism, Recipe, Resources
 from recipes.launch.recipe_file import dump_recipe
 from recipes.tuning.journal import read_journal
@@ -120,7 +121,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=6, help="rounds of the exhaustive test; 0 for none")
     parser.add_argument("--budget", type=float, default=900.0)
     options = parser.parse_args()
-    recipe = slow_recipe(options.python)
+    recipe = refreshed(slow_recipe(options.python))
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         print("tune:")

@@ -102,6 +102,15 @@ def test_a_lack_of_memory_is_a_result_of_the_candidate(source, interpreter):
     assert (first.name, first.peak_memory_bytes) == (BASELINE, 200.0)
 
 
+def test_a_candidate_that_takes_much_longer_than_the_recipe_is_ended(source, interpreter, monkeypatch):
+    monkeypatch.setattr("assistant.usecases.tune._MARGIN_S", 0.1)
+    python = interpreter("import time\nif layout['strategy'] == 'fsdp': time.sleep(600)")
+    (stage,) = result_of(tune(source, python)).stages
+    (sharded,) = [each for each in stage.candidates if "fsdp" in each.name]
+    assert (sharded.outcome, sharded.rounds) == ("too_slow", 0)
+    assert "did not end within" in sharded.reason
+
+
 def test_another_file_gets_the_winner_and_the_recipe_stays(source, interpreter, tmp_path):
     before, output = source.read_bytes(), tmp_path / "tuned.toml"
     assert result_of(tune(source, interpreter(), output=output)).written == str(output)
@@ -203,7 +212,8 @@ OWN = """
 import json, os, sys, time
 with open(os.environ["RIGTUNE_REPORT"], "a") as report:
     for step in range(1, int(sys.argv[2])):
-        report.write(json.dumps({"event": "step", "step": step, "duration_s": 1 / int(sys.argv[1])}) + "\\n")
+        seconds = 1 / int(sys.argv[1]) if step > 3 else 100.0
+        report.write(json.dumps({"event": "step", "step": step, "duration_s": seconds}) + "\\n")
         report.flush()
 if sys.argv[2] == "1000":
     time.sleep(600)
@@ -223,7 +233,7 @@ def test_an_own_program_reports_its_steps_and_is_ended_after_the_last(make_recip
         with pytest.raises(WorkerError, match="fewer than 3 steps to the file that RIGTUNE_REPORT names"):
             list(tune(source, str(python)))
         return
-    result = result_of(tune(source, str(python), candidates=1))
+    result = result_of(tune(source, str(python), candidates=1, steps=6))
     assert result.stages[0].candidates[0].step_time_s == 0.5
 
 

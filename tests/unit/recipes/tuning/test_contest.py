@@ -143,9 +143,14 @@ def test_two_thirds_are_eliminated_after_a_round_and_hopeless_ones_too():
     assert standing(contest(*first, others=names)).remaining == ("a", "b")
     slow = [
         trial(1, "base"),
-        *(trial(1, name, value * (2 if name != "a" else 1)) for name, value in seconds.items()),
+        *(trial(1, name, value * 1.25) for name, value in seconds.items() if name != "a"),
     ]
-    assert standing(contest(*slow, others=names)).remaining == ("a",)
+    assert standing(contest(*slow, trial(1, "a", 0.9), others=names)).remaining == ("a",)
+    near = [
+        trial(1, "base"),
+        *(trial(1, name, value * 1.15) for name, value in seconds.items() if name != "a"),
+    ]
+    assert standing(contest(*near, trial(1, "a", 0.9), others=names)).remaining == ("a", "b")
 
 
 def test_rounds_of_the_selection_do_not_count_as_evidence():
