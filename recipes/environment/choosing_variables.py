@@ -8,7 +8,7 @@ the setting.
 import msgspec
 
 from probes.base.record import items_of, known
-from probes.facts import EnvironmentVariable, MachineFacts
+from probes.facts import MachineFacts
 from recipes.environment.binding import binding_words, host_settings, rank_bindings
 from recipes.environment.conditions import fits_versions, platform_of, words_of
 from recipes.environment.effective import effective_view
@@ -61,8 +61,8 @@ def _platform_rules(platform: Platform | None, situation: Situation) -> tuple[tu
     return tuple((rule, rule.preset_by) for rule in platform.rules)
 
 
-def _standing(facts: MachineFacts) -> dict[str, EnvironmentVariable]:
-    """Return the settings that every process of the job gets without the plan.
+def _standing(facts: MachineFacts) -> dict[str, str]:
+    """Return the settings that every process of the job gets without the plan, by name.
 
     These are NCCL's configuration files, and in a container the environment. The environment of a shell on a
     host is not among them, because other shells and other nodes may lack it.
@@ -70,7 +70,7 @@ def _standing(facts: MachineFacts) -> dict[str, EnvironmentVariable]:
     runtime = facts.container.runtime
     is_image = known(runtime) and runtime is not None
     return {
-        variable.name: variable
+        variable.name: variable.value
         for variable in items_of(facts.environment)
         if variable.is_effective and (is_image or variable.origin != "environment")
     }
@@ -80,7 +80,7 @@ def _place(
     rule: Rule,
     owner: str,
     situation: Situation,
-    standing: dict[str, EnvironmentVariable],
+    standing: dict[str, str],
     choice: _Choice,
 ) -> None:
     """Add the variable of one row to the choice, if the row applies and no earlier row sets the variable."""
@@ -92,7 +92,9 @@ def _place(
     variable = _variable(rule, words)
     if rule.tier == "experiment":
         choice.experiments.setdefault(rule.variable, variable)
-    elif rule.variable in standing and rule.tier not in _BINDING:
+    elif standing.get(rule.variable) == variable.value or (
+        rule.variable in standing and rule.tier not in _BINDING
+    ):
         choice.advised.setdefault(rule.variable, variable.value)
     elif owner and _is_preset(owner, situation.facts):
         choice.presets[rule.variable] = msgspec.structs.replace(variable, source=owner)
@@ -103,12 +105,10 @@ def _place(
 def _is_preset(owner: str, facts: MachineFacts) -> bool:
     """Return whether the owner sets its variables.
 
-    A configuration file of a cloud's image is assumed to exist unless the files of NCCL were read and this
-    file is not among them, as in a container that does not mount it. Plugins and platforms always set theirs.
+    The configuration file of a cloud's image is assumed to set them unless NCCL's files were read: a
+    container may not mount this file. Plugins and platforms always set their variables.
     """
-    if not owner.startswith("/") or not known(facts.environment):
-        return True
-    return any(variable.origin == owner for variable in facts.environment)
+    return not owner.startswith("/") or not known(facts.environment)
 
 
 def _variable(rule: Rule, words: dict[str, str]) -> EnvVar:
@@ -127,7 +127,7 @@ def _variable(rule: Rule, words: dict[str, str]) -> EnvVar:
     )
 
 
-def _without_conflicts(choice: _Choice, standing: dict[str, EnvironmentVariable]) -> list[EnvVar]:
+def _without_conflicts(choice: _Choice, standing: dict[str, str]) -> list[EnvVar]:
     """Return the exported variables without those that contradict a setting that stays.
 
     A `required` variable stays, and the variables of other rows that contradict it are left out.
