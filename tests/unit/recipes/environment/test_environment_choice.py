@@ -10,6 +10,7 @@ from probes.facts import Interface, MachineFacts, TrainingPython
 from recipes.environment.environment_rows import load_platforms, load_rules
 from recipes.environment.predicates import PREDICATES
 from recipes.job.candidate import Degrees
+from tests.support.clusters import figure
 from tests.support.machines import cpu_box, h100_node, storage_port
 from tests.support.platform_machines import (
     MLX8,
@@ -60,6 +61,11 @@ def on_loopback(facts: MachineFacts) -> MachineFacts:
     return msgspec.structs.replace(facts, naming=naming)
 
 
+def on_ethernet(rate_gbps: float) -> MachineFacts:
+    only = msgspec.structs.replace(interface("eno1", is_default=True), speed_gbps=rate_gbps)
+    return msgspec.structs.replace(PLATFORM_MACHINES["bare-ethernet"], interfaces=(only,))
+
+
 def rtx_4090(driver: str) -> MachineFacts:
     gpus = tuple(
         msgspec.structs.replace(gpu, name="NVIDIA GeForce RTX 4090", driver_version=driver)
@@ -93,16 +99,8 @@ CASES = {
         job(software(DGX, nccl_plugins=("/opt/hpcx/nccl_rdma_sharp_plugin/lib/libnccl-net.so",))),
         job(DGX),
     ),
-    "NCCL_SOCKET_NTHREADS=4": (
-        job(PLATFORM_MACHINES["bare-ethernet"]),
-        job(
-            msgspec.structs.replace(
-                PLATFORM_MACHINES["bare-ethernet"],
-                interfaces=(msgspec.structs.replace(interface("eno1", is_default=True), speed_gbps=25.0),),
-            )
-        ),
-    ),
-    "NCCL_NSOCKS_PERTHREAD=4": (job(PLATFORM_MACHINES["bare-ethernet"]), job(DGX)),
+    "NCCL_SOCKET_NTHREADS=4": (job(on_ethernet(50.0)), job(on_ethernet(25.0))),
+    "NCCL_NSOCKS_PERTHREAD=4": (job(on_ethernet(50.0)), job(on_ethernet(25.0))),
     "NCCL_P2P_DISABLE=1": (job(rtx_4090("535.104.05"), 1), job(rtx_4090("550.40.07"), 1)),
     "NCCL_CUMEM_HOST_ENABLE=0": (
         job(with_nccl(in_container(DGX), "2.25.1"), 1),
@@ -188,6 +186,13 @@ def test_ports_with_different_gid_tables_get_no_index():
 def test_an_inactive_storage_port_is_no_reason():
     nics = (*node().nics, storage_port(8, state="DOWN"))
     assert "NCCL_IB_HCA" not in job(h100_node(nics=nics)).variables
+
+
+@pytest.mark.parametrize(("share", "is_tight"), [(0.95, True), (0.85, False)])
+def test_memory_is_tight_from_nine_tenths_of_the_limit(share, is_tight):
+    memory = job(DGX).situation.memory.upper
+    variables = job(DGX, memory_bytes_per_rank=figure(memory / share)).variables
+    assert ("PYTORCH_ALLOC_CONF" in variables) == is_tight
 
 
 def test_two_candidates_without_a_default_route_are_left_to_nccl():
