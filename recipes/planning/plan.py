@@ -6,6 +6,7 @@ Field names are the JSON contract of `rigtune plan --format json`.
 from typing import Literal
 
 from probes.base.record import EvidenceRef, Record, Unknown
+from recipes.environment.environment_plan import EnvironmentPlan, EnvVar
 from recipes.job.candidate import ActivationCheckpointing, Candidate, Degrees, Schedule, Sharding
 from recipes.job.workload import AnyWorkload
 from recipes.machine.cluster_records import Basis, Cluster
@@ -71,15 +72,6 @@ class Decision(Record, kw_only=True):
     evidence: tuple[EvidenceRef, ...] = ()
 
 
-class EnvVar(Record, kw_only=True):
-    """An environment variable of the job, with its reason."""
-
-    name: str
-    value: str
-    why: str
-    source: str
-
-
 class RunCost(Record, kw_only=True):
     """A run from its first to its last step, on all ranks of a plan."""
 
@@ -129,6 +121,8 @@ class Plan(Record, kw_only=True):
     chosen: Choice
     decisions: tuple[Decision, ...]
     env: tuple[EnvVar, ...] = ()
+    environment: EnvironmentPlan = EnvironmentPlan()
+    """Platform, experiments, the merged view of all variables, and the binding of ranks."""
     alternatives: tuple[Choice, ...] = ()
     """Alternatives, best first, without the chosen candidate."""
     rejected: tuple[Rejected, ...] = ()

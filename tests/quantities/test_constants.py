@@ -33,6 +33,7 @@ from tests.support.check_case import links
 from tests.support.clusters import case, cpu_cluster, figure, h100_cluster
 from tests.support.machines import h100_node, with_gpus
 from tests.support.what_if import timed_answer
+from tests.support.worlds import world
 
 ROOMS = ("recipes.",)
 OWN_STEP_S = 2.0
@@ -139,6 +140,12 @@ def _own_step() -> Any:
     return [float(len(with_own_steps(cluster, workload, (step,)).anchors))]
 
 
+def _workers(*, is_image_job: bool) -> list[float]:
+    """Return the number of DataLoader workers of a rank with many cores."""
+    job = world("node", h100_node(), layout={"is_image_job": is_image_job}, physical_cores_per_rank=64)
+    return [float(setting.value) for setting in job.plan.host if setting.name == "num_workers"]
+
+
 ANSWERS: dict[str, Callable[[], Any]] = {
     "plan of a machine with NVLink": lambda: _plan("llama-3.1-8b", _words("H100-SXM-80GB")),
     "plan of a machine with PCIe and Ethernet": lambda: _plan(
@@ -154,6 +161,8 @@ ANSWERS: dict[str, Callable[[], Any]] = {
     "step that waits for many requests": lambda: _read(2**17),
     "long run of many GPUs": _long_run,
     "scaling curve": _curve,
+    "workers that load tokens": lambda: _workers(is_image_job=False),
+    "workers that load images": lambda: _workers(is_image_job=True),
     "images on one node": lambda: _images("resnet50", 1),
     "images of a transformer on many nodes": lambda: _images("vit_base_patch16_224", 64),
     "images on some nodes": lambda: _images("resnet50", 4),
