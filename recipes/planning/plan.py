@@ -6,6 +6,7 @@ Field names are the JSON contract of `rigtune plan --format json`.
 from typing import Literal
 
 from probes.base.record import EvidenceRef, Record, Unknown
+from recipes.environment.environment_plan import EnvironmentPlan, EnvVar
 from recipes.job.candidate import ActivationCheckpointing, Candidate, Degrees, Schedule, Sharding
 from recipes.job.workload import AnyWorkload
 from recipes.machine.cluster_records import Basis, Cluster
@@ -69,15 +70,6 @@ class Decision(Record, kw_only=True):
     because: str
     alternatives: tuple[str, ...] = ()
     evidence: tuple[EvidenceRef, ...] = ()
-
-
-class EnvVar(Record, kw_only=True):
-    """An environment variable of the job, with its reason."""
-
-    name: str
-    value: str
-    why: str
-    source: str
 
 
 class RunCost(Record, kw_only=True):
@@ -146,6 +138,8 @@ class Plan(Record, kw_only=True):
     chosen: Choice
     decisions: tuple[Decision, ...]
     env: tuple[EnvVar, ...] = ()
+    environment: EnvironmentPlan = EnvironmentPlan()
+    """Platform, experiments, the merged view of all variables, and the binding of ranks."""
     alternatives: tuple[Choice, ...] = ()
     """Alternatives, best first, without the chosen candidate."""
     rejected: tuple[Rejected, ...] = ()

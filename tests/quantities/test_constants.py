@@ -26,15 +26,16 @@ from recipes.planning.planner import default_workload, make_plan
 from recipes.planning.programs import program_named
 from recipes.planning.resorts import host_limit
 from recipes.planning.run_cost import run_cost
+from recipes.planning.strategies.why_not import experiments
 from recipes.planning.what_if import scaling_curve
 from recipes.predict.candidate_prediction import predict_time
-from recipes.strategies.why_not import experiments
 from tests.quantities.changing import figures, first_moved, load_cases, with_rows
 from tests.support.check_case import links
 from tests.support.clusters import case, cpu_cluster, figure, h100_cluster
 from tests.support.machines import h100_node, with_gpus
 from tests.support.strategy_cases import situation
 from tests.support.what_if import timed_answer
+from tests.support.worlds import world
 
 ROOMS = ("recipes.",)
 OWN_STEP_S = 2.0
@@ -147,6 +148,12 @@ def _experiments() -> Any:
     return [row.saved_share for row in experiments(here, here.plan)]
 
 
+def _workers(*, is_image_job: bool) -> list[float]:
+    """Return the number of DataLoader workers of a rank with many cores."""
+    job = world("node", h100_node(), layout={"is_image_job": is_image_job}, physical_cores_per_rank=64)
+    return [float(setting.value) for setting in job.plan.host if setting.name == "num_workers"]
+
+
 ANSWERS: dict[str, Callable[[], Any]] = {
     "plan of a machine with NVLink": lambda: _plan("llama-3.1-8b", _words("H100-SXM-80GB")),
     "plan of a machine with PCIe and Ethernet": lambda: _plan(
@@ -162,6 +169,8 @@ ANSWERS: dict[str, Callable[[], Any]] = {
     "step that waits for many requests": lambda: _read(2**17),
     "long run of many GPUs": _long_run,
     "scaling curve": _curve,
+    "workers that load tokens": lambda: _workers(is_image_job=False),
+    "workers that load images": lambda: _workers(is_image_job=True),
     "images on one node": lambda: _images("resnet50", 1),
     "images of a transformer on many nodes": lambda: _images("vit_base_patch16_224", 64),
     "images on some nodes": lambda: _images("resnet50", 4),
