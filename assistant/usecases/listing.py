@@ -16,8 +16,8 @@ from recipes.launch.launcher_table import LAUNCHERS
 from recipes.launch.program_files import WRITTEN
 from recipes.lint.rule_table import load_rules
 from recipes.planning.programs import Program, load_programs
-from recipes.planning.strategies.strategy_table import load_strategies
 from recipes.predict.stacks import load_stacks
+from recipes.strategies.strategy_table import load_strategies
 
 KINDS = (
     "checks",

@@ -37,9 +37,9 @@ from recipes.planning.program_comparison import fastest_program
 from recipes.planning.programs import OWN, REFERENCE_PROGRAM, Program, program_named
 from recipes.planning.resorts import best_plan
 from recipes.planning.run_cost import RunLength, run_cost
-from recipes.planning.strategies.verdicts import Situation, on_all_ranks
-from recipes.planning.strategies.why_not import experiments
 from recipes.planning.what_if import Variation
+from recipes.strategies.verdicts import Situation, on_all_ranks
+from recipes.strategies.why_not import experiments
 
 
 class PlanRequest(Record, kw_only=True):

@@ -5,9 +5,9 @@ from collections.abc import Generator
 from assistant.usecases.events import Event, StageStarted, stage
 from assistant.usecases.plan import plan_of, situation_of
 from assistant.usecases.what_if import Place
-from recipes.planning.strategies.strategy_table import strategy_named
-from recipes.planning.strategies.verdicts import StrategyAnswers
-from recipes.planning.strategies.why_not import why_not
+from recipes.strategies.strategy_table import strategy_named
+from recipes.strategies.verdicts import StrategyAnswers
+from recipes.strategies.why_not import why_not
 
 
 @stage("plan")

@@ -10,7 +10,7 @@ import pytest
 
 from assistant.cli import command_line
 from assistant.formats.schemas import schema_for
-from recipes.planning.strategies.strategy_table import load_strategies
+from recipes.strategies.strategy_table import load_strategies
 
 SLOW = ("--gpu", "H100", "--gpus", "8", "--nodes", "2", "--network", "10 Gb/s Ethernet")
 

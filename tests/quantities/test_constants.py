@@ -26,9 +26,9 @@ from recipes.planning.planner import default_workload, make_plan
 from recipes.planning.programs import program_named
 from recipes.planning.resorts import host_limit
 from recipes.planning.run_cost import run_cost
-from recipes.planning.strategies.why_not import experiments
 from recipes.planning.what_if import scaling_curve
 from recipes.predict.candidate_prediction import predict_time
+from recipes.strategies.why_not import experiments
 from tests.quantities.changing import figures, first_moved, load_cases, with_rows
 from tests.support.check_case import links
 from tests.support.clusters import case, cpu_cluster, figure, h100_cluster
@@ -142,16 +142,16 @@ def _own_step() -> Any:
     return [float(len(with_own_steps(cluster, workload, (step,)).anchors))]
 
 
-def _experiments() -> Any:
-    """Return the gains of the suggested experiments, one of which saves between 5 and 10 % of the step."""
-    here = situation("llama-3-8b", nodes=2, network="100 Gb/s Ethernet")
-    return [row.saved_share for row in experiments(here, here.plan)]
-
-
 def _workers(*, is_image_job: bool) -> list[float]:
     """Return the number of DataLoader workers of a rank with many cores."""
     job = world("node", h100_node(), layout={"is_image_job": is_image_job}, physical_cores_per_rank=64)
     return [float(setting.value) for setting in job.plan.host if setting.name == "num_workers"]
+
+
+def _experiments() -> Any:
+    """Return the gains of the suggested experiments, one of which saves between 5 and 10 % of the step."""
+    here = situation("llama-3-8b", nodes=2, network="100 Gb/s Ethernet")
+    return [row.saved_share for row in experiments(here, here.plan)]
 
 
 ANSWERS: dict[str, Callable[[], Any]] = {

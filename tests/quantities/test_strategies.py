@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from recipes.planning.strategies.strategy_table import load_strategies
-from recipes.planning.strategies.verdicts import Situation, Verdict
-from recipes.planning.strategies.why_not import verdict
+from recipes.strategies.strategy_table import load_strategies
+from recipes.strategies.verdicts import Situation, Verdict
+from recipes.strategies.why_not import verdict
 from tests.quantities.changing import figures
 from tests.support.strategy_cases import DDP, RECOMMENDED, SLOW, situation
 

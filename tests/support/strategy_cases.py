@@ -14,9 +14,9 @@ from recipes.job.workload import TransformerModel
 from recipes.machine.from_words import MachineWords, cluster_from_words
 from recipes.planning.planner import default_workload, make_plan
 from recipes.planning.programs import program_named
-from recipes.planning.strategies.strategy_table import strategy_named
-from recipes.planning.strategies.verdicts import Situation, Verdict
-from recipes.planning.strategies.why_not import verdict
+from recipes.strategies.strategy_table import strategy_named
+from recipes.strategies.verdicts import Situation, Verdict
+from recipes.strategies.why_not import verdict
 from tests.support.machines import h100_node, with_gpus
 
 SLOW = "10 Gb/s Ethernet"

@@ -8,9 +8,9 @@ from probes.catalogue.hardware import load_catalogue
 from recipes.job.models.counts import parameter_count
 from recipes.job.workload import Workload
 from recipes.machine.cluster import catalogue_peaks
-from recipes.planning.strategies.compression import sent_bytes, with_traffic
-from recipes.planning.strategies.strategy_table import Strategy
-from recipes.planning.strategies.verdicts import (
+from recipes.strategies.compression import sent_bytes, with_traffic
+from recipes.strategies.strategy_table import Strategy
+from recipes.strategies.verdicts import (
     Situation,
     Verdict,
     inapplicable,

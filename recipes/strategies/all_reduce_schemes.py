@@ -6,9 +6,12 @@ from probes.base.record import Unknown, value_or
 from probes.base.units import duration
 from recipes.job.models.blocks import blocks_of
 from recipes.machine.cluster_records import Cluster
-from recipes.planning.strategies.compression import sent_bytes
-from recipes.planning.strategies.strategy_table import Strategy
-from recipes.planning.strategies.verdicts import (
+from recipes.predict.speed.collectives import Collective, Group, collective_time_s, world_group
+from recipes.predict.speed.communication import beside, exposed_share
+from recipes.predict.training_job import ImageJob
+from recipes.strategies.compression import sent_bytes
+from recipes.strategies.strategy_table import Strategy
+from recipes.strategies.verdicts import (
     Situation,
     Verdict,
     inapplicable,
@@ -18,9 +21,6 @@ from recipes.planning.strategies.verdicts import (
     trained_parameters,
     undecided,
 )
-from recipes.predict.speed.collectives import Collective, Group, collective_time_s, world_group
-from recipes.predict.speed.communication import beside, exposed_share
-from recipes.predict.training_job import ImageJob
 
 _BACKWARD = 2 / 3
 """Part of the computation that is the backward pass: two of three products of the same size."""

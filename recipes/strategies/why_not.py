@@ -6,14 +6,14 @@ from probes.base.record import Unknown
 from recipes.constants import constant
 from recipes.planning.layout_words import layout_title
 from recipes.planning.plan import Experiment, Plan
-from recipes.planning.strategies.all_reduce_schemes import in_two_levels, other_buffers
-from recipes.planning.strategies.compression import low_rank_gradients, narrower_gradients
-from recipes.planning.strategies.local_steps import averaged_seldom
-from recipes.planning.strategies.mig_partitions import many_small_jobs
-from recipes.planning.strategies.parameter_servers import without_waiting
-from recipes.planning.strategies.pinned_layouts import in_one_process, own_name, searched_layout
-from recipes.planning.strategies.strategy_table import Kind, Strategy, load_strategies, strategy_named
-from recipes.planning.strategies.verdicts import Situation, StrategyAnswers, Verdict
+from recipes.strategies.all_reduce_schemes import in_two_levels, other_buffers
+from recipes.strategies.compression import low_rank_gradients, narrower_gradients
+from recipes.strategies.local_steps import averaged_seldom
+from recipes.strategies.mig_partitions import many_small_jobs
+from recipes.strategies.parameter_servers import without_waiting
+from recipes.strategies.pinned_layouts import in_one_process, own_name, searched_layout
+from recipes.strategies.strategy_table import Kind, Strategy, load_strategies, strategy_named
+from recipes.strategies.verdicts import Situation, StrategyAnswers, Verdict
 
 _JUDGES: dict[Kind, Callable[[Strategy, Situation], Verdict]] = {
     "one-process": in_one_process,

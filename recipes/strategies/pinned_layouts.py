@@ -12,8 +12,9 @@ from recipes.planning.layout_words import describe
 from recipes.planning.plan import Plan
 from recipes.planning.planner import make_plan
 from recipes.planning.programs import Program, program_named
-from recipes.planning.strategies.strategy_table import Strategy
-from recipes.planning.strategies.verdicts import (
+from recipes.predict.speed.collectives import Group, collective_time_s
+from recipes.strategies.strategy_table import Strategy
+from recipes.strategies.verdicts import (
     Situation,
     Verdict,
     chosen,
@@ -23,7 +24,6 @@ from recipes.planning.strategies.verdicts import (
     trained_parameters,
     undecided,
 )
-from recipes.predict.speed.collectives import Group, collective_time_s
 
 _DEGREES = ("tp", "pp", "cp", "ep")
 _DIVIDING = "torch"

@@ -8,8 +8,11 @@ from recipes.constants import constant
 from recipes.job.models.blocks import blocks_of
 from recipes.job.workload import TransformerModel
 from recipes.machine.cluster_records import Cluster
-from recipes.planning.strategies.strategy_table import Strategy
-from recipes.planning.strategies.verdicts import (
+from recipes.predict.breakdowns import TimeBreakdown
+from recipes.predict.speed.collectives import collective_time_s, world_group
+from recipes.predict.training_job import ImageJob, Job
+from recipes.strategies.strategy_table import Strategy
+from recipes.strategies.verdicts import (
     Situation,
     Verdict,
     copying_s,
@@ -21,9 +24,6 @@ from recipes.planning.strategies.verdicts import (
     undecided,
     with_bandwidth,
 )
-from recipes.predict.breakdowns import TimeBreakdown
-from recipes.predict.speed.collectives import collective_time_s, world_group
-from recipes.predict.training_job import ImageJob, Job
 
 _FP32_BYTES = 4.0
 _HALF_BYTES = 2

@@ -7,8 +7,9 @@ from probes.base.record import Unknown
 from probes.base.units import duration, gib
 from recipes.planning.plan import Plan
 from recipes.planning.planner import make_plan
-from recipes.planning.strategies.strategy_table import Strategy
-from recipes.planning.strategies.verdicts import (
+from recipes.predict.speed.collectives import Group, collective_time_s, world_group
+from recipes.strategies.strategy_table import Strategy
+from recipes.strategies.verdicts import (
     Situation,
     Verdict,
     copying_s,
@@ -18,7 +19,6 @@ from recipes.planning.strategies.verdicts import (
     trained_parameters,
     undecided,
 )
-from recipes.predict.speed.collectives import Group, collective_time_s, world_group
 
 
 def averaged_seldom(strategy: Strategy, here: Situation) -> Verdict:

@@ -16,11 +16,11 @@ from recipes.machine.cluster_records import Cluster
 from recipes.planning.plan import Choice, Plan
 from recipes.planning.planner import make_plan, request_of
 from recipes.planning.programs import Program, load_programs, program_named
-from recipes.planning.strategies.strategy_table import Strategy
 from recipes.predict.breakdowns import TimeBreakdown
 from recipes.predict.job_prediction import memory_for, predicted_for
 from recipes.predict.shares import held_by
 from recipes.predict.training_job import ImageJob, Job, job_of
+from recipes.strategies.strategy_table import Strategy
 
 SCHEMA_VERSION = 1
 Status = Literal["chosen", "recommended", "not-worth", "not-applicable", "unknown"]
