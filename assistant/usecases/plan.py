@@ -65,6 +65,8 @@ class PlanRequest(Record, kw_only=True):
     lora_rank: int | None = None
     program: str = ""
     """Training software: a row of `programs.toml`; empty for the user's own torch program."""
+    keeps_program: bool = False
+    """True if a recipe of the user's own program is made, so that no other program can replace it."""
     headroom: float | None = None
     """Part of each GPU's memory that stays free; None for the default."""
     gpu: str | None = None
@@ -134,7 +136,7 @@ def plan_of(
         # Last resorts are for the whole machine; a goal that leaves GPUs idle plans its own sizes.
         is_whole = size == whole and change is None and request.objective in ("throughput", "time")
         if is_whole and model is asked and isinstance(workload, Workload):
-            named = program if request.program else None
+            named = program if request.program or request.keeps_program else None
             plan = best_plan(workload, timed, facts, pins, program=named, headroom=headroom)
         else:
             plan = make_plan(workload, timed, facts, pins, program=program, headroom=headroom)
