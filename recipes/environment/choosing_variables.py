@@ -117,7 +117,7 @@ def _variable(rule: Rule, words: dict[str, str]) -> EnvVar:
     return EnvVar(
         name=rule.variable,
         value=rule.value.format(**words),
-        why=rule.why.format(**words),
+        why=f"{rule.why.format(**words)}{f'; no longer needed with {rule.expires}' if rule.expires else ''}",
         source=rule.source,
         date=rule.date,
         tier=rule.tier,
