@@ -14,7 +14,7 @@ from recipes.environment.conditions import fits_versions, platform_of, words_of
 from recipes.environment.effective import effective_view
 from recipes.environment.environment_plan import EnvironmentPlan, EnvVar
 from recipes.environment.environment_rows import Platform, Rule, load_rules
-from recipes.environment.situation import Situation
+from recipes.environment.job_situation import Situation
 
 _BINDING = ("required", "workaround")
 """Tiers that replace a setting of the machine."""

@@ -19,7 +19,7 @@ from probes.judging.rails import (
     meeting_interface,
     training_ports,
 )
-from recipes.environment.situation import Situation
+from recipes.environment.job_situation import Situation
 
 Words = dict[str, str]
 """Texts that a predicate returns, by the names under which a row's `value` and `why` use them."""

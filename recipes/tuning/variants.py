@@ -15,7 +15,7 @@ from probes.base.record import Record, StrictRecord
 from probes.base.rows import load_rows
 from probes.facts import MachineFacts
 from recipes.environment.choosing_variables import environment_of
-from recipes.environment.situation import Situation
+from recipes.environment.job_situation import Situation
 from recipes.job.candidate import Candidate, Degrees
 from recipes.job.pins import Pins
 from recipes.launch.edited import workload_of

@@ -19,7 +19,7 @@ from probes.facts import MachineFacts
 from probes.judging.rails import NOT_A_NETWORK, candidate_interfaces, default_interface, training_ports
 from recipes.environment.choosing_variables import environment_of
 from recipes.environment.environment_rows import load_platforms, load_rules
-from recipes.environment.situation import Situation
+from recipes.environment.job_situation import Situation
 from recipes.job.models.names import find_model
 from recipes.predict.candidate_prediction import predict_memory
 from tests.support.any_facts import any_of
