@@ -29,6 +29,8 @@ RECORDS: dict[str, tuple[str, str]] = {
     "explain": ("probes.logs.diagnosis", "Explanation"),
     "lint": ("recipes.lint.finding", "LintReport"),
     "diff": ("probes.compare.differences", "Comparison"),
+    "advise": ("recipes.advice.advice_lines", "Advice"),
+    "advise-install": ("recipes.advice.installation", "InstallationAdvice"),
 }
 """The module and name of the record that each command, or command and option, prints."""
 POLICY = "policy"
@@ -53,9 +55,11 @@ def schema_for(command: str) -> bytes:
     }
     for definition in schema["$defs"].values():
         _tighten(definition)
+    # A subcommand follows its command without dashes; an option follows with dashes.
+    words = command.replace("-", " " if command.startswith("advise-") else " --", 1)
     head = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": f"rigtune {command.replace('-', ' --', 1)} --format json",
+        "title": f"rigtune {words} --format json",
     }
     return to_json(head | schema)
 
