@@ -10,17 +10,12 @@ from assistant.usecases.probe import probe_machine
 from probes.base.errors import UsageError
 from probes.base.units import GIB
 from probes.collect.collecting import CollectOptions
-from probes.facts import MachineFacts
 from probes.sources.choose import open_source
 from recipes.launch.recipe import Command, Environment
 from recipes.launch.recipe_file import dump_recipe, faults, load_recipe
 from recipes.launch.resolve import recipe_of
-from recipes.planning import environment_rules
-from recipes.planning.environment_rules import environment
-from recipes.predict.breakdowns import MemoryBreakdown
 from recipes.tuning.variants import (
     BASELINE,
-    experiment_variables,
     load_settings,
     variable_variants,
     variables_to_try,
@@ -141,25 +136,3 @@ def test_each_value_of_a_variable_is_a_candidate(here):
 def test_a_variable_without_a_value_is_refused(word):
     with pytest.raises(UsageError, match="no variable with a value"):
         variables_to_try((word,))
-
-
-def test_variables_of_tier_experiment_are_measured_and_never_planned(here, monkeypatch):
-    row = environment_rules.Rule(
-        variable="MALLOC_ARENA_MAX",
-        when="cores_known",
-        value="{cores}",
-        why="fewer arenas",
-        source="glibc manual",
-        versions="all",
-        tier="experiment",
-    )
-    rows = (*environment_rules.load_rules(), row)
-    monkeypatch.setattr(environment_rules, "load_rules", lambda: rows)
-    machine = cpu_cluster(physical_cores_per_rank=3)
-    (variable,) = experiment_variables(msgspec.structs.replace(here, machine=machine), MachineFacts())
-    assert (variable.name, variable.value) == ("MALLOC_ARENA_MAX", "3")
-    memory = MemoryBreakdown(
-        **{field: 0.0 for field in MemoryBreakdown.__struct_fields__ if field not in ("printed", "moment")}
-    )
-    assert "MALLOC_ARENA_MAX" not in {each.name for each in environment(MachineFacts(), machine, memory)}
-    assert experiment_variables(msgspec.structs.replace(here, machine=None), MachineFacts()) == ()
