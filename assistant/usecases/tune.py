@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from assistant.runner import busy_host
+from assistant.processes.runner import busy_host
 from assistant.storage import appending, make_directory, read_bytes, refuse_unwritable, write_bytes
 from assistant.usecases.events import Event, Progress, StageStarted, Written, stage
 from assistant.usecases.export import find_launcher, refuse_edited_recipe
@@ -16,11 +16,12 @@ from probes.base.errors import UsageError, WorkerError
 from probes.base.record import Record
 from probes.base.units import duration, plural
 from probes.facts import MachineFacts
+from recipes.environment.choosing_variables import environment_of
+from recipes.environment.situation import Situation
 from recipes.launch.edited import refreshed
 from recipes.launch.program_files import require_runnable
 from recipes.launch.recipe import Command, Environment, Recipe
 from recipes.launch.recipe_file import dump_recipe, require_valid
-from recipes.planning.environment_rules import experiments
 from recipes.tuning.contest import Rules, Trial, most_trials
 from recipes.tuning.journal import Ran, Started, digest_of, line_of, read_journal
 from recipes.tuning.tune_result import TuneResult, result_of, tuned_recipe
@@ -62,10 +63,20 @@ def experiment_variables(recipe: Recipe, facts: MachineFacts) -> tuple[Environme
     """
     if recipe.machine is None:
         return ()
-    memory = memory_of_recipe(recipe, recipe.machine)
+    candidate = recipe.parallelism.candidate
+    _, environment = environment_of(
+        Situation(
+            facts=facts,
+            cluster=recipe.machine,
+            memory=memory_of_recipe(recipe, recipe.machine),
+            program=recipe.program,
+            degrees=candidate.degrees,
+            sharding=candidate.sharding_stage,
+        )
+    )
     return tuple(
         Environment(name=each.name, value=each.value, why=each.why, source=each.source)
-        for each in experiments(facts, recipe.machine, memory)
+        for each in environment.experiments
     )
 
 
