@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
-from recipes.environment.situation import Situation
 
 from assistant.processes.runner import busy_host
 from assistant.storage import appending, make_directory, read_bytes, refuse_unwritable, write_bytes
@@ -18,6 +17,7 @@ from probes.base.record import Record
 from probes.base.units import duration, plural
 from probes.facts import MachineFacts
 from recipes.environment.choosing_variables import environment_of
+from recipes.environment.job_situation import Situation
 from recipes.launch.edited import refreshed
 from recipes.launch.program_files import require_runnable
 from recipes.launch.recipe import Command, Environment, Recipe
