@@ -107,7 +107,7 @@ def _power(parts: Parts) -> Iterator[Observed]:
         "field": _fields(limits),
     }
     yield Observed("board_heat", words)
-    if parts.is_virtual:
+    if parts.is_virtual and isinstance(parts.supplies_w, Unknown):
         yield Observed("supplies_of_host", words)
         return
     on_board = any(row is not None and row.form in _ON_BOARD for row in parts.rows)

@@ -47,7 +47,7 @@ RECORDINGS: dict[str, tuple[str, ...]] = {
 
 TRUTH: list[tuple[str, Subject, str, str]] = [
     ("DGX H100 with InfiniBand", "network", "infiniband", "mlx5_0-1, mlx5_4-9: InfiniBand"),
-    ("H100 node with its NUMA map", "kubelet", "reserved-cpus", "the CPUs 0-1 "),
+    ("H100 node with its NUMA map", "kubelet", "reserved-cpus", "kubelet: 0-1."),
     ("H100 node with its NUMA map", "kubelet", "best-effort", "GPU0-3 on node 0; GPU4-7 on node 1"),
     ("H100 node with its NUMA map", "hardware", "cores-enough", "96 physical cores for 8 GPUs"),
     ("A100 PCIe", "hardware", "board-heat", "0.60 kW together"),

@@ -100,7 +100,7 @@ HARDWARE: dict[str, tuple[Case, Case]] = {
     "other-accelerators": (Case(GAUDI), Case(NODE)),
     "board-power-unknown": (Case(POWERLESS), Case(NODE)),
     "board-heat": (Case(NODE), Case(POWERLESS)),
-    "supplies-of-host": (Case(VIRTUAL), Case(NODE)),
+    "supplies-of-host": (Case(with_part(VIRTUAL, "power", supply_capacity_w=UNKNOWN)), Case(VIRTUAL)),
     "processor-power-unknown": (Case(with_part(A100_CARDS, "cpu", model="Neoverse-V2")), Case(NODE)),
     "supplies-unknown": (Case(supplied(UNKNOWN)), Case(NODE)),
     "supplies-short": (Case(supplied(5599.0)), Case(supplied(5600.0))),
