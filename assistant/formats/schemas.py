@@ -23,6 +23,7 @@ RECORDS: dict[str, tuple[str, str]] = {
     "plan-nodes": ("recipes.planning.what_if", "ScalingCurve"),
     "plan-sensitivity": ("recipes.planning.what_if", "Sensitivity"),
     "plan-compare": ("recipes.planning.what_if", "Comparison"),
+    "tune": ("recipes.tuning.tune_result", "TuneResult"),
     "predict": ("recipes.cases.prediction", "PredictReport"),
     "predict-collectives": ("assistant.usecases.predict", "CollectiveReport"),
     "explain": ("probes.logs.diagnosis", "Explanation"),

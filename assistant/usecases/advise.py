@@ -1,13 +1,13 @@
 """Advise on a machine, or on a planned machine: installation, hardware, MIG, containers, network."""
 
 import datetime
-import difflib
 from collections.abc import Callable, Iterator
 
 import msgspec
 
 from assistant.usecases.plan import PlanRequest, plan_of
 from probes.base.errors import UsageError
+from probes.base.nearest import did_you_mean
 from probes.base.record import Record
 from probes.base.units import GIB
 from probes.catalogue.hardware import Catalogue, GpuModel
@@ -146,8 +146,7 @@ def _impossible_supplies(power_w: float) -> UsageError:
 def _model(name: str, catalogue: Catalogue) -> GpuModel:
     if row := catalogue.gpu_named(name):
         return row
-    near = difflib.get_close_matches(name.lower(), [each.id for each in catalogue.gpus], n=1, cutoff=0.5)
-    guess = f"did you mean {near[0]}? " if near else ""
     raise UsageError(
-        f"there is no GPU {name[:80]!r} in the catalogue", f"{guess}`rigtune list gpus` lists all"
+        f"there is no GPU {name[:80]!r} in the catalogue",
+        did_you_mean(name, (row.id for row in catalogue.gpus), "`rigtune list gpus` lists all"),
     )

@@ -45,6 +45,10 @@ class Parallelism(StrictRecord, kw_only=True):
     recomputed_share: float = 1.0
     """Part of the layers that full checkpointing recomputes."""
     precision: Precision = "bf16"
+    bucket_mb: int | None = None
+    """MiB of gradients that the reference workload's DDP sends together; None for torch's default."""
+    prefetch: int | None = None
+    """Layers whose parameters the reference workload's FSDP gathers in advance; None for torch's default."""
 
     @property
     def world_size(self) -> int:

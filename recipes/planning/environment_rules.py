@@ -8,7 +8,7 @@ the index itself.
 
 import functools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Literal
 
 from probes.base.record import Record, StrictRecord, items_of, known
@@ -124,12 +124,23 @@ def load_rules() -> tuple[Rule, ...]:
 
 
 def environment(facts: MachineFacts, cluster: Cluster, memory: MemoryBreakdown) -> tuple[EnvVar, ...]:
-    """Return the environment variables of a job on this machine, in the order of the rows."""
+    """Return the environment variables of a job on this machine, in the order of the rows.
+
+    Variables of tier `experiment` are left out: they need a measurement before and after.
+    """
+    return tuple(variable for tier, variable in _applying(facts, cluster, memory) if tier != "experiment")
+
+
+def experiments(facts: MachineFacts, cluster: Cluster, memory: MemoryBreakdown) -> tuple[EnvVar, ...]:
+    """Return the variables of tier `experiment` that apply here, which `rigtune tune` can measure."""
+    return tuple(variable for tier, variable in _applying(facts, cluster, memory) if tier == "experiment")
+
+
+def _applying(facts: MachineFacts, cluster: Cluster, memory: MemoryBreakdown) -> Iterator[tuple[str, EnvVar]]:
+    """Yield the variables whose condition holds, each with its tier."""
     situation = Situation(facts=facts, cluster=cluster, memory=memory)
-    variables = []
     for rule in load_rules():
         words = PREDICATES[rule.when](situation)
         if words is not None:
             value, why = rule.value.format(**words), rule.why.format(**words)
-            variables.append(EnvVar(name=rule.variable, value=value, why=why, source=rule.source))
-    return tuple(variables)
+            yield rule.tier, EnvVar(name=rule.variable, value=value, why=why, source=rule.source)

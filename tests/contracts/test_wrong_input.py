@@ -55,6 +55,7 @@ def test_exit_codes_are_frozen() -> None:
         (("export", "missing.toml"), ("missing.toml", "no such file")),
         (("run", "missing.toml"), ("missing.toml",)),
         (("verify", "missing.toml"), ("missing.toml",)),
+        (("tune", "missing.toml"), ("missing.toml",)),
         (("probe", "--from", "nowhere.json"), ("nowhere.json",)),
         (("check", "--from", "."), ("folder",)),
         (("tui",), ("terminal", "rigtune auto")),
