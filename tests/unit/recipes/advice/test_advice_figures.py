@@ -94,8 +94,27 @@ def test_processors_are_known_by_the_names_of_the_kernel(
     assert (family[1], family[0].lanes, family[0].lanes_of_two) == (power_w, lanes, of_two)
 
 
+SUMS_W = (1615, 2450, 3150, 2460, 850, 1640, 3925, 1680, 340)
+"""Sum of the powers of each family, so that a wrong figure in the table fails."""
+
+
+@pytest.mark.parametrize(("row", "power_w"), list(zip(PROCESSORS, SUMS_W, strict=True)))
+def test_figures_of_a_family(row: Processor, power_w: float) -> None:
+    assert sum(row.power_w.values()) == power_w
+    assert row.generation in {3, 4, 5}
+    assert row.source
+    assert row.date
+
+
 @pytest.mark.parametrize(
-    "model", ["AMD EPYC 7R13 Processor", "Neoverse-V2", "AMD EPYC 7V13 64-Core Processor", ""]
+    "model",
+    [
+        "Intel(R) Xeon(R) 6530P",
+        "AMD EPYC 7R13 Processor",
+        "Neoverse-V2",
+        "AMD EPYC 7V13 64-Core Processor",
+        "",
+    ],
 )
 def test_processors_without_a_published_power_stay_unknown(model: str) -> None:
     family = processor_of(model)
