@@ -98,8 +98,11 @@ _Write = Callable[[Parts, tuple[Observed, ...]], tuple[Document, ...]]
 _SUBJECTS: dict[Subject, tuple[_Observe, _Write]] = {
     "hardware": (lambda parts, _: observe_hardware(parts), _no_documents),
     "mig": (_observe_mig, _no_documents),
-    "container": (lambda parts, _: observe_container(parts), lambda _, seen: container_documents(seen)),
-    "kubelet": (lambda parts, _: observe_kubelet(parts), lambda _, seen: kubelet_documents(seen)),
+    "container": (
+        lambda parts, _: observe_container(parts),
+        lambda _, observed: container_documents(observed),
+    ),
+    "kubelet": (lambda parts, _: observe_kubelet(parts), lambda _, observed: kubelet_documents(observed)),
     "network": (
         lambda parts, asked: observe_network(parts, asked.nodes, stated_class(asked.dscp, asked.priority)),
         network_documents,

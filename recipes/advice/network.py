@@ -223,14 +223,14 @@ def _mtu(ports: tuple[Nic, ...]) -> Iterator[Observed]:
 
 def network_documents(parts: Parts, observations: tuple[Observed, ...]) -> tuple[Document, ...]:
     """Return the text for the owner of the fabric; none unless ports with RoCE carry training."""
-    seen = {each.condition: each.words for each in observations}
-    if "roce" not in seen:
+    words_of = {each.condition: each.words for each in observations}
+    if "roce" not in words_of:
         return ()
-    is_agreed = "dscp_unknown" not in seen
+    is_agreed = "dscp_unknown" not in words_of
     ports = items_of(training_ports(parts.facts))
     rates = dict.fromkeys(f"{nic.rate_gbps:g} Gb/s" for nic in ports if known(nic.rate_gbps))
     words = {
-        **seen["roce"],
+        **words_of["roce"],
         "rate": " and ".join(rates) or "an unknown rate",
         "status": "in use on the machines" if is_agreed else "proposed, not in use yet",
         "cnp_dscp": str(int(figure("cnp_dscp"))),
