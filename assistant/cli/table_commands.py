@@ -17,9 +17,10 @@ from assistant.usecases.listing import KINDS, list_entries
 @click.argument("kind", type=click.Choice(KINDS))
 @format_option("text", "json")
 def list_command(kind: str, output_format: str) -> None:
-    """List checks, benchmarks, launchers, programs, models, machines, gpus, stacks, kinds, or rules.
+    """List checks, benchmarks, launchers, programs, strategies, models, machines, gpus, stacks, kinds, rules.
 
-    Programs are the training software that `rigtune plan --program` can plan for. Stacks are software stacks
+    Programs are the training software that `rigtune plan --program` can plan for. Strategies are ways to
+    train on several GPUs that `rigtune plan --why-not` can judge. Stacks are software stacks
     whose speed `rigtune predict` can model. Kinds are the kinds of tool output that `--from` can read. Rules
     are the rules of `rigtune lint`, whose option `--explain RULE` shows more.
     """
@@ -44,6 +45,8 @@ def _cells(kind: str, entry: dict[str, Any]) -> tuple[str, ...]:
         return entry["id"], ", ".join(entry["suites"]) or "on request", _benchmark_words(entry)
     if kind == "rules":
         return (entry["id"], entry["severity"], entry["title"])
+    if kind == "strategies":
+        return (entry["id"], f"{entry['title']}. {entry['how']} Chosen when: {entry['chosen_when']}")
     if kind != "checks":
         return (entry["id"], entry["title"])
     needs = f"  (needs {', '.join(entry['needs'])})" if entry["needs"] else ""

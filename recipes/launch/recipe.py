@@ -120,13 +120,15 @@ class Convergence(StrictRecord, kw_only=True):
     steps: int
 
 
-class Environment(StrictRecord, kw_only=True):
+class Environment(StrictRecord, kw_only=True, omit_defaults=True):
     """One environment variable and its reason."""
 
     name: str
     value: str
     why: str
     source: str
+    launchers: tuple[str, ...] = ()
+    """Launchers whose scripts export the variable; empty for all."""
 
 
 class Command(StrictRecord, kw_only=True):

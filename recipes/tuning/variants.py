@@ -14,12 +14,13 @@ from probes.base.errors import UsageError
 from probes.base.record import Record, StrictRecord
 from probes.base.rows import load_rows
 from probes.facts import MachineFacts
+from recipes.environment.choosing_variables import environment_of
+from recipes.environment.situation import Situation
 from recipes.job.candidate import Candidate, Degrees
 from recipes.job.pins import Pins
 from recipes.launch.edited import workload_of
 from recipes.launch.recipe import Environment, Parallelism, Recipe
 from recipes.launch.resolve import prediction_of
-from recipes.planning.environment_rules import experiments
 from recipes.planning.planner import request_of
 from recipes.planning.programs import OWN, REFERENCE_PROGRAM, program_named
 from recipes.planning.search import Examined, neighbours, refusing, search
@@ -256,10 +257,20 @@ def experiment_variables(recipe: Recipe, facts: MachineFacts) -> tuple[Environme
     if recipe.machine is None:
         return ()
     request = request_of(workload_of(recipe), recipe.machine, program_named(recipe.program), Pins())
-    memory = _examined(request, recipe.parallelism.candidate).memory
+    candidate = recipe.parallelism.candidate
+    _, environment = environment_of(
+        Situation(
+            facts=facts,
+            cluster=recipe.machine,
+            memory=_examined(request, candidate).memory,
+            program=recipe.program,
+            degrees=candidate.degrees,
+            sharding=candidate.sharding or "none",
+        )
+    )
     return tuple(
         Environment(name=each.name, value=each.value, why=each.why, source=each.source)
-        for each in experiments(facts, recipe.machine, memory)
+        for each in environment.experiments
     )
 
 

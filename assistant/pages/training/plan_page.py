@@ -17,6 +17,7 @@ from assistant.pages.blocks import (
     words,
 )
 from assistant.pages.training.bill import memory_terms, speed, time_terms
+from assistant.pages.training.environment_lines import environment_section
 from assistant.pages.training.run_lines import run_section
 from probes.base.record import Unknown
 from probes.base.units import GIB, duration, gib, plural
@@ -45,6 +46,7 @@ def plan_page(plan: Plan, *, verbose: bool = False) -> Page:
         headline(plan),
         run_section(plan),
         decisions(plan),
+        environment_section(plan.environment),
         own_words(plan),
         *prediction(plan),
         others(plan, None if verbose else _SHOWN),

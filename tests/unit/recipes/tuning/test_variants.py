@@ -15,9 +15,6 @@ from probes.sources.choose import open_source
 from recipes.launch.recipe import Command, Environment
 from recipes.launch.recipe_file import dump_recipe, faults, load_recipe
 from recipes.launch.resolve import recipe_of
-from recipes.planning import environment_rules
-from recipes.planning.environment_rules import environment
-from recipes.predict.breakdowns import MemoryBreakdown
 from recipes.tuning.variants import (
     BASELINE,
     experiment_variables,
@@ -143,23 +140,10 @@ def test_a_variable_without_a_value_is_refused(word):
         variables_to_try((word,))
 
 
-def test_variables_of_tier_experiment_are_measured_and_never_planned(here, monkeypatch):
-    row = environment_rules.Rule(
-        variable="MALLOC_ARENA_MAX",
-        when="cores_known",
-        value="{cores}",
-        why="fewer arenas",
-        source="glibc manual",
-        versions="all",
-        tier="experiment",
-    )
-    rows = (*environment_rules.load_rules(), row)
-    monkeypatch.setattr(environment_rules, "load_rules", lambda: rows)
-    machine = cpu_cluster(physical_cores_per_rank=3)
-    (variable,) = experiment_variables(msgspec.structs.replace(here, machine=machine), MachineFacts())
-    assert (variable.name, variable.value) == ("MALLOC_ARENA_MAX", "3")
-    memory = MemoryBreakdown(
-        **{field: 0.0 for field in MemoryBreakdown.__struct_fields__ if field not in ("printed", "moment")}
-    )
-    assert "MALLOC_ARENA_MAX" not in {each.name for each in environment(MachineFacts(), machine, memory)}
-    assert experiment_variables(msgspec.structs.replace(here, machine=None), MachineFacts()) == ()
+def test_variables_of_tier_experiment_are_measured_and_never_planned():
+    recipe = planned("llama-3-8b")
+    assert recipe.parallelism.strategy == "fsdp"
+    (variable,) = experiment_variables(recipe, MachineFacts())
+    assert (variable.name, variable.value) == ("CUDA_DEVICE_MAX_CONNECTIONS", "32")
+    assert variable.name not in {each.name for each in recipe.environment}
+    assert experiment_variables(msgspec.structs.replace(recipe, machine=None), MachineFacts()) == ()
