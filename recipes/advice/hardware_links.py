@@ -71,7 +71,7 @@ def _nic_slot(nic: Nic) -> tuple[str, str, str]:
     is_slow = 0 < carried < nic.rate_gbps
     return (
         "nic_slot_slow" if is_slow else "nic_link_full",
-        f"{_slot(link)} carries {carried:.0f} Gb/s",
+        f"PCIe {generation} x{link.width} carries {carried:.0f} Gb/s",
         f"{nic.rate_gbps:g} Gb/s",
     )
 

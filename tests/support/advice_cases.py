@@ -349,6 +349,7 @@ NETWORK: dict[str, tuple[Case, Case]] = {
     "dscp-stated": (Case(ROCE, STATED), Case(ROCE)),
     "dscp-forced": (Case(with_nics(ROCE, traffic_class=106)), Case(ROCE)),
     "dscp-environment": (Case(roce_with("NCCL_IB_TC", "106")), Case(ROCE)),
+    "dscp-differs": (Case(with_nics(ROCE, "mlx5_1", traffic_class=106)), Case(ROCE)),
     "dscp-mismatch": (
         Case(roce_with("NCCL_IB_TC", "41"), STATED),
         Case(roce_with("NCCL_IB_TC", "106"), STATED),
