@@ -33,7 +33,8 @@ def observe_gpu_slots(parts: Parts) -> Iterator[Observed]:
             reason = first_unknown(link.width, link.width_max) or NOT_RECORDED
             key = ("gpu_link_unknown", reason.words, "")
         elif link.width < link.width_max:
-            key = ("gpu_link_narrow", _slot(link), f"x{link.width_max}")
+            condition = "gpu_link_of_host" if parts.is_virtual else "gpu_link_narrow"
+            key = (condition, _slot(link), f"x{link.width_max}")
         elif row is not None and link.width_max < row.pcie_width:
             key = ("gpu_slot_narrow", _slot(link), f"x{row.pcie_width}")
         elif row is not None and known(link.generation_max) and link.generation_max < row.pcie_generation:

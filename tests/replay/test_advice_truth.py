@@ -42,6 +42,7 @@ RECORDINGS: dict[str, tuple[str, ...]] = {
         "topo_m/h100-sxm-mig-590.48.01.txt",
     ),
     "power brake": ("nvsmi_text/h100-8x-hw-power-brake-slowdown.txt",),
+    "cloud instance with a T4": ("nvsmi_xml/tesla-t4-telegraf.xml",),
     "GB200 tray": ("topo_m/gb200-4x-8nic-gpu-numa-id.txt", "nvsmi_text/gb200-4x-table-580.126.09.txt"),
 }
 
@@ -72,12 +73,14 @@ TRUTH: list[tuple[str, Subject, str, str]] = [
     ("MIG is on", "container", "gpu-mig", "(Podman: 0:0)"),
     ("MIG is on", "hardware", "supplies-of-host", "virtual machine"),
     ("power brake", "hardware", "throttled-by-power", "hw_power_brake_slowdown"),
+    ("cloud instance with a T4", "hardware", "gpu-link-of-host", "PCIe 3 x8 of x16"),
     ("GB200 tray", "container", "imex-unknown", "IMEX"),
     ("GB200 tray", "hardware", "no-switch", "(SYS)"),
 ]
 """What a person read in the recording, by the row that must say it."""
 
 ABSENT: list[tuple[str, Subject, str]] = [
+    ("cloud instance with a T4", "hardware", "gpu-link-narrow"),
     ("AMD", "container", "gpus-all"),
     ("AMD", "container", "toolkit-unknown"),
     ("MIG is on", "hardware", "supplies-unknown"),

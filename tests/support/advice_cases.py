@@ -109,6 +109,10 @@ HARDWARE: dict[str, tuple[Case, Case]] = {
     "power-limit-lowered": (Case(with_gpus(NODE, 2, power_limit_w=500.0)), Case(NODE)),
     "gpu-link-unknown": (Case(with_gpus(NODE, pcie=PcieLink())), Case(NODE)),
     "gpu-link-narrow": (Case(with_gpus(NODE, 1, pcie=pcie(width=8))), Case(NODE)),
+    "gpu-link-of-host": (
+        Case(with_gpus(VIRTUAL, 1, pcie=pcie(width=8))),
+        Case(with_gpus(NODE, 1, pcie=pcie(width=8))),
+    ),
     "gpu-slot-narrow": (Case(with_gpus(NODE, pcie=pcie(width=8, width_max=8))), Case(NODE)),
     "gpu-slot-slow": (Case(with_gpus(NODE, pcie=pcie(generation_max=4))), Case(NODE)),
     "gpu-link-full": (Case(NODE), Case(with_gpus(NODE, pcie=pcie(width=8)))),
