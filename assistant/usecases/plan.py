@@ -38,7 +38,7 @@ from recipes.planning.programs import OWN, REFERENCE_PROGRAM, Program, program_n
 from recipes.planning.resorts import best_plan
 from recipes.planning.run_cost import RunLength, run_cost
 from recipes.planning.what_if import Variation
-from recipes.strategies.situation import Situation, on_all_ranks
+from recipes.strategies.verdicts import Situation, on_all_ranks
 from recipes.strategies.why_not import experiments
 
 
