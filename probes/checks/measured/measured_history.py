@@ -11,10 +11,11 @@ from collections.abc import Iterator, Sequence
 from probes.base.record import NOT_RECORDED
 from probes.base.units import percent, plural, quantity
 from probes.compare.comparing import Earlier, beside_baselines, judged_cases, kind_of
-from probes.compare.measured_findings import failed_benchmark, refs_of, too_uncertain, words_of
+from probes.compare.measured_findings import failed_benchmark, too_uncertain
 from probes.compare.slow_causes import changed_since
 from probes.facts.measurements import BUSY_SHARE, Measurement, others_share
 from probes.judging.findings import Evidence, Finding, Judge, Remedy, Status
+from probes.judging.measurement_evidence import refs_of, words_of
 from probes.judging.reporting import HOST, fold_names
 
 BASELINE = Judge(
