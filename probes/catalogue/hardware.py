@@ -8,6 +8,7 @@ import re
 from typing import Literal
 
 from probes.base.errors import UsageError
+from probes.base.grouping import grouped
 from probes.base.record import StrictRecord
 from probes.base.rows import load_rows
 from probes.catalogue.gpu_names import form_distance, parts_of, size_distance, with_unit
@@ -254,11 +255,7 @@ class Catalogue:
 
     @functools.cached_property
     def _gpus_by_plain_name(self) -> dict[str, list[GpuModel]]:
-        rows: dict[str, list[GpuModel]] = {}
-        for row in self.gpus:
-            for name in row.plain_names:
-                rows.setdefault(name, []).append(row)
-        return rows
+        return grouped((name, row) for row in self.gpus for name in row.plain_names)
 
 
 @functools.lru_cache(maxsize=64)

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from probes.base.grouping import grouped
 from probes.base.record import EvidenceRef, Reason, Unknown
 from probes.base.units import percent, quantity
 from probes.compare.comparing import SWEPT, Beside, beside_references
@@ -61,10 +62,7 @@ Parts = dict[str, list[Beside]]
 
 def by_subject(short: Iterable[Beside]) -> Parts:
     """Return one part for each subject, with the subject's measurements that fall short."""
-    parts: Parts = {}
-    for beside in short:
-        parts.setdefault(beside.measured.subject, []).append(beside)
-    return parts
+    return grouped((beside.measured.subject, beside) for beside in short)
 
 
 class Aspect(NamedTuple):

@@ -9,6 +9,7 @@ awslabs/awsome-distributed-training (one layer at a time).
 
 from collections.abc import Iterator, Sequence
 
+from probes.base.grouping import grouped
 from probes.base.record import items_of
 from probes.base.units import gb_per_s, gib, percent
 from probes.compare.comparing import Beside, beside_references
@@ -134,10 +135,11 @@ def _collapses(evidence: Evidence) -> Iterator[Finding]:
 
     Only NCCL is judged, because caches cause the same drop on CPUs.
     """
-    curves: dict[tuple[str, str], list[Measurement]] = {}
-    for point in measurements_of(evidence, ("collectives", "across-nodes"), _BUS):
-        if point.parameters.get("backend") == "nccl" and isinstance(point.parameters.get("bytes"), int):
-            curves.setdefault((point.subject, str(point.parameters.get("collective"))), []).append(point)
+    curves = grouped(
+        ((point.subject, str(point.parameters.get("collective"))), point)
+        for point in measurements_of(evidence, ("collectives", "across-nodes"), _BUS)
+        if point.parameters.get("backend") == "nccl" and isinstance(point.parameters.get("bytes"), int)
+    )
     for (subject, collective), points in curves.items():
         collapse = collapse_of([(int(point.parameters["bytes"]), point.median, point) for point in points])
         if collapse is None:

@@ -12,6 +12,7 @@ count"); NVML reference, clock event reasons; memtest86 (patterns).
 import functools
 from collections.abc import Iterator, Sequence
 
+from probes.base.grouping import grouped
 from probes.base.statistics import quantile
 from probes.base.units import percent
 from probes.compare.comparing import Beside, beside_references
@@ -318,9 +319,7 @@ def measured_results(evidence: Evidence) -> Iterator[Finding]:
                 command=f"nvidia-smi -i {smi_name(gpu)} -q -d ECC,ROW_REMAPPER",
             ),
         )
-    by_subject: dict[str, list[Measurement]] = {}
-    for record in errors:
-        by_subject.setdefault(record.subject, []).append(record)
+    by_subject = grouped((record.subject, record) for record in errors)
     for subject, wrong_values in by_subject.items():
         gpu = gpu_named(evidence, subject)
         yield RESULTS.failed(

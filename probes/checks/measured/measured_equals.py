@@ -8,6 +8,7 @@ does not move them.
 
 from collections.abc import Iterator
 
+from probes.base.grouping import grouped
 from probes.base.statistics import outliers, quantile
 from probes.base.units import percent, quantity
 from probes.compare.comparing import Peers, beside_peers, is_sound, share_of
@@ -63,11 +64,12 @@ def equal_devices(evidence: Evidence) -> Iterator[Finding]:
     if not groups:
         yield too_uncertain(DEVICES, [member for peers in every for member in peers.members])
         return
-    slow: dict[str, list[tuple[Peers, Measurement]]] = {}
-    for peers in groups:
-        for member in peers.members:
-            if member.subject in peers.slow:
-                slow.setdefault(member.subject, []).append((peers, member))
+    slow = grouped(
+        (member.subject, (peers, member))
+        for peers in groups
+        for member in peers.members
+        if member.subject in peers.slow
+    )
     for subject, slow_cases in slow.items():
         yield _odd_one(evidence, subject, slow_cases)
     unlike = [

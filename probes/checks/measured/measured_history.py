@@ -8,6 +8,7 @@ measured while others used the machine cause a warning at most. Source: probes/b
 
 from collections.abc import Iterator, Sequence
 
+from probes.base.grouping import grouped
 from probes.base.record import NOT_RECORDED
 from probes.base.units import percent, plural, quantity
 from probes.compare.comparing import Earlier, beside_baselines, judged_cases, kind_of
@@ -139,11 +140,12 @@ def measured_conditions(evidence: Evidence) -> Iterator[Finding]:
 
 def _strangers(measured: Sequence[Measurement]) -> Iterator[Finding]:
     """Yield processes of others on the GPUs, one finding per GPU."""
-    shared: dict[str, list[Measurement]] = {}
-    for measurement in measured:
-        for sharing in str(measurement.conditions.get("gpu_shared_with", "")).split("; "):
-            if sharing:
-                shared.setdefault(sharing, []).append(measurement)
+    shared = grouped(
+        (sharing, measurement)
+        for measurement in measured
+        for sharing in str(measurement.conditions.get("gpu_shared_with", "")).split("; ")
+        if sharing
+    )
     for sharing, affected in shared.items():
         names, _, processes = sharing.rpartition(": ")
         benches = ", ".join(dict.fromkeys(measurement.bench_id for measurement in affected))
@@ -188,11 +190,12 @@ def _busy(measured: Sequence[Measurement]) -> Iterator[Finding]:
 def _clocks(evidence: Evidence, measured: Sequence[Measurement]) -> Iterator[Finding]:
     """Yield GPUs whose clocks were held down by heat or by the hardware during the measurement."""
     rows = {row.name: row for row in evidence.thresholds.throttle_reasons if row.severe}
-    by_reason: dict[str, list[Measurement]] = {}
-    for measurement in measured:
-        for reason in str(measurement.conditions.get("throttle_reasons", "")).split(", "):
-            if reason in rows:
-                by_reason.setdefault(reason, []).append(measurement)
+    by_reason = grouped(
+        (reason, measurement)
+        for measurement in measured
+        for reason in str(measurement.conditions.get("throttle_reasons", "")).split(", ")
+        if reason in rows
+    )
     for reason, affected in by_reason.items():
         names = fold_names(sorted({measurement.subject for measurement in affected}))
         yield CONDITIONS.warned(
@@ -209,10 +212,11 @@ def _clocks(evidence: Evidence, measured: Sequence[Measurement]) -> Iterator[Fin
 def _versions(measured: Sequence[Measurement]) -> Iterator[Finding]:
     """Yield ranks with different versions of software, which means that their hosts differ."""
     for name in ("torch_version", "nccl_version", "cuda_version"):
-        by_value: dict[str, list[Measurement]] = {}
-        for measurement in measured:
-            if measurement.conditions.get(name):
-                by_value.setdefault(str(measurement.conditions[name]), []).append(measurement)
+        by_value = grouped(
+            (str(measurement.conditions[name]), measurement)
+            for measurement in measured
+            if measurement.conditions.get(name)
+        )
         if len(by_value) > 1:
             software = name.removesuffix("_version")
             yield CONDITIONS.warned(

@@ -19,6 +19,7 @@ of broken and good machines), #2079, #257; ROCm/cvs, host checks; NVIDIA/nodewri
 
 from collections.abc import Iterable, Iterator
 
+from probes.base.grouping import grouped, largest
 from probes.base.record import NOT_RECORDED, Unknown, first_unknown, items_of, known, only_known, value_or
 from probes.base.units import quantity
 from probes.base.versions import at_least
@@ -187,10 +188,9 @@ def _of_lines(bridges: list[PciDevice]) -> Finding:
 def _judged(evidence: Evidence, devices: tuple[PciDevice, ...]) -> Iterator[Finding]:
     facts, slow = evidence.facts, _slow_copies(evidence)
     tree, names = tree_of(facts), names_of(facts)
-    below: dict[str, list[str]] = {}
-    for device in devices:
-        for bridge in tree.above(device):
-            below.setdefault(bridge.bus_id, []).append(subject_of(device, names))
+    below = grouped(
+        (bridge.bus_id, subject_of(device, names)) for device in devices for bridge in tree.above(device)
+    )
     bridges = [tree.devices[address] for address in below]
     redirecting = [(bridge, controls) for bridge in bridges if REDIRECTS & set(controls := _controls(bridge))]
     for bridge, controls in redirecting:
@@ -228,10 +228,11 @@ def _slow_copies(evidence: Evidence) -> list[Measurement]:
     """Return copies between two GPUs over PCIe that are much slower than their copies to the host."""
     links = items_of(evidence.facts.links)
     over_pcie = {frozenset((link.a, link.b)) for link in links if link.kind != "NVLINK"}
-    host: dict[str, float] = {}
-    for measurement in measurements_of(evidence, ("host-device",), "memory_bandwidth_bytes_per_s"):
-        if measurement.parameters.get("pinned") is True and measurement.parameters.get("direction") != "both":
-            host[measurement.subject] = max(host.get(measurement.subject, 0.0), measurement.median)
+    host = largest(
+        (measurement.subject, measurement.median)
+        for measurement in measurements_of(evidence, ("host-device",), "memory_bandwidth_bytes_per_s")
+        if measurement.parameters.get("pinned") is True and measurement.parameters.get("direction") != "both"
+    )
     least = evidence.thresholds.measured_fail_fraction.value
     return [
         measurement

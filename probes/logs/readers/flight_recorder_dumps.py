@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from probes.base.grouping import grouped
 from probes.base.patterns import pattern
 from probes.logs.event import Event, LogLine, event_of
 from probes.logs.events.flight_recorder_events import (
@@ -78,9 +79,7 @@ def _events(line: LogLine, dump: dict[str, object]) -> Iterator[Event]:
         if isinstance(raw, list | tuple)
         else []
     )
-    groups: dict[str, list[dict[str, object]]] = {}
-    for entry in entries:
-        groups.setdefault(_group(entry), []).append(entry)
+    groups = grouped((_group(entry), entry) for entry in entries)
     configured = _dict(dump.get("pg_config"))
     version = dump.get("version")
     read = TorchFlightRecorder(
