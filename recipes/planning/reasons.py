@@ -2,24 +2,25 @@
 
 import math
 
-from probes.base.record import EvidenceRef, Unknown
+from probes.base.record import EvidenceRef
 from probes.base.units import count, gib
-from recipes.job.candidate import Candidate
+from recipes.environment.environment_plan import EnvVar, HostSetting
 from recipes.job.pins import Pins
 from recipes.job.workload import AnyWorkload, VisionWorkload, Workload
-from recipes.machine.cluster_records import Basis, Cluster, Figure
+from recipes.machine.cluster_records import Basis, Cluster
 from recipes.planning.image_jobs import why_image_batch, why_image_micro_batch
-from recipes.planning.layout_decisions import decision, share_decision
 from recipes.planning.layout_reasons import (
     Comparison,
+    decision,
     layout_decisions,
     micro_batch_reason,
     recomputation_reason,
+    share_decision,
     strategy_reason,
 )
 from recipes.planning.layout_words import describe
 from recipes.planning.learning_rate import Rule
-from recipes.planning.plan import Choice, Decision, EnvVar
+from recipes.planning.plan import Choice, Decision
 from recipes.planning.search import Examined
 from recipes.predict.breakdowns import MemoryBreakdown
 from recipes.predict.candidate_prediction import nearness
@@ -130,6 +131,7 @@ def decisions_of(
     rate: Rule,
     warmup: Rule,
     variables: tuple[EnvVar, ...],
+    host: tuple[HostSetting, ...],
     free: float = 0.0,
     asked: float | None = None,
 ) -> tuple[Decision, ...]:
@@ -137,7 +139,7 @@ def decisions_of(
 
     `free` is the part of the memory that the plan leaves free, `asked` that of the user.
     """
-    basis = _basis(workload, cluster, chosen)
+    basis = _basis(workload, compared.chosen)
     recomputation, recomputations = recomputation_reason(compared)
     micro_batch, micro_batches = micro_batch_reason(compared)
     against, strategies = strategy_reason(compared)
@@ -200,7 +202,10 @@ def decisions_of(
         decision(
             "warmup_steps", str(chosen.warmup_steps), pins.warmup_steps, basis="rule", because=warmup.because
         ),
-        *_loading(cluster.data_loader_workers),
+        *(
+            Decision(name=setting.name, value=setting.value, basis=setting.basis, because=setting.because)
+            for setting in host
+        ),
         *(
             Decision(
                 name=variable.name,
@@ -273,42 +278,14 @@ def is_within(memory: MemoryBreakdown, cluster: Cluster) -> bool:
     return limit is None or memory.upper <= limit.value
 
 
-def _loading(workers: Figure | None) -> tuple[Decision, ...]:
-    """Return the DataLoader's setting.
-
-    The user's program needs this setting; rigtune's reference workload does not.
-    """
-    if workers is None:
-        return ()
-    because = (
-        "for a DataLoader in your program: the smallest number of workers per rank that loads as fast as "
-        f"any larger number ({workers.source})"
-    )
-    return (Decision(name="num_workers", value=f"{workers.value:.0f}", basis="measured", because=because),)
-
-
-def _basis(workload: AnyWorkload, cluster: Cluster, chosen: Choice) -> Basis:
+def _basis(workload: AnyWorkload, chosen: Examined) -> Basis:
     """Return `measured` if this very step was measured, `rule` if no time is known, else `modelled`."""
-    if isinstance(chosen.predicted.step_time_s.total, Unknown):
+    if chosen.seconds == math.inf:
         return "rule"
     if isinstance(workload, VisionWorkload):
         return "modelled"
-    return "measured" if nearness(workload, _candidate(chosen), cluster) == "same" else "modelled"
-
-
-def _candidate(choice: Choice) -> Candidate:
-    return Candidate(
-        strategy="fsdp" if choice.sharding == "zero3" else "ddp",
-        degrees=choice.degrees,
-        sharding=choice.sharding,
-        schedule=choice.schedule,
-        recomputed_share=choice.recomputed_share,
-        micro_batch=choice.micro_batch,
-        grad_accum=choice.grad_accum,
-        global_batch=choice.global_batch,
-        activation_checkpointing=choice.activation_checkpointing,
-        precision=choice.precision,
-    )
+    is_measured = nearness(workload, chosen.candidate, chosen.job.cluster) == "same"
+    return "measured" if is_measured else "modelled"
 
 
 def _state_words(cluster: Cluster, chosen: Choice) -> str:

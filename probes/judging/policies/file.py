@@ -1,6 +1,5 @@
 """Read policy.toml and check that its checks, thresholds, GPU models and versions are valid."""
 
-import difflib
 import math
 import re
 from collections.abc import Iterable, Iterator
@@ -9,6 +8,7 @@ from typing import Any
 import msgspec
 
 from probes.base.errors import InputError
+from probes.base.nearest import did_you_mean, nearest
 from probes.base.record import Unknown
 from probes.base.versions import numbers_of
 from probes.catalogue.hardware import Catalogue
@@ -74,7 +74,7 @@ def _faults(policy: Policy, catalogue: Catalogue) -> Iterator[tuple[str, str, st
     if model is not None and catalogue.gpu(model) is None:
         ids = [row.id for row in catalogue.gpus]
         begun = [each for each in ids if each.startswith(model.lower())]
-        near = begun or difflib.get_close_matches(model.lower(), ids, n=1, cutoff=0.8)
+        near = begun or nearest(model, ids, cutoff=0.8)
         if near:
             yield "gpu.model", f"there is no GPU {model[:60]!r}", f"did you mean {' or '.join(near)}?"
     for device, bus_id in policy.nic.places.items():
@@ -152,11 +152,10 @@ def _threshold_faults(
             f"a policy can set: {', '.join(settable)}",
         )
     elif row is None:
-        near = difflib.get_close_matches(name, settable, n=1, cutoff=0.4)
         yield (
             place,
             "there is no such threshold",
-            f"did you mean {near[0]}?" if near else f"thresholds: {', '.join(settable)}",
+            did_you_mean(name, settable, cutoff=0.4) or f"thresholds: {', '.join(settable)}",
         )
     elif isinstance(row, Number):
         if not isinstance(value, (int, float)) or not math.isfinite(value) or value < 0:

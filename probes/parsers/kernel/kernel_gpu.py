@@ -253,7 +253,8 @@ ROWS: tuple[KernelRow, ...] = (
     row(
         DriverComplaint,
         "nvidia-uvm: ",
-        r"^nvidia-uvm: .{0,120}?(?:[Ff]ail|[Ee]rror|ERROR|NV_ERR_)",
+        # Both messages of success may be joined with another subsystem's error when a line end is lost.
+        r"^nvidia-uvm: (?!(?:Unl|L)oaded the UVM driver).{0,120}?(?:[Ff]ail|[Ee]rror|ERROR|NV_ERR_)",
         variant="module",
     ),
     row(
