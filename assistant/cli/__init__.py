@@ -34,7 +34,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "advise": ("table_commands", "what to install for this distribution and these GPUs"),
     "list": (
         "table_commands",
-        "checks, benchmarks, launchers, models, machines, gpus, stacks, kinds or rules",
+        "checks, benchmarks, launchers, models, machines, gpus, stacks, training-recipes, kinds or rules",
     ),
     "tui": ("tui_command", "the terminal UI (the default on a terminal)"),
 }

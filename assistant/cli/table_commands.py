@@ -84,7 +84,8 @@ def install(
 @click.argument("kind", type=click.Choice(KINDS))
 @format_option("text", "json")
 def list_command(kind: str, output_format: str) -> None:
-    """List checks, benchmarks, launchers, programs, models, machines, gpus, stacks, kinds, or rules.
+    """List checks, benchmarks, launchers, programs, models, machines, gpus, stacks,
+    training-recipes, kinds, or rules.
 
     Programs are the training software that `rigtune plan --program` can plan for. Stacks are software stacks
     whose speed `rigtune predict` can model. Kinds are the kinds of tool output that `--from` can read. Rules

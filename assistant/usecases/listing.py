@@ -1,5 +1,6 @@
 """List the rows of rigtune's tables."""
 
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from probes.base.units import gib
@@ -9,11 +10,13 @@ from probes.catalogue.text_kinds import KINDS as PASTES
 from probes.judging.check_table import CHECKS
 from recipes.job.models.counts import load_models, parameter_count
 from recipes.job.models.image_models import load_vision_models
+from recipes.job.training_recipes import load_training_recipes
 from recipes.launch.launcher_table import LAUNCHERS
 from recipes.launch.program_files import WRITTEN
 from recipes.lint.rule_table import load_rules
 from recipes.planning.programs import Program, load_programs
 from recipes.predict.stacks import load_stacks
+from recipes.settings.recipe_choice import batch_words
 
 KINDS = (
     "checks",
@@ -24,13 +27,25 @@ KINDS = (
     "machines",
     "gpus",
     "stacks",
+    "training-recipes",
     "kinds",
     "rules",
 )
 
 
+_TITLED: dict[str, Callable[[], Iterable[Any]]] = {
+    "launchers": lambda: LAUNCHERS,
+    "machines": lambda: load_catalogue().machines,
+    "stacks": lambda: load_stacks().values(),
+    "kinds": lambda: PASTES,
+}
+"""Tables whose entries have only an id and a title."""
+
+
 def list_entries(kind: str) -> tuple[dict[str, Any], ...]:
     """Return the entries of one kind, each with `id`, `title` and the fields that this kind has."""
+    if kind in _TITLED:
+        return tuple({"id": row.id, "title": row.title} for row in _TITLED[kind]())
     match kind:
         case "checks":
             return tuple(
@@ -57,8 +72,8 @@ def list_entries(kind: str) -> tuple[dict[str, Any], ...]:
                 }
                 for row in BENCHMARKS
             )
-        case "launchers":
-            return tuple({"id": row.id, "title": row.title} for row in LAUNCHERS)
+        case "training-recipes":
+            return _training_recipes()
         case "programs":
             return tuple(
                 {
@@ -86,10 +101,6 @@ def list_entries(kind: str) -> tuple[dict[str, Any], ...]:
                 for model in load_vision_models().values()
             ]
             return (*language, *images)
-        case "machines":
-            return tuple({"id": row.id, "title": row.title} for row in load_catalogue().machines)
-        case "stacks":
-            return tuple({"id": row.id, "title": row.title} for row in load_stacks().values())
         case "rules":
             return tuple(
                 {
@@ -102,13 +113,27 @@ def list_entries(kind: str) -> tuple[dict[str, Any], ...]:
                 }
                 for rule in load_rules().values()
             )
-        case "kinds":
-            return tuple({"id": row.id, "title": row.title} for row in PASTES)
         case _:
             return tuple(
                 {"id": row.id, "title": f"{row.title}, {gib(row.memory_bytes)}"}
                 for row in load_catalogue().gpus
             )
+
+
+def _training_recipes() -> tuple[dict[str, Any], ...]:
+    return tuple(
+        {
+            "id": row.id,
+            "title": f"{row.model}: {row.learning_rate:g} at {batch_words(row, row.batch)} per step",
+            "kind": row.kind,
+            "task": "fine-tuning" if row.is_fine_tuning else "pretraining",
+            "tuning": row.tuning,
+            "optimizer": row.optimizer,
+            "source": row.source,
+            "checked": row.checked,
+        }
+        for row in load_training_recipes().values()
+    )
 
 
 def _divisions(row: Program) -> tuple[tuple[str, bool], ...]:

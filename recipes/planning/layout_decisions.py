@@ -1,17 +1,28 @@
 """Decisions of a plan: of the user if pinned, else of rigtune."""
 
+from probes.base.record import EvidenceRef
 from recipes.job.pins import Pins
 from recipes.machine.cluster_records import Basis
 from recipes.planning.plan import Choice, Decision
 
 
 def decision(
-    name: str, value: str, pin: object, *, basis: Basis, because: str, alternatives: tuple[str, ...] = ()
+    name: str,
+    value: str,
+    pin: object,
+    *,
+    basis: Basis,
+    because: str,
+    alternatives: tuple[str, ...] = (),
+    source: str = "",
 ) -> Decision:
     """Return a decision; a pinned one is the user's."""
     if pin is not None:
         basis, because = "user", f"you fixed it; {because}"
-    return Decision(name=name, value=value, basis=basis, because=because, alternatives=alternatives)
+    evidence = (EvidenceRef(source="rule", key=source),) if source else ()
+    return Decision(
+        name=name, value=value, basis=basis, because=because, alternatives=alternatives, evidence=evidence
+    )
 
 
 def share_decision(chosen: Choice, pins: Pins, basis: Basis) -> tuple[Decision, ...]:
