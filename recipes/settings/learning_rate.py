@@ -184,7 +184,7 @@ def _of_width(workload: AnyWorkload, stated: Stated) -> tuple[float, str]:
 def warmup_steps(workload: AnyWorkload, known: Known) -> Setting:
     """Return the published warm-up with the same number of samples, or of steps where the recipe says so.
 
-    At a larger batch than the published one, it has at least 2 / (1 - beta2) steps (Ma & Yarats 2019,
+    At a larger batch than the published ones, it has at least 2 / (1 - beta2) steps (Ma & Yarats 2019,
     arXiv 1910.04209) and at least 200. It is never more than the published part of the run (a tenth, if the
     recipe has no larger one), or less than one step.
     """
@@ -204,7 +204,8 @@ def warmup_steps(workload: AnyWorkload, known: Known) -> Setting:
         because += ", at any batch"
     elif not 1 / _LARGER <= ratio <= _LARGER:
         because += ", with as many samples at this batch"
-    least = _least_steps(recipe) if ratio > _LARGER and not recipe.keeps_warmup_steps else 0
+    covered = max(1.0, recipe.largest_batch / recipe.batch) * _LARGER
+    least = _least_steps(recipe) if ratio > covered and not recipe.keeps_warmup_steps else 0
     if wanted < least:
         wanted = least
         because += f", but at least 2 / (1 - beta2) and {_FEWEST_WARMUP_STEPS} steps (arXiv 1910.04209)"

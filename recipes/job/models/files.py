@@ -173,10 +173,11 @@ def with_learning_rate(model: TransformerModel) -> TransformerModel:
     if model.learning_rate:
         return model
     row = pretraining_recipe(model)
+    is_own = model.id in row.models
     return msgspec.structs.replace(
         model,
         learning_rate=row.learning_rate,
         learning_rate_batch_tokens=row.batch_tokens,
-        learning_rate_from="" if model.id in row.models else row.model,
-        source=f"{model.source}; learning rate: {row.source}",
+        learning_rate_from="" if is_own else row.model,
+        source=f"{model.source}; {'recipe' if is_own else 'learning rate'}: {row.source}",
     )
