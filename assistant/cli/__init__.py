@@ -16,6 +16,7 @@ import click
 
 from assistant.cli.diagnostics import complain, complain_usage, has_terminal, say
 from probes.base.errors import ExitCode, ResourceError, RigtuneError, UsageError
+from probes.base.nearest import did_you_mean
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "auto": ("plan_commands", "probe, check, quick benchmark, plan, export: the main job in one go"),
@@ -69,10 +70,7 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and not args[0].startswith("-") and args[0] not in COMMANDS:
-            import difflib
-
-            near = difflib.get_close_matches(args[0], COMMANDS, n=1)
-            guess = f"did you mean {near[0]}?" if near else f"the commands are {', '.join(COMMANDS)}"
+            guess = did_you_mean(args[0], COMMANDS, cutoff=0.6) or f"the commands are {', '.join(COMMANDS)}"
             raise click.UsageError(f"no command {args[0]!r}; {guess}")
         return super().resolve_command(ctx, args)
 

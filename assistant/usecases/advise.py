@@ -1,11 +1,11 @@
 """Advise what to install on this machine, or on one that is planned."""
 
 import datetime
-import difflib
 
 import msgspec
 
 from probes.base.errors import UsageError
+from probes.base.nearest import did_you_mean
 from probes.catalogue.hardware import Catalogue, GpuModel
 from probes.facts import MachineFacts
 from recipes.install.hardware_plan import hardware_of, planned_hardware
@@ -48,8 +48,7 @@ def advise_install(
 def _model(name: str, catalogue: Catalogue) -> GpuModel:
     if row := catalogue.gpu_named(name):
         return row
-    near = difflib.get_close_matches(name.lower(), [each.id for each in catalogue.gpus], n=1, cutoff=0.5)
-    guess = f"did you mean {near[0]}? " if near else ""
     raise UsageError(
-        f"there is no GPU {name[:80]!r} in the catalogue", f"{guess}`rigtune list gpus` lists all"
+        f"there is no GPU {name[:80]!r} in the catalogue",
+        did_you_mean(name, (row.id for row in catalogue.gpus), "`rigtune list gpus` lists all"),
     )

@@ -28,9 +28,7 @@ from recipes.machine.cluster import build_cluster
 from recipes.machine.cluster_records import Cluster
 from recipes.machine.completed import completed_facts, describe_completed
 from recipes.machine.from_facts import cluster_from_facts
-from recipes.machine.from_words import NamedGpu, gpu_named
-from recipes.machine.link_words import inter_bandwidth_of, transport_of
-from recipes.planning.default_model import first_plan
+from recipes.planning.default_model import first_plan, for_default_model, headroom_for_default_model
 from recipes.planning.image_jobs import image_workload
 from recipes.planning.objectives import Objective, Size, best_size
 from recipes.planning.own_step import with_own_steps
@@ -41,7 +39,6 @@ from recipes.planning.programs import OWN, REFERENCE_PROGRAM, Program, program_n
 from recipes.planning.resorts import best_plan
 from recipes.planning.run_cost import RunLength, run_cost
 from recipes.planning.what_if import Variation
-from recipes.predict.parameters import memory_interval
 from recipes.settings.setting import NOTHING_STATED, Stated
 
 
@@ -159,16 +156,16 @@ def plan_of(
             checkpoints=plan.checkpoints,
             length_from=_length_from(request),
         )
-        return msgspec.structs.replace(plan, run=cost, objective=request.objective)
+        decisions = (
+            plan.decisions if asked is not None else for_default_model(plan.decisions, request.headroom)
+        )
+        return msgspec.structs.replace(plan, run=cost, objective=request.objective, decisions=decisions)
 
     def plan_at(size: Size) -> Plan:
         if asked is not None:
             return planned(size, asked, request.sequence_length, request.headroom)
-        # A model that nobody asked for should fit even in the worst case of the memory model.
-        cluster, spare = cluster_at(size), request.headroom
-        if spare is None:
-            spare = 1 - 1 / memory_interval("allocated").high if cluster.device == "cuda" else 0.0
-        room = spare
+        cluster = cluster_at(size)
+        room = headroom_for_default_model(cluster) if request.headroom is None else request.headroom
         return first_plan(
             cluster, request.sequence_length, lambda model, length: planned(size, model, length, room)
         )
@@ -359,24 +356,6 @@ def _cluster_of(
         network=request.network or "",
     )
     return build_cluster(described, measurements)
-
-
-def catalogue_gpu(name: str) -> NamedGpu:
-    """Return the GPU with this name. Raises UsageError if the catalogue has none."""
-    named = gpu_named(name, None, load_catalogue())
-    if named is None:
-        raise UsageError(f"there is no GPU {name[:60]!r} in the catalogue", "see `rigtune list gpus`")
-    return named
-
-
-def known_network(words: str) -> str:
-    """Return the words about a network. Raises UsageError if they name neither a rate nor a transport."""
-    if words and transport_of(words) == "unknown" and inter_bandwidth_of(words, 1) is None:
-        raise UsageError(
-            f"network {words[:60]!r} names no rate and no transport",
-            'give for example "8x400G IB", "100 Gb/s Ethernet" or "NDR InfiniBand"',
-        )
-    return words
 
 
 def pins_of(pinned: tuple[str, ...], **pins: Any) -> Pins:

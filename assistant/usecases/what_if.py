@@ -9,6 +9,7 @@ from assistant.usecases.events import Event, Progress, StageStarted, stage
 from assistant.usecases.plan import PlanRequest, plan_of, require_positive
 from probes.facts import MachineFacts
 from probes.facts.measurements import Measurement
+from recipes.planning.programs import OWN
 from recipes.planning.what_if import (
     Answer,
     Comparison,
@@ -80,4 +81,4 @@ def _require_some(answers: list[Answer], place: Place) -> None:
 
 def _quick(request: PlanRequest) -> PlanRequest:
     """Return the request with its program named, so that no other programs are compared."""
-    return msgspec.structs.replace(request, program=request.program or "own")
+    return msgspec.structs.replace(request, program=request.program or OWN)

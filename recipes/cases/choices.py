@@ -28,7 +28,6 @@ class Choice(Record, kw_only=True):
     tp: int | None = None
     pp: int | None = None
     cp: int | None = None
-    ep: int | None = None
     sharding: Sharding | None = None
     splits_layers: bool = False
     checkpointing: ActivationCheckpointing | None = None
@@ -39,7 +38,7 @@ class Choice(Record, kw_only=True):
     def words(self) -> str:
         if self.splits_layers:
             return f"each of the {self.pp} GPUs is assumed to have consecutive layers of one model"
-        sizes = (("tp", self.tp), ("pp", self.pp), ("cp", self.cp), ("ep", self.ep))
+        sizes = (("tp", self.tp), ("pp", self.pp), ("cp", self.cp))
         degrees = [f"{name} {value}" for name, value in sizes if (value or 1) > 1]
         return " ".join([*degrees, *([f"sharding {self.sharding}"] if self.sharding else [])])
 
@@ -70,16 +69,15 @@ def _layouts(case: Case, stack: Stack, gpus: int) -> tuple[Choice, ...]:
         return (Choice(pp=gpus, splits_layers=True),)
     stated = case.sharding or case.zero_stage is not None or case.dp is not None or case.fsdp is not None
     if spare > 1:
+        parts = 1 if stack.spare_ranks == "sequence" else 2
         spread = tuple(
-            one
-            for one in _spread(case, stack, spare)
-            if not one.cp
-            or (case.seq_len or 0) % ((1 if stack.spare_ranks == "sequence" else 2) * one.cp) == 0
-        )
-        spread = spread or (Choice(),)
+            choice
+            for choice in _spread(case, stack, spare)
+            if not choice.cp or (case.seq_len or 0) % (parts * choice.cp) == 0
+        ) or (Choice(),)
         if stated or stack.shards_optimizer or stack.shards_parameters:
             return spread
-        return (*spread, *(msgspec.structs.replace(one, sharding="zero3") for one in spread))
+        return (*spread, *(msgspec.structs.replace(choice, sharding="zero3") for choice in spread))
     if not stated and not stack.shards_optimizer and not stack.shards_parameters:
         return (Choice(), Choice(sharding="zero2"), Choice(sharding="zero3"))
     # Ranks that divide the tokens of a sequence may share the weights with any sharding.
@@ -99,8 +97,8 @@ def _spare_ranks(case: Case, gpus: int) -> int:
     If a row states its sharding, a mismatch may come from a wrong accumulation rather than from its layout.
     In this case only the batch is used.
     """
-    is_open = case.dp is None and case.fsdp is None and None in (case.tp, case.cp, case.pp)
-    if case.global_batch is None or not is_open:
+    has_degrees = case.dp is not None or case.fsdp is not None or None not in (case.tp, case.cp, case.pp)
+    if case.global_batch is None or has_degrees:
         return 1
     replicas = gpus // ((case.tp or 1) * (case.pp or 1) * (case.cp or 1))
     at_once = 1 if case.sharding or case.zero_stage else (case.micro_batch or 1) * (case.grad_accum or 1)
@@ -160,5 +158,4 @@ def with_choice(case: Case, choice: Choice) -> Case:
         tp=choice.tp or case.tp,
         pp=choice.pp or case.pp,
         cp=choice.cp or case.cp,
-        ep=choice.ep or case.ep,
     )

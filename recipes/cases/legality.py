@@ -3,12 +3,7 @@
 from recipes.cases.case import CaseError
 from recipes.job.candidate import Candidate
 from recipes.job.workload import TransformerModel, VisionModel
-
-_BESIDE = 2
-"""Number of parts (embedding and head) that may count as one layer each if the layers cannot be divided.
-
-Source: Megatron-LM, --account-for-embedding-in-pipeline-split.
-"""
+from recipes.planning.space import deals_evenly, most_parts
 
 
 def require_divisible(model: TransformerModel, candidate: Candidate) -> None:
@@ -23,7 +18,7 @@ def require_divisible(model: TransformerModel, candidate: Candidate) -> None:
         raise CaseError(
             f"vp is {degrees.vp}, but pp is 1: only the stages of a pipeline have parts, leave vp blank"
         )
-    most = (layers + model.prediction_layers + _BESIDE) // degrees.pp
+    most = most_parts(model, degrees.pp)
     if degrees.vp > most:
         raise CaseError(
             f"vp is {degrees.vp}, but each of {degrees.pp} pipeline stages has {layers / degrees.pp:g} "
@@ -64,14 +59,6 @@ def require_whole_parts(candidate: Candidate, sequence_length: int, *, cuts_twic
             f"cp is {context}, which cuts a sequence into {parts} equal parts, "
             f"but seq_len is {sequence_length}: give {near}, or another cp"
         )
-
-
-def deals_evenly(model: TransformerModel, parts: int) -> bool:
-    """Return whether all `parts` of a pipeline can have the same number of layers.
-
-    Embedding and head may count as one layer each.
-    """
-    return -(model.layers + model.encoder_layers) % parts <= _BESIDE + model.prediction_layers
 
 
 def uneven_parts(model: TransformerModel, candidate: Candidate) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from recipes.cases.resolved_case import ResolvedCase
 from recipes.job.candidate import Candidate
 from recipes.job.models.counts import flops_per_token
 from recipes.job.workload import VisionWorkload
+from recipes.planning.layout_words import degree_words
 from recipes.predict.breakdowns import MemoryBreakdown, TimeBreakdown
 from recipes.predict.familiarity import Familiarity
 from recipes.predict.job_prediction import time_for
@@ -213,11 +214,6 @@ def _basis(resolved: ResolvedCase) -> tuple[Rates, Familiarity]:
 
 
 def _layout_parts(candidate: Candidate, resolved: ResolvedCase) -> tuple[str, ...]:
-    degrees = [
-        f"{name} {size}"
-        for name in candidate.degrees.__struct_fields__
-        if (size := getattr(candidate.degrees, name)) > 1
-    ]
     sharing = candidate.sharding_stage if candidate.sharding_stage != "none" else ""
     recompute = (
         f"checkpointing {recompute_words(candidate)}" if candidate.activation_checkpointing != "none" else ""
@@ -233,7 +229,9 @@ def _layout_parts(candidate: Candidate, resolved: ResolvedCase) -> tuple[str, ..
         if candidate.degrees.pp > 1 and candidate.schedule in ("gpipe", "zero-bubble")
         else ""
     )
-    return tuple(words for words in (" ".join(degrees), schedule, sharing, *batch, recompute) if words)
+    return tuple(
+        words for words in (degree_words(candidate.degrees), schedule, sharing, *batch, recompute) if words
+    )
 
 
 def _selected(candidate: Candidate, resolved: ResolvedCase) -> str:

@@ -2,7 +2,6 @@
 
 import copy
 from collections.abc import Callable
-from typing import Literal
 
 import msgspec
 
@@ -27,11 +26,20 @@ from recipes.cases.table_words import (
 from recipes.constants import constant
 from recipes.job.candidate import Candidate
 from recipes.job.pins import Pins
-from recipes.job.workload import Optimizer, TransformerModel, Tuning, VisionModel, VisionWorkload, Workload
+from recipes.job.workload import (
+    Optimizer,
+    TransformerModel,
+    Tuning,
+    VisionModel,
+    VisionWorkload,
+    Workload,
+    stored_bits,
+)
 from recipes.machine.cluster_records import Cluster
+from recipes.planning.layout_words import short_words
 from recipes.planning.programs import OWN, program_named, program_of_stack
 from recipes.planning.search import search_with_headroom
-from recipes.planning.space import Request, layout_words
+from recipes.planning.space import Request
 from recipes.predict.stacks import Stack, stack_named
 from recipes.predict.training_job import ImageJob, Job, TransformerJob, job_of
 
@@ -268,7 +276,7 @@ class _OpenCase:
         members = result.ranked or result.rejected
         if not members:
             return None
-        words = layout_words(members[0].candidate)
+        words = short_words(members[0].candidate)
         layout = f"layout {words}: the fastest of {result.examined} that were tried"
         resolved = self._resolved(case, members[0].job, [*self._notes, layout])
         return msgspec.structs.replace(resolved, memory=members[0].memory)
@@ -387,19 +395,13 @@ class _OpenCase:
             optimizer=self._optimizer,
             pure_weights=self._is_pure,
             tuning=tuning,
-            base_bits=_stored_bits(tuning, bits),
+            base_bits=stored_bits(tuning, bits),
             optimizer_step=self._step.kind,
             pages_states=self._step.pages,
             fine_tuning=not task.from_scratch,
             mean_length=self._case.mean_seq_len,
             length_stated=self._case.seq_len is not None,
         )
-
-
-def _stored_bits(tuning: Tuning, bits: Literal[4, 8, 16]) -> Literal[4, 8, 16]:
-    """Return the bits of a frozen weight: the stated number, or 4 for QLoRA."""
-    stored: Literal[4, 8, 16] = 4 if bits == 16 else bits
-    return stored if tuning == "qlora" else 16
 
 
 def _is_recipes(optimizer: str, recipe: str) -> bool:

@@ -281,9 +281,11 @@ AdapterTargets = Literal["query-value", "attention", "all"]
 """Linear layers that LoRA adapts."""
 
 
-def stored_bits(tuning: Tuning) -> Literal[4, 16]:
-    """Return the usual bits of a frozen weight: QLoRA quantises to 4 bits."""
-    return 4 if tuning == "qlora" else 16
+def stored_bits(tuning: Tuning, stated: Literal[4, 8, 16] = 16) -> Literal[4, 8, 16]:
+    """Return the bits of a frozen weight: QLoRA quantises to 4 bits, unless a row states 8."""
+    if tuning != "qlora":
+        return 16
+    return 4 if stated == 16 else stated
 
 
 FULL_PRECISIONS = ("fp32", "tf32")

@@ -4,11 +4,10 @@ A pasted topology, for example, shows distances and NVLinks but no names of GPUs
 over what is usual for machines with these GPUs, and nothing that the user states may contradict the paste.
 """
 
-import difflib
-
 import msgspec
 
 from probes.base.errors import UsageError
+from probes.base.nearest import nearest
 from probes.base.record import items_of, known
 from probes.catalogue.hardware import Catalogue, GpuModel
 from probes.facts import Gpu, MachineFacts
@@ -41,8 +40,7 @@ def near_gpus(name: str, catalogue: Catalogue) -> tuple[str, ...]:
     # Rows with a common name follow the usual GPU of that name.
     spellings = [(word.lower(), row.id) for row in catalogue.gpus for word in (*row.plain_names, row.id)]
     ids = dict(reversed(spellings))
-    wanted = name.strip().lower()[:_SHOWN]
-    close = difflib.get_close_matches(wanted, ids, n=6, cutoff=0.6)
+    close = nearest(name, ids, most=6, cutoff=0.6)
     return tuple(dict.fromkeys(ids[spelling] for spelling in close))[:3]
 
 
@@ -107,7 +105,7 @@ def describe_completed(
 
     Raises UsageError for an unknown GPU, for impossible numbers, and if the user contradicts the facts.
     """
-    _require_network(network)
+    required_network(network)
     if gpus_per_node is not None and gpus_per_node > MOST_GPUS:
         raise UsageError(
             f"--gpus is {gpus_per_node}, but is per node and may be at most {MOST_GPUS}",
@@ -142,10 +140,11 @@ def describe_completed(
     return msgspec.structs.replace(described, network=own)
 
 
-def _require_network(words: str) -> None:
-    """Raise UsageError if the words name neither a rate nor a transport."""
+def required_network(words: str) -> str:
+    """Return the words about a network. Raises UsageError if they name neither a rate nor a transport."""
     if words and inter_bandwidth_of(words, 1) is None and transport_of(words) == "unknown":
         raise UsageError(
-            f"--network {words[:_SHOWN]!r} names neither a rate nor a transport",
+            f"network {words[:_SHOWN]!r} names neither a rate nor a transport",
             'give the ports of a node, such as "8x400G IB", "4x200G RoCE" or "100G Ethernet"',
         )
+    return words

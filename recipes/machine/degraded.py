@@ -108,7 +108,7 @@ def _lacks_lanes(link: PcieLink) -> bool:
 
 
 class SlowPorts(NamedTuple):
-    """What lowers the rate of the network."""
+    """Limits of the network's rate, from ports and GPUs that are slower than they should be."""
 
     port_limit_bytes_per_s: float | None = None
     """Rate of the slowest port's PCIe slot, if the port does not use all lanes."""

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import msgspec
 
 from recipes.job.pins import Pins
-from recipes.job.workload import Tuning, Workload
+from recipes.job.workload import Tuning, Workload, stored_bits
 from recipes.machine.cluster_records import Cluster
 from recipes.planning.planner import request_of
 from recipes.planning.programs import Program, load_programs
@@ -135,8 +135,9 @@ def _adapters(asked: Asked) -> Iterator[_Change]:
     for tuning in ways.get(asked.workload.tuning, ()):
         if tuning not in asked.program.tunings:
             continue
-        bits = 4 if tuning == "qlora" else 16
-        workload = msgspec.structs.replace(asked.workload, tuning=tuning, base_bits=bits, fine_tuning=True)
+        workload = msgspec.structs.replace(
+            asked.workload, tuning=tuning, base_bits=stored_bits(tuning), fine_tuning=True
+        )
         what = "adapters over 4-bit weights" if tuning == "qlora" else "adapters instead of all weights"
         yield _Change(f"{what} (--tuning {tuning})", asked._replace(workload=workload))
 

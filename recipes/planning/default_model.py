@@ -3,19 +3,20 @@
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
+import msgspec
+
 from probes.base.errors import NoFeasiblePlanError
-from recipes.job.models.counts import parameter_count
 from recipes.job.models.names import find_model
 from recipes.job.workload import TransformerModel
 from recipes.machine.cluster_records import Cluster
+from recipes.planning.plan import Decision
+from recipes.predict.parameters import memory_interval
 
 CPU_MODEL = "rigtune-mini"
 """Model of the reference workload that is part of rigtune. A CPU trains it in seconds."""
 
 _GPU_MODELS = ("llama-3-8b", "llama-3.2-3b", "llama-3.2-1b", "gpt2", CPU_MODEL)
 """Ids of well-known models, largest first."""
-_STATE_BYTES_PER_PARAMETER = 16
-"""Bytes per parameter: fp32 weights, gradients, two Adam moments (ZeRO, arXiv 1910.02054, section 3.1)."""
 _SHORTEST = {"cuda": 1024, "cpu": 32}
 """Tokens below which a smaller model is tried instead of a shorter sequence."""
 
@@ -52,11 +53,20 @@ def first_plan(
     return plan(*jobs[-1])
 
 
-def first_that_fits(model_ids: tuple[str, ...], memory_bytes: float) -> str | None:
-    """Return the first model whose training states need at most half of the memory, which leaves room for
-    activations.
+def headroom_for_default_model(cluster: Cluster) -> float:
+    """Return the part of the memory that stays free, so that the plan fits even in the worst case."""
+    return 1 - 1 / memory_interval("allocated").high if cluster.device == "cuda" else 0.0
+
+
+def for_default_model(decisions: tuple[Decision, ...], headroom: float | None) -> tuple[Decision, ...]:
+    """Return the decisions of a plan whose model rigtune chose.
+
+    Unless the user states a `headroom`, rigtune chose the memory that stays free, too.
     """
-    for model_id in model_ids:
-        if 2 * _STATE_BYTES_PER_PARAMETER * parameter_count(find_model(model_id)) <= memory_bytes:
-            return model_id
-    return None
+    because = "nobody named the model, so rigtune takes one that fits even in the worst case"
+    return tuple(
+        msgspec.structs.replace(row, basis="rule", because=because)
+        if headroom is None and row.name == "memory_headroom"
+        else row
+        for row in decisions
+    )

@@ -12,8 +12,10 @@ from probes.base.record import Unknown
 from probes.base.units import duration, gib
 from recipes.constants import constant
 from recipes.job.candidate import Candidate
+from recipes.job.pins import Pins
+from recipes.machine.cluster_records import Basis
 from recipes.planning.layout_words import DEGREE_TITLES, STRATEGY_TITLES, layout_title, recomputation_words
-from recipes.planning.plan import Decision
+from recipes.planning.plan import Choice, Decision
 from recipes.planning.search import Examined, is_tight, simplicity
 from recipes.planning.space import Request, strategy_of
 from recipes.predict.breakdowns import COMPUTE_TERMS, TIME_TERMS, TimeBreakdown
@@ -229,16 +231,28 @@ def _alternatives(values: tuple[_Value, ...]) -> tuple[str, ...]:
 def _decision(
     compared: Comparison, named: tuple[str, object], because: str, pin: object, values: tuple[_Value, ...]
 ) -> Decision:
-    """Return the decision with this name and value; a pinned one is the user's."""
+    """Return the decision with this name and value, and its alternatives as words."""
+    basis: Basis = "modelled" if compared.chosen.seconds < math.inf else "rule"
     name, value = named
-    is_known = compared.chosen.seconds < math.inf
-    return Decision(
-        name=name,
-        value=str(value),
-        basis="user" if pin is not None else "modelled" if is_known else "rule",
-        because="; ".join(filter(None, ["" if pin is None else "you fixed it", because])),
-        alternatives=_alternatives(values),
-    )
+    return decision(name, str(value), pin, basis=basis, because=because, alternatives=_alternatives(values))
+
+
+def decision(
+    name: str, value: str, pin: object, *, basis: Basis, because: str, alternatives: tuple[str, ...] = ()
+) -> Decision:
+    """Return a decision of rigtune, or of the user if the value is pinned."""
+    if pin is not None:
+        basis, because = "user", "; ".join(filter(None, ["you fixed it", because]))
+    return Decision(name=name, value=value, basis=basis, because=because, alternatives=alternatives)
+
+
+def share_decision(chosen: Choice, pins: Pins, basis: Basis) -> tuple[Decision, ...]:
+    """Return the decision about the part of the layers that is recomputed; none if it is all of them."""
+    if pins.recomputed_share is None and chosen.recomputed_share == 1.0:
+        return ()
+    because = "the smallest part of the layers with which the layout fits"
+    value = f"{chosen.recomputed_share:g}"
+    return (decision("recomputed_share", value, pins.recomputed_share, basis=basis, because=because),)
 
 
 def _growth(member: Examined, chosen: Examined) -> float | None:

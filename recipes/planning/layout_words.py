@@ -1,6 +1,6 @@
 """Describe a layout in the words of people: `ZeRO-1 64 × tp 8 × pp 8 (vp 16)`."""
 
-from recipes.job.candidate import Candidate
+from recipes.job.candidate import Candidate, Degrees
 from recipes.planning.plan import Choice
 from recipes.planning.space import strategy_of
 
@@ -52,3 +52,15 @@ def describe(row: Candidate | Choice, ranks: str = "GPUs") -> str:
     words = [layout_title(row, ranks), f"micro-batch {row.micro_batch} × {row.grad_accum}"]
     words += [row.schedule] * (row.schedule not in ("1f1b", "interleaved") and row.degrees.pp > 1)
     return ", ".join([*words, *filter(None, [recomputation_words(row)])])
+
+
+def degree_words(degrees: Degrees) -> str:
+    """Return the degrees above 1, such as `dp 8 tp 8 pp 16 vp 4`; blank for a single rank."""
+    sizes = ((name, getattr(degrees, name)) for name in degrees.__struct_fields__)
+    return " ".join(f"{name} {size}" for name, size in sizes if size > 1)
+
+
+def short_words(candidate: Candidate) -> str:
+    """Return the layout in the words of settings, such as `dp 8 tp 8 pp 16 vp 4, zero1`."""
+    sharding = candidate.sharding_stage
+    return (degree_words(candidate.degrees) or "one rank") + ("" if sharding == "none" else f", {sharding}")

@@ -28,8 +28,9 @@ from recipes.planning.layout_reasons import Comparison, is_tie, lost_because, no
 from recipes.planning.plan import Choice, Plan, Rejected
 from recipes.planning.programs import OWN, Program, program_named
 from recipes.planning.reasons import decisions_of, memory_warning, rejection, tightest
+from recipes.planning.refusals import nothing_legal, require_sound
 from recipes.planning.search import Examined, neighbours, refusing, search_with_headroom
-from recipes.planning.space import STRATEGIES, Request, divisors, shapes, strategy_of
+from recipes.planning.space import Request, divisors, strategy_of
 from recipes.predict.job_prediction import memory_for, predicted_for
 from recipes.predict.stacks import load_stacks
 from recipes.predict.training_job import job_of
@@ -39,8 +40,6 @@ from recipes.settings.recipe_choice import known_for, usual_samples
 from recipes.settings.setting import NOTHING_STATED, Stated
 
 _LONGEST_RUN = 10**9
-_PRECISIONS: tuple[Precision, ...] = ("bf16", "fp16", "fp32")
-"""Precisions that a plan may choose by itself, in this order; narrower ones change the training."""
 
 
 def default_workload(
@@ -166,7 +165,7 @@ def make_plan(
     NoFeasiblePlanError if nothing fits.
     """
     program = program or program_named(OWN)
-    _require_sound(workload, cluster, pins, program)
+    require_sound(workload, cluster, pins, program)
     limit = cluster.memory_bytes_per_rank
     if limit is None:
         raise NoFeasiblePlanError(
@@ -181,7 +180,7 @@ def make_plan(
     )
     if not result.ranked:
         if not rejected:
-            raise _nothing_legal(request)
+            raise nothing_legal(request)
         message, hint = tightest(workload, cluster, result.rejected[0], pins, free)
         raise NoFeasiblePlanError(message, hint)
     settings = convergence_settings(workload, cluster, stated, pins, (program.id, *program.stacks))
@@ -271,66 +270,6 @@ def request_of(
     return Request(workload, cluster, stack, program, pins, base)
 
 
-class NoLayoutError(UsageError):
-    """The program has no layout for the number of ranks, the batch and the pins."""
-
-
-def _nothing_legal(request: Request) -> NoLayoutError:
-    """Return the error for a request without a single layout: the batch or a pin allows none."""
-    workload, cluster, pins = request.workload, request.cluster, request.pins
-    fixed = {
-        name: value
-        for name in (
-            "strategy",
-            "tp",
-            "pp",
-            "cp",
-            "ep",
-            "vp",
-            "fsdp",
-            "sharding",
-            "schedule",
-            "micro_batch",
-            "grad_accum",
-            "strategy",
-            "activation_checkpointing",
-            "recomputed_share",
-        )
-        if (value := getattr(pins, name)) is not None
-    }
-    unpinned = request._replace(pins=Pins())
-    if fixed and any(True for _ in shapes(unpinned)):
-        words = ", ".join(f"{name.replace('_', '-')} {value}" for name, value in fixed.items())
-        return NoLayoutError(
-            f"{request.program.title} has no layout with {words} for {workload.model.id} on "
-            f"{cluster.world_size} ranks and a global batch of {workload.global_batch}",
-            f"change a pin, the batch or the program: degrees must divide {_sizes(request)}",
-        )
-    multiple = cluster.world_size * (pins.micro_batch or 1)
-    nearest = " or ".join(str(valid) for valid in nearest_global_batches(workload.global_batch, multiple))
-    pinned = f" x micro-batch {pins.micro_batch}" if pins.micro_batch else ""
-    return NoLayoutError(
-        f"global batch {workload.global_batch} cannot be shared by {cluster.world_size} ranks{pinned}",
-        f"choose a global batch of {nearest}, or another number of ranks",
-    )
-
-
-def _sizes(request: Request) -> str:
-    model = request.model
-    if model is None:
-        return "the ranks and the batch; only the batch of an image model can be divided"
-    return f"the ranks, the batch, {model.layers} layers and {model.heads} heads"
-
-
-def nearest_global_batches(global_batch: int, multiple: int) -> tuple[int, ...]:
-    """Return the nearest valid global batches below and above, at least one of them.
-
-    Valid batches are multiples of the number of ranks (times a pinned micro-batch).
-    """
-    below = global_batch // multiple * multiple
-    return (below, below + multiple) if below else (multiple,)
-
-
 def _named(candidate: Candidate) -> Candidate:
     """Return the candidate with the strategy's name that people use."""
     return msgspec.structs.replace(candidate, strategy=strategy_of(candidate))
@@ -374,74 +313,3 @@ def _host_bytes(member: Examined) -> float:
         for term in ("parameters", "gradients", "optimizer")
     )
     return max(0.0, float(moved)) * job.cluster.ranks_per_node
-
-
-def _require_sound(workload: AnyWorkload, cluster: Cluster, pins: Pins, program: Program) -> None:
-    rate, warmup, ranks = pins.learning_rate, pins.warmup_steps, pins.ranks_per_node
-    tuning = workload.tuning if isinstance(workload, Workload) else "full"
-    mode, share = pins.activation_checkpointing, pins.recomputed_share
-    mistakes = (
-        (
-            isinstance(workload, VisionWorkload) and not program.trains_images,
-            f"{program.title} does not train image models such as {workload.model.id}",
-            "leave --program out, or name a program that does",
-        ),
-        (
-            workload.precision not in program.precisions,
-            f"{program.title} does not train in {workload.precision}",
-            f"precisions: {', '.join(program.precisions)}",
-        ),
-        (
-            tuning not in program.tunings,
-            f"{program.title} has no {tuning} training",
-            f"it can train: {', '.join(program.tunings)}; --program names another program",
-        ),
-        (
-            pins.strategy not in (None, *STRATEGIES),
-            f"there is no strategy {(pins.strategy or '')[:60]!r}",
-            f"strategies: {', '.join(STRATEGIES)}",
-        ),
-        (
-            pins.micro_batch is not None and pins.micro_batch < 1,
-            f"micro-batch {pins.micro_batch} is too small",
-            "give at least 1",
-        ),
-        (
-            share is not None and not 0 < share <= 1,
-            f"recomputed share {share} is no part of the layers",
-            "give a number above 0 and at most 1",
-        ),
-        (
-            mode is not None and mode not in program.checkpointing,
-            f"{program.title} has no layout with activation-checkpointing {mode}",
-            f"it has: {', '.join(program.checkpointing)}",
-        ),
-        (
-            share is not None and mode not in (None, "full"),
-            f"recomputed-share {share} is pinned with activation-checkpointing {mode}",
-            "only full checkpointing recomputes a part of the layers",
-        ),
-        (
-            share not in (None, 1.0) and not load_stacks()[program.stack_for(tuning)].recomputes_part,
-            f"{program.title} has no layout with recomputed-share {share}",
-            "it recomputes every layer or none",
-        ),
-        (
-            rate is not None and not 0 < rate < math.inf,
-            f"learning rate {rate} is not positive",
-            "give a number above 0",
-        ),
-        (
-            warmup is not None and not 0 <= warmup <= workload.steps,
-            f"{warmup} warm-up steps do not fit in {workload.steps} steps",
-            "give fewer",
-        ),
-        (
-            ranks not in (None, cluster.ranks_per_node),
-            f"{ranks} ranks per node are pinned, but the cluster was described with {cluster.ranks_per_node}",
-            "describe the cluster with the pinned number",
-        ),
-    )
-    for is_wrong, message, hint in mistakes:
-        if is_wrong:
-            raise UsageError(message, hint)

@@ -2,19 +2,21 @@
 
 import math
 
-from probes.base.record import EvidenceRef, Unknown
+import msgspec
+
+from probes.base.record import EvidenceRef
 from probes.base.units import count, gib
-from recipes.job.candidate import Candidate
 from recipes.job.pins import Pins
 from recipes.job.workload import AnyWorkload, VisionWorkload, Workload
 from recipes.machine.cluster_records import Basis, Cluster, Figure
 from recipes.planning.image_jobs import why_image_micro_batch
-from recipes.planning.layout_decisions import decision, share_decision
 from recipes.planning.layout_reasons import (
     Comparison,
+    decision,
     layout_decisions,
     micro_batch_reason,
     recomputation_reason,
+    share_decision,
     strategy_reason,
 )
 from recipes.planning.layout_words import describe
@@ -139,7 +141,7 @@ def decisions_of(
     `settings` affect the trained model, `safety` are checkpoints and time-outs. `free` is the part of the
     memory that the plan leaves free, `asked` that of the user.
     """
-    basis = _basis(workload, cluster, chosen)
+    basis = _basis(workload, compared.chosen)
     recomputation, recomputations = recomputation_reason(compared)
     micro_batch, micro_batches = micro_batch_reason(compared)
     against, strategies = strategy_reason(compared)
@@ -206,15 +208,16 @@ def decisions_of(
 
 def _of_setting(setting: Setting, pin: float | None) -> Decision:
     """Return the decision about a setting; `pin` is the value that the user fixed."""
-    return decision(
+    row = decision(
         setting.name,
         setting.text if pin is None else f"{pin:g}",
         pin,
         basis=setting.basis,
         because=setting.because,
         alternatives=setting.alternatives,
-        source=setting.source,
     )
+    evidence = (EvidenceRef(source="rule", key=setting.source),) if setting.source else ()
+    return msgspec.structs.replace(row, evidence=evidence)
 
 
 def _headroom_decision(cluster: Cluster, free: float, asked: float | None) -> tuple[Decision, ...]:
@@ -290,28 +293,14 @@ def _loading(workers: Figure | None) -> tuple[Decision, ...]:
     return (Decision(name="num_workers", value=f"{workers.value:.0f}", basis="measured", because=because),)
 
 
-def _basis(workload: AnyWorkload, cluster: Cluster, chosen: Choice) -> Basis:
+def _basis(workload: AnyWorkload, chosen: Examined) -> Basis:
     """Return `measured` if this very step was measured, `rule` if no time is known, else `modelled`."""
-    if isinstance(chosen.predicted.step_time_s.total, Unknown):
+    if chosen.seconds == math.inf:
         return "rule"
     if isinstance(workload, VisionWorkload):
         return "modelled"
-    return "measured" if nearness(workload, _candidate(chosen), cluster) == "same" else "modelled"
-
-
-def _candidate(choice: Choice) -> Candidate:
-    return Candidate(
-        strategy="fsdp" if choice.sharding == "zero3" else "ddp",
-        degrees=choice.degrees,
-        sharding=choice.sharding,
-        schedule=choice.schedule,
-        recomputed_share=choice.recomputed_share,
-        micro_batch=choice.micro_batch,
-        grad_accum=choice.grad_accum,
-        global_batch=choice.global_batch,
-        activation_checkpointing=choice.activation_checkpointing,
-        precision=choice.precision,
-    )
+    is_measured = nearness(workload, chosen.candidate, chosen.job.cluster) == "same"
+    return "measured" if is_measured else "modelled"
 
 
 def _state_words(cluster: Cluster, chosen: Choice) -> str:

@@ -21,8 +21,9 @@ from recipes.job.workload import Workload
 from recipes.machine.cluster_records import Cluster
 from recipes.planning.changes import Asked, helpful_changes
 from recipes.planning.plan import Plan
-from recipes.planning.planner import NoLayoutError, make_plan
+from recipes.planning.planner import make_plan
 from recipes.planning.programs import OWN, Program, load_programs, program_named
+from recipes.planning.refusals import NoLayoutError
 from recipes.settings.setting import NOTHING_STATED, Stated
 
 

@@ -55,7 +55,7 @@ class Searched(NamedTuple):
     ranked: tuple[Examined, ...]
     """Best candidate of each set of degrees that fits, the best first."""
     rejected: tuple[Examined, ...]
-    """For each set of degrees of which no member fits, the member that needs least memory."""
+    """Member that needs least memory of each set of degrees without a member that fits."""
     examined: int
     """Number of candidates whose memory was predicted."""
 
@@ -267,7 +267,7 @@ class _Refiner:
     def least(self, shape: Shape, start: int) -> int:
         """Return the index of the least recomputation from `start` that fits, or the last index.
 
-        Memory shrinks from option to option, so the index is found by bisection.
+        Memory shrinks from option to option, so a bisection finds the index.
         """
         low, high = start, len(self._options) - 1
         while low < high:

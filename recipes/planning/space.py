@@ -27,7 +27,7 @@ LARGEST_MICRO_BATCH_TOKENS = 2**18
 """Tokens of a micro-batch beyond which nothing becomes faster; only single sequences may exceed them."""
 _RECOMPUTED = (0.25, 0.5, 0.75, 1.0)
 """Parts of the layers that programs with a setting for it may recompute."""
-BESIDE = 2
+_BESIDE = 2
 """Embedding and head, which count as one layer each if the number of layers is not divisible (Megatron-LM:
 --account-for-embedding-in-pipeline-split).
 """
@@ -50,9 +50,10 @@ STRATEGIES = tuple(SHARDING_OF)
 
 def strategy_of(candidate: Candidate) -> str:
     """Return the strategy's name."""
-    if candidate.sharding_stage == "zero3":
+    stage = candidate.sharding_stage
+    if stage == "zero3":
         return "hsdp" if candidate.degrees.dp > 1 else "fsdp"
-    return {"none": "ddp", "zero1": "zero1", "zero2": "zero2"}[candidate.sharding_stage]
+    return "ddp" if stage == "none" else stage
 
 
 class Shape(NamedTuple):
@@ -82,7 +83,7 @@ class Recomputation(NamedTuple):
 
 
 class Request(NamedTuple):
-    """What is searched: a job, a machine, a program, and what the user fixed."""
+    """Input of a search: a job, a machine, a program, and the settings that the user fixed."""
 
     workload: AnyWorkload
     cluster: Cluster
@@ -112,7 +113,12 @@ def deals_evenly(model: TransformerModel, parts: int) -> bool:
 
     Embedding and head may count as one layer each.
     """
-    return -(model.layers + model.encoder_layers) % parts <= BESIDE + model.prediction_layers
+    return -(model.layers + model.encoder_layers) % parts <= _BESIDE + model.prediction_layers
+
+
+def most_parts(model: TransformerModel, stages: int) -> int:
+    """Return the largest number of parts that each of these pipeline stages can have."""
+    return (model.layers + model.encoder_layers + model.prediction_layers + _BESIDE) // stages
 
 
 def shapes(request: Request) -> Iterator[Shape]:
@@ -276,8 +282,6 @@ def schedules(request: Request, pipeline: int) -> tuple[tuple[Schedule, int], ..
     if pipeline == 1 or model is None:
         # Without a pipeline there is no order of work, which is called 1f1b.
         return (("1f1b", 1),) if pins.vp in (None, 1) and pins.schedule in (None, "1f1b") else ()
-    layers = model.layers + model.encoder_layers
-    most = (layers + model.prediction_layers + BESIDE) // pipeline
     options: list[tuple[Schedule, int]] = []
     for schedule in request.program.schedules:
         if pins.schedule not in (None, schedule):
@@ -286,7 +290,9 @@ def schedules(request: Request, pipeline: int) -> tuple[tuple[Schedule, int], ..
             options.append((schedule, 1))
             continue
         options += [
-            (schedule, parts) for parts in range(2, most + 1) if deals_evenly(model, pipeline * parts)
+            (schedule, parts)
+            for parts in range(2, most_parts(model, pipeline) + 1)
+            if deals_evenly(model, pipeline * parts)
         ]
     return tuple(option for option in options if pins.vp in (None, option[1]))
 
@@ -356,12 +362,3 @@ def candidate_of(request: Request, shape: Shape, micro_batch: int, again: Recomp
         sequence_parallel=base.sequence_parallel,
         schedule=shape.schedule,
     )
-
-
-def layout_words(candidate: Candidate) -> str:
-    """Return the layout in words, such as `dp 8 tp 8 pp 16 vp 4, zero1`."""
-    degrees = candidate.degrees
-    sizes = ((name, getattr(degrees, name)) for name in degrees.__struct_fields__)
-    parts = [f"{name} {size}" for name, size in sizes if size > 1]
-    sharding = candidate.sharding_stage
-    return " ".join(parts or ["one rank"]) + ("" if sharding == "none" else f", {sharding}")

@@ -80,10 +80,10 @@ def request_of(run: Configuration | Images, facts: MachineFacts) -> BenchRequest
 
 
 def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measurement, ...] | BenchFailure:
-    found: list[Measurement] = []
+    measurements: list[Measurement] = []
     for answer in slowest_rank(request, lines_by_rank):
-        found += step_figures(answer, answer.case, StepWork())
-    return tuple(found) or failure_of(request, lines_by_rank)
+        measurements += step_figures(answer, answer.case, StepWork())
+    return tuple(measurements) or failure_of(request, lines_by_rank)
 
 
 def train(

@@ -3,20 +3,21 @@
 Every value is checked at its field, so that a wrong text is reported beside the field that has it.
 """
 
-import difflib
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import msgspec
 
-from assistant.usecases.plan import PINNED_NAMES, PlanRequest, catalogue_gpu, known_network, pins_of
+from assistant.usecases.plan import PINNED_NAMES, PlanRequest, pins_of
 from probes.base.errors import UsageError
+from probes.base.nearest import did_you_mean
 from probes.base.record import Record
 from probes.catalogue.hardware import load_catalogue
 from recipes.job.models.files import names_model_file
 from recipes.job.models.names import find_model
 from recipes.job.pins import Pins
 from recipes.job.workload import Tuning, Workload
+from recipes.machine.completed import required_gpu, required_network
 from recipes.planning.plan import Plan
 from recipes.planning.programs import load_programs, program_named
 
@@ -46,8 +47,7 @@ def _model(text: str) -> str:
 def _program(text: str) -> str:
     rows = load_programs()
     if text not in rows:
-        near = difflib.get_close_matches(text, rows, n=1)
-        hint = f"did you mean {near[0]}?" if near else "see `rigtune list programs`"
+        hint = did_you_mean(text, rows) or "see `rigtune list programs`"
         raise UsageError(f"there is no program {text[:30]!r}", hint)
     return text
 
@@ -65,7 +65,7 @@ def _number(text: str) -> int:
 
 
 def _gpu(text: str) -> str:
-    catalogue_gpu(text)
+    required_gpu(text, load_catalogue())
     return text
 
 
@@ -82,7 +82,7 @@ FIELDS = (
     Field("nodes", "nodes", "machines like this one, or with the GPUs below", _number, 1),
     Field("gpu", "gpu", "another GPU than this machine's", _gpu),
     Field("gpus", "gpus per node", "for gpu", _number),
-    Field("network", "network", "of a node, for gpu, such as 8x400G IB", known_network),
+    Field("network", "network", "of a node, for gpu, such as 8x400G IB", required_network),
     Field("pins", "pins", "such as tp=4 pp=2 strategy=fsdp", _pins, Pins()),
 )
 

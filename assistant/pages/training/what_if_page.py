@@ -37,11 +37,9 @@ def scaling_page(curve: ScalingCurve) -> Page:
         _LAYOUT,
     )
     answers = tuple(point.answer for point in curve.points)
-    notes = [
-        "efficiency: each GPU relative to the smallest size; added: the GPUs added since the size before"
-    ]
+    note = "efficiency: each GPU relative to the smallest size; added: the GPUs added since the size before"
     return (
-        section(_stop_words(curve), [words((note, "dim")) for note in notes]),
+        section(_stop_words(curve), [words((note, "dim"))]),
         Section("", (Table(columns, rows),)),
         _without_plan(answers),
     )

@@ -9,17 +9,19 @@ from probes.bench.bench_requests import BenchContext, ReferenceModel
 from probes.catalogue.hardware import load_catalogue
 from probes.facts import MachineFacts
 from probes.facts.measurements import Parameter
-from recipes.job.models.counts import flops_per_token
+from recipes.job.models.counts import flops_per_token, parameter_count
 from recipes.job.models.names import find_model
 from recipes.job.workload import TransformerModel
 from recipes.launch.recipe import ModelShape
 from recipes.machine.from_facts import has_bf16
 from recipes.machine.ranks import cores_per_rank, default_ranks, training_gpus
-from recipes.planning.default_model import CPU_MODEL, first_that_fits
+from recipes.planning.default_model import CPU_MODEL
 
 _GPU_MODELS = ("tinyllama-1.1b", "gpt2")
 """Models to measure on GPUs, largest first."""
 _GPU_MICRO_BATCHES = (1, 4)
+_STATE_BYTES_PER_PARAMETER = 16
+"""Bytes per parameter: fp32 weights, gradients, two Adam moments (ZeRO, arXiv 1910.02054, section 3.1)."""
 
 
 def bench_context(
@@ -75,13 +77,18 @@ def _cpu_model(facts: MachineFacts, ranks: int) -> ReferenceModel:
 
 
 def _gpu_model(facts: MachineFacts) -> ReferenceModel:
-    """Return the largest model that fits the smallest GPU, in the precision that plans choose for it."""
+    """Return the largest model that fits the smallest GPU, in the precision that plans choose for it.
+
+    The training states need at most half of the memory, which leaves room for activations.
+    """
     gpus = training_gpus(facts)
     memory_bytes = min((gpu.memory_bytes for gpu in gpus if known(gpu.memory_bytes)), default=0)
-    model_id = first_that_fits(_GPU_MODELS, memory_bytes) or _GPU_MODELS[-1]
+    models = [find_model(model_id) for model_id in _GPU_MODELS]
+    states = 2 * _STATE_BYTES_PER_PARAMETER
+    fitting = (model for model in models if states * parameter_count(model) <= memory_bytes)
     catalogue = load_catalogue()
     return _reference(
-        find_model(model_id),
+        next(fitting, models[-1]),
         _GPU_MICRO_BATCHES,
         "bf16" if all(has_bf16(gpu, catalogue) for gpu in gpus) else "fp32",
     )

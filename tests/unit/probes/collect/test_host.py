@@ -216,7 +216,7 @@ def test_a_dead_network_filesystem_does_not_hide_the_local_ones() -> None:
 
 
 def test_df_that_may_not_look_everywhere() -> None:
-    partly = CommandResult(exit_code=1, stdout=DF.encode(), stderr=b"df: /root/x: Permission denied")
+    partly = CommandResult(exit_code=1, stdout=DF.encode(), stderr=b"df: /srv/private: Permission denied")
     filesystems = field(
         collect_storage,
         "storage",

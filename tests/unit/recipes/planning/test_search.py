@@ -107,8 +107,8 @@ def test_pruning_never_changes_the_result(
     if not result.ranked:
         assert best == math.inf
         return
-    found = min(member.seconds for member in result.ranked)
-    assert found == pytest.approx(best, rel=constant("layout_tie"))
+    shortest = min(member.seconds for member in result.ranked)
+    assert shortest == pytest.approx(best, rel=constant("layout_tie"))
     assert result.ranked[0].seconds <= best * (1 + constant("layout_tie")) ** 2
     assert result.examined <= 4 * sum(1 for _ in jobs_of(request)) + 50
 

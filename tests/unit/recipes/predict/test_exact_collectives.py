@@ -32,7 +32,7 @@ def latencies(collective: Collective, cluster: Cluster) -> dict[str, float]:
     group = Group(ranks=cluster.world_size, nodes=cluster.nodes)
     by_algorithm = algorithms(collective, group, cluster)
     assert isinstance(by_algorithm, tuple)
-    return {one.name: one.latency_s for one in by_algorithm}
+    return {model.name: model.latency_s for model in by_algorithm}
 
 
 ONE_NODE = {

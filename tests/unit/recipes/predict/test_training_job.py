@@ -25,9 +25,9 @@ def job(row: dict[str, str], **changes: str) -> Job:
 def test_transformers_and_image_models_pass_the_same_doors() -> None:
     kinds = {type(item): item for item in (job(LLAMA, micro_batch="1"), job(IMAGES))}
     assert kinds.keys() == {TransformerJob, ImageJob}
-    for one in kinds.values():
-        assert isinstance(memory_for(one), MemoryBreakdown)
-        assert isinstance(time_for(one), TimeBreakdown)
+    for kind in kinds.values():
+        assert isinstance(memory_for(kind), MemoryBreakdown)
+        assert isinstance(time_for(kind), TimeBreakdown)
 
 
 def test_a_job_knows_what_is_trained_and_how_wide_its_elements_are() -> None:
