@@ -39,6 +39,7 @@ from recipes.planning.programs import OWN, REFERENCE_PROGRAM, Program, program_n
 from recipes.planning.resorts import best_plan
 from recipes.planning.run_cost import RunLength, run_cost
 from recipes.planning.what_if import Variation
+from recipes.settings.recipe_choice import optimizer_of
 from recipes.settings.setting import NOTHING_STATED, Stated
 
 
@@ -242,7 +243,7 @@ def _workload_of(
             tuning=request.tuning,
             adapter_rank=request.lora_rank,
             program=program,
-            optimizer=request.optimizer or "adamw",
+            optimizer=request.optimizer or optimizer_of(request.stated) or "adamw",
             fine_tuning=request.fine_tuning,
             stated=request.stated,
         )
@@ -255,7 +256,7 @@ def _workload_of(
         precision=request.precision or native_precision(cluster, program),
         steps=request.steps,
         samples=request.samples,
-        optimizer=request.optimizer,
+        optimizer=request.optimizer or optimizer_of(request.stated),
         stated=request.stated,
     )
 

@@ -9,7 +9,7 @@ from probes.base.errors import UsageError
 from probes.base.units import count
 from recipes.job.models.counts import parameter_count
 from recipes.job.training_recipes import TrainingRecipe, load_training_recipes, nearest, pretraining_recipe
-from recipes.job.workload import AnyWorkload, VisionWorkload, Workload
+from recipes.job.workload import AnyWorkload, Optimizer, VisionWorkload, Workload
 from recipes.machine.cluster_records import Basis
 from recipes.settings.setting import Stated
 
@@ -73,14 +73,36 @@ def _named(workload: AnyWorkload, name: str) -> Known:
         hint = f"did you mean {near[0]}?" if near else "see `rigtune list training-recipes`"
         raise UsageError(f"there is no training recipe {name[:60]!r}", hint)
     recipe = rows[name]
-    if isinstance(workload, VisionWorkload) != (recipe.kind == "images"):
+    if _task(workload) != _task_of(recipe):
         raise UsageError(
-            f"the training recipe {name} is for {recipe.model}, and {workload.model.id} is of another kind",
-            "see `rigtune list training-recipes`",
+            f"the training recipe {name} is for {_task_of(recipe)}, and the job is {_task(workload)}",
+            "choose one with `rigtune list training-recipes`, or the job with --task and --tuning",
         )
     is_own = workload.model.id in recipe.models
     owner = "the published recipe" if is_own else f"borrowed from {recipe.model}"
     return Known(recipe, recipe, "published" if is_own else "borrowed", owner, recipe.optimizer)
+
+
+def _task(workload: AnyWorkload) -> str:
+    if isinstance(workload, VisionWorkload):
+        return "training on images"
+    if workload.tuning != "full":
+        return "training of adapters"
+    return "fine-tuning" if workload.fine_tuning else "pre-training"
+
+
+def _task_of(recipe: TrainingRecipe) -> str:
+    if recipe.kind == "images":
+        return "training on images"
+    if recipe.tuning != "full":
+        return "training of adapters"
+    return "fine-tuning" if recipe.is_fine_tuning else "pre-training"
+
+
+def optimizer_of(stated: Stated) -> Optimizer | None:
+    """Return the optimizer of the recipe that the user named; None if there is none."""
+    recipe = load_training_recipes().get(stated.training_recipe)
+    return None if recipe is None else recipe.optimizer
 
 
 def _fitting(workload: AnyWorkload, programs: tuple[str, ...], batch: float) -> tuple[TrainingRecipe, bool]:

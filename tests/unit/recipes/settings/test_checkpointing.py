@@ -66,7 +66,7 @@ def test_a_checkpoint_holds_weights_and_states_of_what_is_trained() -> None:
     assert checkpoint_bytes(text("llama-3-8b", 8)) == pytest.approx(8.03e9 * 12, rel=0.001)
     assert checkpoint_bytes(text("llama-3-8b", 8, optimizer="lion")) == pytest.approx(8.03e9 * 8, rel=0.001)
     assert checkpoint_bytes(images("resnet50", 8)) == pytest.approx(25.6e6 * 8, rel=0.01)
-    # LoRA of rank 16 over every linear layer: 35.7 M parameters, with query, key and value as one product, and
+    # LoRA of rank 16 over every linear layer: 35.7 M parameters, with query, key and value as one product and
     # gate and up as one, as the model of memory counts them (peft has 41.9 M in separate products).
     lora = text("llama-3-8b", 8, tuning="lora", adapter_rank=16)
     assert checkpoint_bytes(lora) == pytest.approx(35.65e6 * 12, rel=0.01)

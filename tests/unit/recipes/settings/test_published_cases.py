@@ -286,7 +286,15 @@ def test_every_figure_of_a_row_reaches_the_settings(recipe: Any, field: str) -> 
     workload: Any = (
         images(model, 7, 10**9, optimizer=recipe.optimizer)
         if recipe.kind == "images"
-        else text(model, 7, 512, 10**9, fine_tuning=recipe.is_fine_tuning, optimizer=recipe.optimizer)
+        else text(
+            model,
+            7,
+            512,
+            10**9,
+            tuning=recipe.tuning,
+            fine_tuning=recipe.is_fine_tuning,
+            optimizer=recipe.optimizer,
+        )
     )
     before = _figures(settings_of(workload, stated))
     rows = load_training_recipes()

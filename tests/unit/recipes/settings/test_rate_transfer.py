@@ -264,5 +264,5 @@ def test_an_unknown_recipe_names_the_nearest() -> None:
     with pytest.raises(UsageError, match="no training recipe") as error:
         settings_of(text("gpt2", 512), Stated(training_recipe="qlora7b"))
     assert "qlora-7b" in str(error.value.hint)
-    with pytest.raises(UsageError, match="another kind"):
+    with pytest.raises(UsageError, match="is for training on images, and the job is pre-training"):
         settings_of(text("gpt2", 512), Stated(training_recipe="resnet50-sgd"))
