@@ -31,11 +31,12 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "export": ("recipe_commands", "write launch files from a recipe"),
     "run": ("recipe_commands", "start a recipe"),
     "verify": ("recipe_commands", "train a few steps, and compare predicted with measured"),
+    "tune": ("tune_command", "measure the best few candidates of a recipe, and keep what wins"),
     "explain": ("explain_command", "what NCCL, torch, Slurm or kernel logs show: what happened, where, why"),
-    "advise": ("table_commands", "what to install for this distribution and these GPUs"),
+    "advise": ("advise_commands", "what to install; hardware, MIG, containers, kubelet and network"),
     "list": (
         "table_commands",
-        "checks, benchmarks, launchers, models, machines, gpus, stacks, training-recipes, kinds or rules",
+        "checks, benchmarks, launchers, programs, models, gpus, training-recipes and other tables",
     ),
     "tui": ("tui_command", "the terminal UI (the default on a terminal)"),
 }

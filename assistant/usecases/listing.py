@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import msgspec
+
 from probes.base.units import gib
 from probes.bench.benchmark_table import BENCHMARKS
 from probes.catalogue.hardware import load_catalogue
@@ -17,12 +19,14 @@ from recipes.lint.rule_table import load_rules
 from recipes.planning.programs import Program, load_programs
 from recipes.predict.stacks import load_stacks
 from recipes.settings.recipe_choice import batch_words
+from recipes.strategies.strategy_table import load_strategies
 
 KINDS = (
     "checks",
     "benchmarks",
     "launchers",
     "programs",
+    "strategies",
     "models",
     "machines",
     "gpus",
@@ -32,14 +36,13 @@ KINDS = (
     "rules",
 )
 
-
 _TITLED: dict[str, Callable[[], Iterable[Any]]] = {
     "launchers": lambda: LAUNCHERS,
     "machines": lambda: load_catalogue().machines,
     "stacks": lambda: load_stacks().values(),
     "kinds": lambda: PASTES,
 }
-"""Tables whose entries have only an id and a title."""
+"""Tables whose rows are listed with id and title alone."""
 
 
 def list_entries(kind: str) -> tuple[dict[str, Any], ...]:
@@ -88,6 +91,8 @@ def list_entries(kind: str) -> tuple[dict[str, Any], ...]:
                 }
                 for row in load_programs().values()
             )
+        case "strategies":
+            return tuple(msgspec.to_builtins(row) for row in load_strategies().values())
         case "models":
             language = [
                 {"id": model.id, "title": f"{model.title}, {parameter_count(model):,} parameters"}

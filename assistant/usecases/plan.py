@@ -41,6 +41,8 @@ from recipes.planning.run_cost import RunLength, run_cost
 from recipes.planning.what_if import Variation
 from recipes.settings.recipe_choice import optimizer_of
 from recipes.settings.setting import NOTHING_STATED, Stated
+from recipes.strategies.situation import Situation, on_all_ranks
+from recipes.strategies.why_not import experiments
 
 
 class PlanRequest(Record, kw_only=True):
@@ -94,7 +96,19 @@ def plan_workload(
     Raises UsageError, InputError or NoFeasiblePlanError.
     """
     yield StageStarted(stage="plan", title=f"Planning {request.model or 'the default workload'}")
-    return plan_of(facts, measurements, request)
+    plan = plan_of(facts, measurements, request)
+    if request.objective not in ("throughput", "time"):
+        return plan
+    here = situation_of(plan, facts, measurements, request)
+    return msgspec.structs.replace(plan, experiments=experiments(here, plan))
+
+
+def situation_of(
+    plan: Plan, facts: MachineFacts, measurements: tuple[Measurement, ...], request: PlanRequest
+) -> Situation:
+    """Return the plan on all ranks of the requested machine, for which strategies are judged."""
+    here = Situation(plan, facts, request.pins, request.headroom)
+    return on_all_ranks(here, _cluster_of(facts, measurements, request))
 
 
 def plan_of(

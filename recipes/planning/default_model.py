@@ -53,9 +53,12 @@ def first_plan(
     return plan(*jobs[-1])
 
 
-def headroom_for_default_model(cluster: Cluster) -> float:
-    """Return the part of the memory that stays free, so that the plan fits even in the worst case."""
-    return 1 - 1 / memory_interval("allocated").high if cluster.device == "cuda" else 0.0
+def headroom_for_default_model(cluster: Cluster) -> float | None:
+    """Return the part of a GPU's memory that stays free, so that the plan fits even in the worst case.
+
+    None on a CPU, whose memory model has a margin.
+    """
+    return 1 - 1 / memory_interval("allocated").high if cluster.device == "cuda" else None
 
 
 def for_default_model(decisions: tuple[Decision, ...], headroom: float | None) -> tuple[Decision, ...]:

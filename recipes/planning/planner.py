@@ -8,6 +8,8 @@ from probes.base.errors import NoFeasiblePlanError, UsageError
 from probes.base.record import Unknown
 from probes.facts import MachineFacts
 from recipes.constants import constant
+from recipes.environment.choosing_variables import environment_of
+from recipes.environment.situation import Situation
 from recipes.job.candidate import Candidate, Degrees, Offload
 from recipes.job.models.counts import load_models
 from recipes.job.pins import Pins
@@ -23,7 +25,6 @@ from recipes.job.workload import (
     stored_bits,
 )
 from recipes.machine.cluster_records import Cluster
-from recipes.planning.environment_rules import environment
 from recipes.planning.layout_reasons import Comparison, is_tie, lost_because, not_searched
 from recipes.planning.plan import Choice, Plan, Rejected
 from recipes.planning.programs import OWN, Program, program_named
@@ -196,7 +197,17 @@ def make_plan(
         limit_bytes=usable,
     )
     choices = [_choice(member, compared, rate, warm) for member in result.ranked]
-    variables = environment(facts, cluster, choices[0].predicted.memory_bytes_per_gpu)
+    variables, environment = environment_of(
+        Situation(
+            facts=facts,
+            cluster=cluster,
+            memory=choices[0].predicted.memory_bytes_per_gpu,
+            program=program.id,
+            degrees=choices[0].degrees,
+            sharding=choices[0].sharding,
+            is_image_job=isinstance(workload, VisionWorkload),
+        )
+    )
     warnings = [*cluster.warnings, *settings.warnings]
     if memory := memory_warning(choices[0].predicted.memory_bytes_per_gpu, cluster):
         warnings.append(memory)
@@ -223,12 +234,14 @@ def make_plan(
             settings=settings,
             safety=safety,
             variables=variables,
+            host=environment.host,
             free=free,
             asked=headroom,
         ),
         env=variables,
         optimization=settings.optimization,
         checkpoints=checkpoints,
+        environment=environment,
         alternatives=tuple(choices[1:]),
         rejected=rejected,
         warnings=tuple(warnings),

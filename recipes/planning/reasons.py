@@ -6,9 +6,10 @@ import msgspec
 
 from probes.base.record import EvidenceRef
 from probes.base.units import count, gib
+from recipes.environment.environment_plan import EnvVar, HostSetting
 from recipes.job.pins import Pins
 from recipes.job.workload import AnyWorkload, VisionWorkload, Workload
-from recipes.machine.cluster_records import Basis, Cluster, Figure
+from recipes.machine.cluster_records import Basis, Cluster
 from recipes.planning.image_jobs import why_image_micro_batch
 from recipes.planning.layout_reasons import (
     Comparison,
@@ -20,7 +21,7 @@ from recipes.planning.layout_reasons import (
     strategy_reason,
 )
 from recipes.planning.layout_words import describe
-from recipes.planning.plan import Choice, Decision, EnvVar
+from recipes.planning.plan import Choice, Decision
 from recipes.planning.search import Examined
 from recipes.predict.breakdowns import MemoryBreakdown
 from recipes.predict.candidate_prediction import nearness
@@ -133,6 +134,7 @@ def decisions_of(
     settings: ConvergenceSettings,
     safety: tuple[Setting, ...],
     variables: tuple[EnvVar, ...],
+    host: tuple[HostSetting, ...],
     free: float = 0.0,
     asked: float | None = None,
 ) -> tuple[Decision, ...]:
@@ -192,7 +194,10 @@ def decisions_of(
         _of_setting(settings.rate, pins.learning_rate),
         _of_setting(settings.warmup, pins.warmup_steps),
         *(_of_setting(each, None) for each in (*settings.others, *safety)),
-        *_loading(cluster.data_loader_workers),
+        *(
+            Decision(name=setting.name, value=setting.value, basis=setting.basis, because=setting.because)
+            for setting in host
+        ),
         *(
             Decision(
                 name=variable.name,
@@ -277,20 +282,6 @@ def is_within(memory: MemoryBreakdown, cluster: Cluster) -> bool:
     """Return whether a candidate fits even in the worst case."""
     limit = cluster.memory_bytes_per_rank
     return limit is None or memory.upper <= limit.value
-
-
-def _loading(workers: Figure | None) -> tuple[Decision, ...]:
-    """Return the DataLoader's setting.
-
-    The user's program needs this setting; rigtune's reference workload does not.
-    """
-    if workers is None:
-        return ()
-    because = (
-        "for a DataLoader in your program: the smallest number of workers per rank that loads as fast as "
-        f"any larger number ({workers.source})"
-    )
-    return (Decision(name="num_workers", value=f"{workers.value:.0f}", basis="measured", because=because),)
 
 
 def _basis(workload: AnyWorkload, chosen: Examined) -> Basis:

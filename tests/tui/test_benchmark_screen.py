@@ -137,3 +137,4 @@ async def test_without_torch_nothing_is_started_and_the_page_states_how_to_get_i
         await pilot.pause()
         assert "bench" not in services.calls
         assert "pip install torch" in panel(app, "#intro")
+        assert not app.screen.query_one("#results").display, "no suite is offered that cannot start"

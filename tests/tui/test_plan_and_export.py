@@ -108,6 +108,8 @@ async def test_the_workload_form_plans_again(tmp_path):
         assert "'none' is no positive whole number" in complaints["nodes-complaint"]
         assert app.focused is app.screen.query_one("#nodes"), "the wrong field has the focus"
         app.screen.query_one("#nodes", Input).value = "4"
+        await pilot.pause()
+        assert not app.screen.query_one("#nodes-complaint").display, "the complaint was about other text"
         app.screen.query_one("#program", Input).value = "megatron"
         app.screen.query_one("#tuning", Input).value = "full"
         app.screen.query_one("#gpu", Input).value = "H100"

@@ -12,7 +12,7 @@ from probes.base.record import Record, items_of
 from probes.catalogue.xids import Xid, XidClass, load_xids
 from probes.facts import Gpu, LogEvent
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
-from probes.judging.reporting import HOST, events_of, evidence_of, on_events
+from probes.judging.reporting import HOST, events_of, evidence_of, occurrences, on_events
 from probes.parsers.kernel.kernel_gpu import CLEANUP_XID, RECOVERY_XID, cause_of_cleanup, recovery_action
 
 HARDWARE = Judge(
@@ -342,9 +342,7 @@ def _observed(events: Iterable[LogEvent]) -> str:
         (event.last_time for event in sorted(ordered, key=lambda event: -event.last_line) if event.last_time),
         "",
     )
-    words = "once" if count == 1 else f"{count} times"
-    if first:
-        words += f", at {first}" if first == last or count == 1 else f", first {first}, last {last}"
+    words = occurrences(count, first, last)
     if all(event.settled for event in ordered):
         words += ", before the last boot, load of the driver or recovery"
     return f"{words}: {ordered[0].message}"

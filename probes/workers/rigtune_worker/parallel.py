@@ -69,13 +69,22 @@ def process_group(backend: str, device: torch.device) -> Iterator[None]:
 
 
 def build_model(
-    shape: ModelShape, *, strategy: str, precision: str, recompute: bool, device: torch.device, seed: int = 0
+    shape: ModelShape,
+    *,
+    strategy: str,
+    precision: str,
+    recompute: bool,
+    device: torch.device,
+    seed: int = 0,
+    bucket_mb: int | None = None,
+    prefetch: int | None = None,
 ) -> nn.Module:
     """Return the model on `device` with fp32 masters, wrapped for the strategy.
 
     The weights are the same for every strategy. The model is first built without memory, then filled part by
     part. With FSDP each part is sharded before the next part is filled, so that the whole model is never in
-    the memory of one rank.
+    the memory of one rank. `bucket_mb` is the size of DDP's gradient buckets in MiB, `prefetch` the number of
+    blocks whose parameters FSDP gathers in advance; None means the default.
     """
     with torch.device("meta"):
         model = Transformer(shape)
@@ -91,6 +100,8 @@ def build_model(
                 shard(module)
     if shard is not None:
         shard(model)  # embeddings, final norm and head
+        if prefetch is not None:
+            prefetch_blocks(list(model.blocks), prefetch)
         return model
     if strategy != "ddp":
         raise SetupError(f"strategy must be ddp or fsdp, not {strategy!r}")
@@ -100,8 +111,15 @@ def build_model(
         model,
         device_ids=[device.index] if device.type == "cuda" else None,
         gradient_as_bucket_view=True,
-        bucket_cap_mb=BUCKET_CAP_MB,
+        bucket_cap_mb=bucket_mb or BUCKET_CAP_MB,
     )
+
+
+def prefetch_blocks(blocks: list[Any], count: int) -> None:
+    """Let FSDP2 gather the parameters of the next `count` blocks while a block computes, in both passes."""
+    for place, block in enumerate(blocks):
+        block.set_modules_to_forward_prefetch(blocks[place + 1 : place + 1 + count])
+        block.set_modules_to_backward_prefetch(blocks[max(0, place - count) : place][::-1])
 
 
 def fsdp_sharder(precision: str, device: torch.device) -> Callable[[nn.Module], Any]:

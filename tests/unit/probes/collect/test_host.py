@@ -300,6 +300,21 @@ def test_a_machine_without_dmi_table_is_not_said_to_be_outside_a_cloud() -> None
     assert isinstance(field(collect_cloud, "cloud", FakeSource()).provider, Unknown)
 
 
+def test_files_of_a_cloud_that_exist_are_named() -> None:
+    gib = "/usr/local/gib"
+    present: Cloud = field(collect_cloud, "cloud", FakeSource(links={gib: gib}))
+    assert present.files == (gib,)
+    assert field(collect_cloud, "cloud", FakeSource()).files == ()
+    assert isinstance(field(collect_cloud, "cloud", FakeSource(missing=Reason.NOT_RECORDED)).files, Unknown)
+
+
+def test_the_network_of_a_job_is_read_from_its_log() -> None:
+    log = "n1:7:7 [0] NCCL INFO Using network IB\n"
+    software_facts: Software = field(collect_software, "software", FakeSource(given={"nccl-log": log}))
+    assert software_facts.nccl_network == "IB"
+    assert isinstance(field(collect_software, "software", FakeSource()).nccl_network, Unknown)
+
+
 def test_scheduler() -> None:
     job: Scheduler = field(
         collect_scheduler, "scheduler", FakeSource(env={"SLURM_JOB_ID": "42", "SLURM_NNODES": "4"})

@@ -210,3 +210,10 @@ def test_only_a_stated_headroom_is_the_decision_of_the_user():
         (headroom,) = [row for row in decisions if row.name == "memory_headroom"]
         assert headroom.basis == basis
         assert ("you fixed it" in headroom.because) == (basis == "user")
+
+
+def test_a_plan_for_a_cpu_states_no_headroom_that_nobody_asked_for():
+    facts = MachineFacts(
+        gpus=(), cpu=Cpu(physical_cores=4, logical_cpus=8), memory=Memory(total_bytes=64 * 2**30)
+    )
+    assert not [row for row in _planned(facts, PlanRequest()).decisions if row.name == "memory_headroom"]

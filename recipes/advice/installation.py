@@ -10,7 +10,7 @@ from probes.base.rows import load_rows
 from probes.base.versions import at_least, numbers_of
 from probes.catalogue.thresholds import Cited
 from probes.facts import MachineFacts
-from recipes.install.hardware_plan import Hardware, PowerBudget, power_budget, remarks_on
+from recipes.advice.hardware_plan import Hardware, PowerBudget, power_budget, remarks_on
 
 SCHEMA_VERSION = 1
 
@@ -123,7 +123,7 @@ def advise_installation(
     architecture = _architecture(hardware.model.architecture)
     branch = _branch(architecture, today)
     distribution = _distribution(facts)
-    toolkits = load_rows("recipes", "toolkits", Toolkit, file="installation")
+    toolkits = load_rows("recipes", "toolkits", Toolkit, file="advice/installation")
     newest = [row for row in toolkits if _allows(row, architecture, branch)][-1]
     steps = [
         _driver_step(facts, architecture, branch, distribution),
@@ -151,10 +151,10 @@ def advise_installation(
 
 
 def _architecture(name: str) -> Architecture:
-    for row in load_rows("recipes", "architectures", Architecture, file="installation"):
+    for row in load_rows("recipes", "architectures", Architecture, file="advice/installation"):
         if row.architecture == name:
             return row
-    makers = load_rows("recipes", "other_makers", OtherMaker, file="installation")
+    makers = load_rows("recipes", "other_makers", OtherMaker, file="advice/installation")
     maker = next((row for row in makers if name in row.architectures), None)
     what = f"{maker.maker}'s {name} GPUs" if maker else f"the architecture {name}"
     guide = maker.guide if maker else "its maker's installation guide"
@@ -170,7 +170,7 @@ def _branch(architecture: Architecture, today: datetime.date) -> Branch:
     month = today.strftime("%Y-%m")
     usable = [
         row
-        for row in load_rows("recipes", "branches", Branch, file="installation")
+        for row in load_rows("recipes", "branches", Branch, file="advice/installation")
         if architecture.first_branch <= row.branch <= (architecture.last_branch or row.branch)
         and row.end_of_life >= month
     ]
@@ -185,7 +185,7 @@ def _branch(architecture: Architecture, today: datetime.date) -> Branch:
 
 def _distribution(facts: MachineFacts) -> Distribution:
     name = facts.software.operating_system
-    rows = load_rows("recipes", "distributions", Distribution, file="installation")
+    rows = load_rows("recipes", "distributions", Distribution, file="advice/installation")
     if isinstance(name, Unknown):
         raise UsageError(
             f"the distribution is unknown ({name.words})", "State it with --os, such as --os 'Ubuntu 24.04'."

@@ -14,10 +14,9 @@ from probes.base.record import (
     only_known,
     value_or,
 )
-from probes.base.rows import load_rows
 from probes.catalogue.hardware import Catalogue, GpuModel
-from probes.catalogue.thresholds import Cited
-from probes.facts import Gpu, MachineFacts, PciDevice
+from probes.facts import MachineFacts, PciDevice
+from recipes.advice.machine_parts import load_figures, row_of
 
 
 class Hardware(StrictRecord, kw_only=True):
@@ -27,12 +26,6 @@ class Hardware(StrictRecord, kw_only=True):
     count: int
     has_switch: bool
     """Whether the board has NVSwitches, which need NVIDIA's Fabric Manager."""
-
-
-class PowerFactor(Cited, kw_only=True):
-    """Power draw of a whole machine divided by the sum of its GPU boards' power limits."""
-
-    factor: float
 
 
 class PowerBudget(Record, kw_only=True):
@@ -54,7 +47,7 @@ def hardware_of(facts: MachineFacts, catalogue: Catalogue) -> Hardware:
     Raises UsageError if the machine has no GPU, or if the catalogue contains none of its GPUs.
     """
     devices = items_of(facts.pci_devices)
-    named = [row for gpu in items_of(facts.gpus) if (row := _row_of(gpu, catalogue))]
+    named = [row for gpu in items_of(facts.gpus) if (row := row_of(gpu, catalogue))]
     on_bus = [
         row
         for device in devices
@@ -96,8 +89,8 @@ def power_budget(facts: MachineFacts, hardware: Hardware, supplies_w: float | No
     boards: float | Unknown = sum(limits) if limits and len(limits) == len(gpus) else NOT_RECORDED
     if isinstance(boards, Unknown) and each is not None:
         boards = each * hardware.count
-    factor = load_rows("recipes", "power", PowerFactor, file="installation")[0]
-    machine = map_known(boards, lambda boards: boards * factor.factor)
+    factor = load_figures()["board_power_factor"]
+    machine = map_known(boards, lambda boards: boards * factor.value)
     supplies = supplies_w if supplies_w is not None else facts.power.supply_capacity_w
     stated = value_or(supplies, None)
     return PowerBudget(
@@ -154,11 +147,6 @@ def remarks_on(facts: MachineFacts, hardware: Hardware) -> tuple[str, ...]:
     if narrow:
         remarks.append(f"slots narrower than x{model.pcie_width}: {', '.join(narrow)}")
     return tuple(remarks)
-
-
-def _row_of(gpu: Gpu, catalogue: Catalogue) -> GpuModel | None:
-    row = catalogue.gpu(gpu.name) if known(gpu.name) else None
-    return row or (catalogue.gpu_on_bus(gpu.pci_device_id) if known(gpu.pci_device_id) else None)
 
 
 def _has_switch(facts: MachineFacts, devices: tuple[PciDevice, ...], row: GpuModel, count: int) -> bool:

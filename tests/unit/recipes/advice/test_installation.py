@@ -11,8 +11,8 @@ from probes.base.errors import UsageError
 from probes.base.rows import load_rows
 from probes.catalogue.hardware import load_catalogue
 from probes.facts import MachineFacts, PciDevice, Power, Software
-from recipes.install.hardware_plan import hardware_of, planned_hardware
-from recipes.install.installation import (
+from recipes.advice.hardware_plan import hardware_of, planned_hardware
+from recipes.advice.installation import (
     Architecture,
     Branch,
     Distribution,
@@ -44,7 +44,7 @@ def commands(advised: InstallationAdvice) -> str:
 
 
 GPUS = load_catalogue().gpus
-OTHER_MAKERS = load_rows("recipes", "other_makers", OtherMaker, file="installation")
+OTHER_MAKERS = load_rows("recipes", "other_makers", OtherMaker, file="advice/installation")
 ELSEWHERE = {architecture: maker for maker in OTHER_MAKERS for architecture in maker.architectures}
 
 
@@ -104,7 +104,7 @@ def test_a_driver_of_the_right_branch_stays() -> None:
 def test_a_branch_is_not_chosen_after_its_end() -> None:
     long_life = [
         row.branch
-        for row in load_rows("recipes", "branches", Branch, file="installation")
+        for row in load_rows("recipes", "branches", Branch, file="advice/installation")
         if row.end_of_life > "2026-11"
     ]
     assert advice("h100-sxm").steps[0].title in {f"Driver: branch {branch}" for branch in long_life}
@@ -180,14 +180,15 @@ def test_gpus_without_peer_access_are_named() -> None:
     ],
 )
 def test_every_row_cites(table: str, kind: type[Branch]) -> None:
-    rows = load_rows("recipes", table, kind, file="installation")
+    rows = load_rows("recipes", table, kind, file="advice/installation")
     assert rows
     assert all(row.source and row.date[:2] == "20" for row in rows)
 
 
 def test_every_architecture_of_the_catalogue_has_a_row() -> None:
     known = {
-        row.architecture for row in load_rows("recipes", "architectures", Architecture, file="installation")
+        row.architecture
+        for row in load_rows("recipes", "architectures", Architecture, file="advice/installation")
     }
     assert not known & set(ELSEWHERE)
     assert {gpu.architecture for gpu in GPUS} == known | set(ELSEWHERE)
