@@ -157,18 +157,13 @@ def _steps(interval: float | Unknown, step_s: float | Unknown) -> int | Unknown:
 def _unknown_interval(size: float, mtbf: float | Unknown, failures: str, missing: Unknown) -> Setting:
     """Return the decision without an interval; it shows the interval for a range of storages."""
     because = f"a checkpoint has {gib(size)}"
-    shown: tuple[str, ...] = ()
     if not isinstance(mtbf, Unknown):
-        because += f", and a failure is expected every {_long(mtbf)} ({failures})"
-        shown = tuple(
+        shown = ", ".join(
             f"{duration(daly_interval(size / (rate * GB), mtbf))} at {rate:g} GB/s" for rate in _EXAMPLE_RATES
         )
+        because += f", and a failure is expected every {_long(mtbf)} ({failures}): {shown}"
     return Setting(
-        name="checkpoint_interval",
-        text="unknown",
-        basis="rule",
-        because=f"{because}; {missing.detail}",
-        alternatives=shown,
+        name="checkpoint_interval", text="unknown", basis="rule", because=f"{because}; {missing.detail}"
     )
 
 
