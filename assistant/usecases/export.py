@@ -120,7 +120,7 @@ def run_recipe(
     the errors of `export_recipe`, UsageError if the launcher cannot start this recipe on this machine, and
     WorkerError if the start fails.
     """
-    from assistant.foreground import run_in_foreground  # noqa: PLC0415 - most exports start nothing
+    from assistant.processes.foreground import run_in_foreground  # noqa: PLC0415 - most exports start nothing
 
     row = find_launcher(launcher)
     command: tuple[str, ...] = row.load().start(recipe, str(directory.absolute()), arguments)

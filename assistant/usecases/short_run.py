@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeAlias
 
 import msgspec
 
-from assistant.runner import Job
+from assistant.processes.runner import Job
 from assistant.usecases.events import Event, Progress, result_of
 from assistant.usecases.export import export_recipe, find_launcher
 from probes.base.record import Record

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from assistant.runner import busy_host
+from assistant.processes.runner import busy_host
 from assistant.storage import appending, make_directory, read_bytes, refuse_unwritable, write_bytes
 from assistant.usecases.events import Event, Progress, StageStarted, Written, stage
 from assistant.usecases.export import find_launcher, refuse_edited_recipe

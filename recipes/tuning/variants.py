@@ -265,7 +265,7 @@ def experiment_variables(recipe: Recipe, facts: MachineFacts) -> tuple[Environme
             memory=_examined(request, candidate).memory,
             program=recipe.program,
             degrees=candidate.degrees,
-            sharding=candidate.sharding,
+            sharding=candidate.sharding or "none",
         )
     )
     return tuple(

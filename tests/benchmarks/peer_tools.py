@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from assistant.interpreter import worker_environment
-from assistant.runner import worker_variables
+from assistant.processes.interpreter import worker_environment
+from assistant.processes.runner import worker_variables
 from assistant.usecases.measure import MeasureOptions, measure_machine
 from assistant.usecases.probe import probe_machine
 from probes.base.units import MIB

@@ -10,8 +10,8 @@ from types import SimpleNamespace
 
 import msgspec
 
-from assistant.interpreter import worker_environment
-from assistant.runner import output_of, worker_variables
+from assistant.processes.interpreter import worker_environment
+from assistant.processes.runner import output_of, worker_variables
 from assistant.usecases.bench.bench_context import bench_context, shape_of
 from assistant.usecases.bench.bench_run import RunEnded, run_request
 from assistant.usecases.bench.bench_watch import Watch

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from assistant.interpreter import worker_environment
-from assistant.runner import worker_variables
+from assistant.processes.interpreter import worker_environment
+from assistant.processes.runner import worker_variables
 from probes.base.record import to_json
 from probes.bench.bench_requests import parse_worker_lines
 from recipes.launch.agent import agent_argv

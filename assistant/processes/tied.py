@@ -1,6 +1,6 @@
 """Become a command that gets SIGTERM when rigtune ends, even after SIGKILL (Linux).
 
-`assistant.foreground` starts this file as a script, with the standard library only:
+`assistant.processes.foreground` starts this file as a script, with the standard library only:
 
 python tied.py RIGTUNE_PID COMMAND...
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 import probes
-from assistant.runner import output_of
+from assistant.processes.runner import output_of
 from probes.base.errors import InterpreterError
 from probes.base.record import Record, Unknown, from_json, known
 from probes.facts import TrainingPython

@@ -1,6 +1,6 @@
 """Run one command and end everything that it started.
 
-`assistant.runner` starts this file as a separate script, with the standard library only:
+`assistant.processes.runner` starts this file as a separate script, with the standard library only:
 
 python guard.py GRACE_S COMMAND...
 

@@ -1,7 +1,7 @@
 """Start programs in the training interpreter, watch them, and end them all before rigtune ends.
 
-Every program runs below `assistant.guard`, which ends the whole tree of processes on request, and also when
-rigtune itself is killed.
+Every program runs below `assistant.processes.guard`, which ends the whole tree of processes on request, and
+also when rigtune itself is killed.
 """
 
 import contextlib
