@@ -9,7 +9,7 @@ from probes.base.rows import load_rows
 from probes.base.units import count
 from recipes.job.models.counts import parameter_count
 from recipes.job.workload import AnyWorkload, TransformerModel, VisionWorkload, Workload
-from recipes.machine.cluster_records import Cluster
+from recipes.machine.cluster_records import Basis, Cluster
 from recipes.settings.recipe_choice import Known, batch_words, in_unit_of
 from recipes.settings.setting import Setting, Stated
 
@@ -121,5 +121,11 @@ def batch_setting(workload: AnyWorkload, cluster: Cluster, known: Known, stated:
         measured = f"measured at the start of its training ({count(noise.value)} sequences, {noise.source})"
         least = "Beyond that scale, each further sample helps less (arXiv 1812.06162)"
         why += f". The batch is {times}, {measured}. {least}"
-    basis = "user" if stated.batch_is_given else "measured" if stated.noise_scale is not None else "rule"
-    return Setting(name="global_batch", text=str(workload.global_batch), basis=basis, because=why)  # type: ignore[arg-type]
+    basis: Basis = "rule"
+    if stated.batch_is_given:
+        basis = "user"
+    elif stated.noise_scale is not None:
+        basis = "measured"
+    elif in_unit_of(recipe, workload) == recipe.batch:
+        basis = known.basis
+    return Setting(name="global_batch", text=str(workload.global_batch), basis=basis, because=why)

@@ -52,7 +52,7 @@ class Optimization(StrictRecord, kw_only=True):
 
 
 class Stated(Record, kw_only=True):
-    """What the user knows about the training and about the machine's failures."""
+    """Knowledge of the user about the training, and about the failures and the storage of the machine."""
 
     batch_is_given: bool = False
     """Whether the user chose the global batch."""
