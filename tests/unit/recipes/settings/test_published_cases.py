@@ -10,7 +10,7 @@ import pytest
 from recipes.job.models.image_models import find_vision_model
 from recipes.job.models.names import find_model
 from recipes.job.pins import Pins
-from recipes.job.training_recipes import load_training_recipes
+from recipes.job.training_recipes import TrainingRecipe, load_training_recipes, nearest
 from recipes.job.workload import AnyWorkload, VisionWorkload, Workload
 from recipes.planning.planner import default_workload
 from recipes.planning.programs import load_programs
@@ -197,6 +197,7 @@ def test_torchtune_takes_its_own_recipes(tuning: Any, recipe: str) -> None:
 def test_encoders(model: str, batch: int, rate: float, warmup: int, beta2: float) -> None:
     workload = default_workload(find_model(model), CLUSTER, steps=LONG)
     assert workload.global_batch == batch
+    assert workload.model.learning_rate_batch_tokens == batch * 512
     settings = settings_of(workload)
     assert (settings.rate.value, settings.warmup.value) == (rate, warmup)
     assert settings.optimization.beta2 == beta2
@@ -270,44 +271,60 @@ def test_rates_of_models_and_of_recipes_agree() -> None:
                 assert stated == (recipe.learning_rate, recipe.batch_tokens), model.id
 
 
-@pytest.mark.parametrize(
-    "field", ["learning_rate", "batch", "warmup", "weight_decay", "beta1", "gradient_clipping"]
+FIGURES = (
+    *("learning_rate", "batch", "largest_batch", "warmup", "longest_warmup", "final_share", "decay_share"),
+    *("beta1", "beta2", "weight_decay", "gradient_clipping", "ramp_from", "ramp_low", "ramp_high"),
+    *("parameters", "sequence_length"),
 )
+
+
 @pytest.mark.parametrize("recipe", load_training_recipes().values(), ids=lambda row: row.id)
-def test_every_figure_of_a_row_reaches_the_settings(recipe: Any, field: str) -> None:
-    """A job that names the recipe gets other settings if a figure of the row is twice as large."""
-    value = getattr(recipe, field)
-    if not value:
-        return
-    model = {"images": "resnet50", "encoder": "bert-base", "encoder-decoder": "t5-base"}.get(
-        recipe.kind, "gpt2"
-    )
+def test_every_figure_of_a_row_reaches_the_settings(recipe: TrainingRecipe) -> None:
+    """A job gets other settings, or another recipe, if a figure of a row is twice as large."""
+    rows, before = load_training_recipes(), _answers(recipe)
+    unstated = {field.name: field.default for field in msgspec.structs.fields(TrainingRecipe)}
+    for field in FIGURES:
+        value = getattr(recipe, field)
+        # The size of a model decides only between several recipes.
+        if value != unstated[field] and (field != "parameters" or len(_rivals(recipe)) > 1) and value:
+            try:
+                rows[recipe.id] = msgspec.structs.replace(recipe, **{field: 2 * value})
+                assert _answers(rows[recipe.id]) != before, field
+            finally:
+                rows[recipe.id] = recipe
+
+
+def _answers(recipe: TrainingRecipe) -> list[Any]:
+    """Return what depends on a row: a small batch, a huge one, a short run, a ramp, sizes of models."""
     stated = Stated(training_recipe=recipe.id)
-    workload: Any = (
-        images(model, 7, 10**9, optimizer=recipe.optimizer)
-        if recipe.kind == "images"
-        else text(
-            model,
-            7,
-            512,
-            10**9,
-            tuning=recipe.tuning,
-            fine_tuning=recipe.is_fine_tuning,
-            optimizer=recipe.optimizer,
-        )
-    )
-    before = _figures(settings_of(workload, stated))
-    rows = load_training_recipes()
-    try:
-        rows[recipe.id] = msgspec.structs.replace(recipe, **{field: 2 * value})
-        assert _figures(settings_of(workload, stated)) != before
-    finally:
-        rows[recipe.id] = recipe
+    jobs = [(7, 10**9, None), (10**7, 10**9, None), (7, 20, None)]
+    if published := load_training_recipes()[recipe.id].ramp_high:
+        jobs += [(10**6, 10**6, tokens) for tokens in (3.9e9, 1.1 * published, 1e15)]
+        jobs += [(10**6, 10**6, 1.1 * RAMPS[recipe.id])]
+    answers: list[Any] = [
+        recipe.batch_tokens,
+        [nearest(_rivals(recipe), 1.1**power).id for power in range(150, 300)],
+    ]
+    for batch, steps, tokens in jobs:
+        settings = settings_of(_job(recipe, batch, steps), msgspec.structs.replace(stated, tokens=tokens))
+        values = msgspec.structs.astuple(settings.optimization)
+        answers.append((settings.rate.value, settings.warmup.value, values))
+    return answers
 
 
-def _figures(settings: ConvergenceSettings) -> tuple[Any, ...]:
-    return (
-        settings.rate.value,
-        settings.warmup.value,
-        *msgspec.structs.astuple(settings.optimization),
-    )
+RAMPS = {row.id: row.ramp_high for row in load_training_recipes().values()}
+"""Published tokens after which each batch is full, as they are before a test changes them."""
+
+
+def _rivals(recipe: TrainingRecipe) -> list[TrainingRecipe]:
+    rows = load_training_recipes().values()
+    others = [row for row in rows if row.kind == recipe.kind and row.tuning == recipe.tuning]
+    return [row for row in others if row.is_fine_tuning == recipe.is_fine_tuning]
+
+
+def _job(recipe: TrainingRecipe, batch: int, steps: int) -> AnyWorkload:
+    if recipe.kind == "images":
+        return images("resnet50", batch, steps, optimizer=recipe.optimizer)
+    model = {"encoder": "bert-base", "encoder-decoder": "t5-base"}.get(recipe.kind, "gpt2")
+    task: dict[str, Any] = {"tuning": recipe.tuning, "fine_tuning": recipe.is_fine_tuning}
+    return text(model, batch, 512, steps, optimizer=recipe.optimizer, **task)
