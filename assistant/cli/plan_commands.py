@@ -284,10 +284,12 @@ def _request_of(model: str, wanted: dict[str, Any], command: Command, *, for_rec
             program = guessed.id
     if not program and for_recipe and command.kind == "reference":
         program = REFERENCE_PROGRAM
+    keeps = for_recipe and command.kind != "reference"
     return PlanRequest(
         model=model,
         pins=pins,
         program=program,
+        keeps_program=keeps,
         stated=stated,
         fine_tuning=None if task is None else task == "fine-tuning",
         **wanted,

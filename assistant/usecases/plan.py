@@ -41,7 +41,7 @@ from recipes.planning.run_cost import RunLength, run_cost
 from recipes.planning.what_if import Variation
 from recipes.settings.recipe_choice import optimizer_of
 from recipes.settings.setting import NOTHING_STATED, Stated
-from recipes.strategies.situation import Situation, on_all_ranks
+from recipes.strategies.verdicts import Situation, on_all_ranks
 from recipes.strategies.why_not import experiments
 
 
@@ -76,6 +76,8 @@ class PlanRequest(Record, kw_only=True):
     """Whether a trained model is trained further; None: only adapters are."""
     stated: Stated = NOTHING_STATED
     """Knowledge of the user about rates, batches, failures and storage."""
+    keeps_program: bool = False
+    """True if a recipe of the user's own program is made, so that no other program can replace it."""
     headroom: float | None = None
     """Part of each GPU's memory that stays free; None for the default."""
     gpu: str | None = None
@@ -158,7 +160,7 @@ def plan_of(
         # Last resorts are for the whole machine; a goal that leaves GPUs idle plans its own sizes.
         is_whole = size == whole and change is None and request.objective in ("throughput", "time")
         if is_whole and model is asked and isinstance(workload, Workload):
-            named = program if request.program else None
+            named = program if request.program or request.keeps_program else None
             plan = best_plan(workload, timed, facts, pins, program=named, headroom=headroom, stated=stated)
         else:
             plan = make_plan(workload, timed, facts, pins, program=program, headroom=headroom, stated=stated)
