@@ -88,6 +88,14 @@ def test_sharding_checkpointing_and_accumulating_learn_the_same(train, ddp, more
     assert losses(train(ranks=2, strategy="fsdp", **more)) == pytest.approx(losses(ddp), rel=1e-4)
 
 
+def test_clipping_limits_sharded_gradients_by_the_norm_over_all_ranks(train, ddp):
+    """A decay of 0.5 for the second moment lets Adam see that the norms of the steps are limited."""
+    settings = {"gradient_clipping": 0.05, "beta2": 0.5, "schedule": "linear"}
+    clipped = losses(train(ranks=2, **settings))
+    assert losses(train(ranks=2, strategy="fsdp", **settings)) == pytest.approx(clipped, rel=1e-4)
+    assert clipped != pytest.approx(losses(ddp), rel=1e-4)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("more", [{"bucket_mb": 1}, {"strategy": "fsdp", "prefetch": 2}])
 def test_bucket_size_and_prefetch_learn_the_same(train, ddp, more):
@@ -172,6 +180,11 @@ def test_impossible_settings_are_refused_with_their_name(in_torch):
             {"model": TINY, "convergence": {"learning_rate": -1}},
             "learning_rate must be a positive number, not -1",
         ),
+        ({"model": TINY, "convergence": {"beta2": 2}}, "beta2 must be a number from 0 to 1, not 2"),
+        (
+            {"model": TINY, "convergence": {"schedule": "step"}},
+            "schedule must be constant or cosine or linear or wsd, not 'step'",
+        ),
         ({"model": TINY, "resources": []}, "resources must be an object"),
         ({"model": {**TINY, "kv_heads": 3}}, "model: 4 heads cannot share 3 kv_heads evenly"),
         ({"model": {**TINY, "hidden": "wide"}}, "model: hidden must be a positive whole number, not 'wide'"),
@@ -185,6 +198,22 @@ def test_impossible_settings_are_refused_with_their_name(in_torch):
         "answer.append(str(error))"
     )
     assert in_torch(code) == [words for _, words in cases]
+
+
+def test_the_learning_rate_follows_the_schedule_of_the_recipe(in_torch):
+    """A warm-up of 2 of 12 steps, then each course to a tenth; `wsd` falls in the last half."""
+    code = (
+        "from rigtune_worker.trainer import TrainConfig, learning_rate_factor\nanswer = []\n"
+        "for schedule in ('constant', 'linear', 'cosine', 'wsd'):\n"
+        "    config = TrainConfig(model=None, schedule=schedule, warmup_steps=2, steps=12, decay_share=0.5)\n"
+        "    answer.append([round(learning_rate_factor(step, config), 3) for step in (0, 1, 6, 7, 9, 12)])"
+    )
+    assert in_torch(code) == [
+        [0.5, 1.0, 1.0, 1.0, 1.0, 1.0],
+        [0.5, 1.0, 0.64, 0.55, 0.37, 0.1],
+        [0.5, 1.0, 0.689, 0.55, 0.285, 0.1],
+        [0.5, 1.0, 1.0, 0.85, 0.55, 0.1],
+    ]
 
 
 def test_running_out_of_memory_names_the_micro_batch(torch_python, environment, tmp_path):

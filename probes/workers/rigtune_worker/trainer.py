@@ -15,11 +15,6 @@ from torch import Tensor
 from .model import ModelShape
 from .parallel import build_model
 
-BETAS = (0.9, 0.95)
-WEIGHT_DECAY = 0.1
-"""Values of GPT-3 (arXiv 2005.14165), appendix B; most later published recipes use the same values."""
-FINAL_FRACTION = 0.1
-"""Learning rate at the end of the cosine, relative to the peak learning rate (same source)."""
 ALPHABET = 64
 STRIDES = (1, 3, 5, 7)
 """Strides coprime to the alphabet, so that every walk visits all of it."""
@@ -47,7 +42,17 @@ class TrainConfig:
     warmup_steps: int = 0
     steps: int = 50
     schedule: str = "cosine"
-    """Learning rate after the warm-up: `constant` or `cosine`."""
+    """Learning rate after the warm-up: `constant`, `cosine`, `linear`, or `wsd` (constant, then linear)."""
+    final_share: float = 0.1
+    """Learning rate at the end of the run, relative to the peak."""
+    decay_share: float = 0.0
+    """Part of the run in which the rate falls, for `wsd`."""
+    beta1: float = 0.9
+    beta2: float = 0.95
+    weight_decay: float = 0.1
+    """The last four defaults are those of GPT-3 (arXiv 2005.14165, appendix B)."""
+    gradient_clipping: float = 0.0
+    """Largest norm of the gradient; 0 if gradients are not clipped."""
     device: str = "cpu"
     backend: str = "gloo"
 
@@ -82,11 +87,22 @@ class TrainConfig:
                 raise ValueError(f"{name} must be a whole number of at least 1, not {value!r}")
         if not isinstance(self.learning_rate, (int, float)) or not 0 < self.learning_rate < math.inf:
             raise ValueError(f"learning_rate must be a positive number, not {self.learning_rate!r}")
+        for name, most in (
+            ("final_share", 1),
+            ("decay_share", 1),
+            ("beta1", 1),
+            ("beta2", 1),
+            ("weight_decay", math.inf),
+            ("gradient_clipping", math.inf),
+        ):
+            value = getattr(self, name)
+            if not isinstance(value, (int, float)) or not 0 <= value <= most:
+                raise ValueError(f"{name} must be a number from 0 to {most}, not {value!r}")
         choices = {
             "strategy": ("ddp", "fsdp"),
             "activation_checkpointing": ("none", "full"),
             "precision": ("bf16", "fp32"),
-            "schedule": ("constant", "cosine"),
+            "schedule": ("constant", "cosine", "linear", "wsd"),
             "device": ("cuda", "cpu"),
             "backend": ("nccl", "gloo"),
         }
@@ -111,14 +127,20 @@ class TrainConfig:
 def learning_rate_factor(step: int, config: TrainConfig) -> float:
     """Return the learning rate of `step` (from 0) relative to the peak.
 
-    The schedule is a linear warm-up, then constant or cosine to 10 %.
+    The schedule is a linear warm-up, then the course that the configuration names.
     """
     if step < config.warmup_steps:
         return (step + 1) / config.warmup_steps
     if config.schedule == "constant":
         return 1.0
-    progress = min(1.0, (step - config.warmup_steps) / max(1, config.steps - config.warmup_steps))
-    return FINAL_FRACTION + (1 - FINAL_FRACTION) * 0.5 * (1 + math.cos(math.pi * progress))
+    first = config.warmup_steps
+    if config.schedule == "wsd":
+        first = max(first, round(config.steps * (1 - config.decay_share)))
+    progress = min(1.0, max(0, step - first) / max(1, config.steps - first))
+    left = 1 - progress
+    if config.schedule == "cosine":
+        left = 0.5 * (1 + math.cos(math.pi * progress))
+    return config.final_share + (1 - config.final_share) * left
 
 
 def synthetic_batch(
@@ -170,8 +192,8 @@ class Trainer:
         self.optimizer = torch.optim.AdamW(
             self.model.parameters(),
             lr=config.learning_rate,
-            betas=BETAS,
-            weight_decay=WEIGHT_DECAY,
+            betas=(config.beta1, config.beta2),
+            weight_decay=config.weight_decay,
             fused=device.type == "cuda",
         )
 
@@ -202,6 +224,8 @@ class Trainer:
                 loss = self.loss(inputs, targets) / config.grad_accum
                 loss.backward()
             total += loss.detach()
+        if config.gradient_clipping:
+            torch.nn.utils.clip_grad_norm_(self.model.parameters(), config.gradient_clipping)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         return total

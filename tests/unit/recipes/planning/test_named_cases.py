@@ -191,7 +191,7 @@ def test_mixtral_on_four_nodes_keeps_experts_inside_the_node() -> None:
 
 
 def test_bert_large_on_v100_is_replicated_in_fp16() -> None:
-    plan = planned("bert-large", "V100-SXM2-32GB", 8, 2)
+    plan = planned("bert-large", "V100-SXM2-32GB", 8, 2, global_batch=1024)
     require_fits(plan)
     assert (plan.chosen.strategy, plan.chosen.precision) == ("ddp", "fp16")
     assert plan.chosen.activation_checkpointing == "none"
