@@ -7,6 +7,7 @@ from probes.base.units import count, gib
 from recipes.job.pins import Pins
 from recipes.job.workload import AnyWorkload, VisionWorkload, Workload
 from recipes.machine.cluster_records import Basis, Cluster, Figure
+from recipes.planning.examined import Examined
 from recipes.planning.image_jobs import why_image_batch, why_image_micro_batch
 from recipes.planning.layout_reasons import (
     Comparison,
@@ -20,7 +21,6 @@ from recipes.planning.layout_reasons import (
 from recipes.planning.layout_words import describe
 from recipes.planning.learning_rate import Rule
 from recipes.planning.plan import Choice, Decision, EnvVar
-from recipes.planning.search import Examined
 from recipes.predict.breakdowns import MemoryBreakdown
 from recipes.predict.candidate_prediction import nearness
 from recipes.predict.parameters import memory_interval
