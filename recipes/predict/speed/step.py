@@ -68,9 +68,7 @@ def step_time(job: TransformerJob) -> TimeBreakdown | Unknown:
     waiting = parameter("time.step_overhead_s", cluster.device) + (
         micro_batches * parameter("time.micro_batch_overhead_s", cluster.device)
     )
-    slowest = (
-        1.0 + parameter("time.straggler") * math.log2(max(1, cluster.nodes)) if cluster.nodes > 1 else 1.0
-    )
+    slowest = _slowest_rank(cluster)
     compute = micro_batches * computing
     talk_total = micro_batches * (exposed + each + boundary) + once + filling
     work = compute + talk_total + bubble + optimizer
@@ -87,6 +85,11 @@ def step_time(job: TransformerJob) -> TimeBreakdown | Unknown:
         high=total,
         **{name: micro_batches * value / stage.even for name, value in stage.parts.items()},
     )
+
+
+def _slowest_rank(cluster: Cluster) -> float:
+    """Return the time of the slowest rank divided by the mean; all ranks wait for the slowest."""
+    return 1.0 + parameter("time.straggler") * math.log2(cluster.nodes) if cluster.nodes > 1 else 1.0
 
 
 class LeastStep(NamedTuple):
@@ -107,11 +110,13 @@ def least_step(job: TransformerJob) -> LeastStep:
     if isinstance(computation_of(job), Unknown) or unknown_link(world_group(cluster), cluster) is not None:
         return LeastStep()
     stage = _stage_of(job)
-    each = stage.computing + stage.exposed
+    each = (stage.computing + stage.exposed) * _slowest_rank(cluster)
     return LeastStep(
         work_s=candidate.grad_accum * each,
         bubble_s=(candidate.degrees.pp - 1) * each,
-        zero_bubble_share=max(0.0, 1.0 - 2.0 * stage.weights / stage.even / each),
+        zero_bubble_share=max(
+            0.0, 1.0 - 2.0 * stage.weights / stage.even / (stage.computing + stage.exposed)
+        ),
     )
 
 
