@@ -32,7 +32,7 @@ def required_gpu(name: str, catalogue: Catalogue) -> NamedGpu:
     if named is not None:
         return named
     near = near_gpus(name, catalogue)
-    meant = f"did you mean {' or '.join(near)}? " if near else ""
+    meant = f"did you mean {' or '.join(near)}? " if near else "no GPU has a similar name: "
     raise UsageError(f"gpu {name[:_SHOWN]!r} is not in the catalogue", f"{meant}see `rigtune list gpus`")
 
 

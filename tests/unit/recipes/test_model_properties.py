@@ -312,4 +312,6 @@ def scaled(cluster: Cluster, factors: dict[str, float]) -> dict[str, object]:
 
 
 def times(figures, factor):
-    return {name: msgspec.structs.replace(figure, value=figure.value * factor) for name, figure in figures.items()}
+    return {
+        name: msgspec.structs.replace(figure, value=figure.value * factor) for name, figure in figures.items()
+    }

@@ -85,7 +85,7 @@ def test_a_wrong_number_is_reported_at_its_field(field, text):
         ({"gpu": "H1000"}, {"gpu": "rigtune list gpus"}),
         ({"gpus": "8"}, {"gpus": "name that GPU too"}),
         ({"network": "8x400G IB"}, {"network": "name that GPU too"}),
-        ({"gpu": "H100", "network": "banana"}, {"network": "no rate and no transport"}),
+        ({"gpu": "H100", "network": "banana"}, {"network": "neither a rate nor a transport"}),
         ({"gpu": "nothing", "gpus": "8"}, {"gpu": "no GPU"}),
         ({"pins": "tp"}, {"pins": "no valid value"}),
         ({"pins": "tp=x"}, {"pins": "no valid value"}),
