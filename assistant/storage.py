@@ -6,9 +6,10 @@ at any moment, finds only complete files. Only this module writes files for the 
 
 import contextlib
 import errno
+import fcntl
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import BinaryIO
@@ -139,6 +140,35 @@ def _complete(path: Path, mode: int) -> Iterator[BinaryIO]:
             # With a directory descriptor, Python uses linkat(AT_SYMLINK_FOLLOW); a plain link() would link
             # the symbolic link itself.
             os.link(f"/proc/self/fd/{descriptor}", path, src_dir_fd=descriptor, follow_symlinks=True)
+
+
+@contextlib.contextmanager
+def appending(path: Path, whole_bytes: int) -> Iterator[Callable[[bytes], None]]:
+    """Yield a function that appends a line to a journal and returns when the line is on disk.
+
+    The file is first cut to `whole_bytes`, its complete lines, because a killed run may have left half a
+    line. Raises OutputError, also if another process appends to the same file.
+    """
+    with _output_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("ab") as file:
+            try:
+                fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise OutputError(
+                    f"another rigtune writes to {path}", "wait for its end, or choose another folder"
+                ) from error
+            except OSError:
+                pass  # a file system without locks
+            file.truncate(whole_bytes)
+
+            def append(line: bytes) -> None:
+                with _output_errors(path):
+                    file.write(line)
+                    file.flush()
+                    os.fsync(file.fileno())
+
+            yield append
 
 
 def clear_partial_files(directory: Path) -> None:

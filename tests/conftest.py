@@ -14,7 +14,7 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, settings
 
-from assistant.interpreter import vet
+from assistant.processes.interpreter import vet
 from probes.base.errors import InterpreterError
 from recipes.launch.recipe import Command, Convergence, ModelShape, Parallelism, Recipe, Resources
 

@@ -16,6 +16,7 @@ import click
 
 from assistant.cli.diagnostics import complain, complain_usage, has_terminal, say
 from probes.base.errors import ExitCode, ResourceError, RigtuneError, UsageError
+from probes.base.nearest import did_you_mean
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "auto": ("plan_commands", "probe, check, quick benchmark, plan, export: the main job in one go"),
@@ -30,11 +31,12 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "export": ("recipe_commands", "write launch files from a recipe"),
     "run": ("recipe_commands", "start a recipe"),
     "verify": ("recipe_commands", "train a few steps, and compare predicted with measured"),
+    "tune": ("tune_command", "measure the best few candidates of a recipe, and keep what wins"),
     "explain": ("explain_command", "what NCCL, torch, Slurm or kernel logs show: what happened, where, why"),
-    "advise": ("table_commands", "what to install for this distribution and these GPUs"),
+    "advise": ("advise_commands", "what to install; hardware, MIG, containers, kubelet and network"),
     "list": (
         "table_commands",
-        "checks, benchmarks, launchers, models, machines, gpus, stacks, kinds or rules",
+        "checks, benchmarks, launchers, programs, models, machines, gpus, stacks, kinds or rules",
     ),
     "tui": ("tui_command", "the terminal UI (the default on a terminal)"),
 }
@@ -69,10 +71,7 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and not args[0].startswith("-") and args[0] not in COMMANDS:
-            import difflib
-
-            near = difflib.get_close_matches(args[0], COMMANDS, n=1)
-            guess = f"did you mean {near[0]}?" if near else f"the commands are {', '.join(COMMANDS)}"
+            guess = did_you_mean(args[0], COMMANDS, cutoff=0.6) or f"the commands are {', '.join(COMMANDS)}"
             raise click.UsageError(f"no command {args[0]!r}; {guess}")
         return super().resolve_command(ctx, args)
 

@@ -27,12 +27,14 @@ from assistant.cli.options import (
 )
 from assistant.cli.output import emit_answer
 from assistant.pages.training.plan_page import plan_page
+from assistant.pages.training.strategies_page import strategies_page
 from assistant.pages.training.what_if_page import comparison_page, scaling_page, sensitivity_page
 from assistant.storage import default_run_directory, write_bytes
 from assistant.usecases.export import refuse_edited_recipe
 from assistant.usecases.model_file import model_named
 from assistant.usecases.plan import PlanRequest, machine_of, pins_of, plan_workload
 from assistant.usecases.what_if import Place, compare, scale, vary
+from assistant.usecases.why_not_strategies import judge_strategies
 from probes.base.errors import UsageError
 from probes.catalogue.hardware import load_catalogue
 from probes.facts import MachineFacts
@@ -68,6 +70,13 @@ from recipes.planning.programs import REFERENCE_PROGRAM, program_of_command
     metavar="MACHINE|GPU",
     help="Plan the same job on a catalogue machine or on nodes with another GPU, side by side; repeatable.",
 )
+@click.option(
+    "--why-not",
+    "strategies",
+    multiple=True,
+    metavar="STRATEGY",
+    help="Show what a strategy of `rigtune list strategies` would win here, or why it cannot; repeatable.",
+)
 @click.option("-o", "--output", type=PATH, metavar="FILE", help="Write the recipe (TOML) to this file.")
 @click.option("--overwrite", is_flag=True, help="Replace a recipe that was edited, or another file.")
 @format_option("text", "json")
@@ -80,6 +89,7 @@ def plan_command(
     measurements: Path | None,
     sensitivity: bool,
     others: tuple[str, ...],
+    strategies: tuple[str, ...],
     output: Path | None,
     overwrite: bool,
     output_format: str,
@@ -115,6 +125,7 @@ def plan_command(
             ("several --nodes", len(node_counts) > 1),
             ("--sensitivity", sensitivity),
             ("--compare", bool(others)),
+            ("--why-not", bool(strategies)),
             ("-o", output is not None),
         )
         if is_asked
@@ -129,7 +140,11 @@ def plan_command(
     if asked and output is None:
         name = request.gpu or machine or "this machine"
         place = Place(name, facts, measured, request)
-        _answer_what_if(place, node_counts, others, output_format)
+        if strategies:
+            judged = follow(judge_strategies(place, strategies), quiet=True)
+            emit_answer(judged, output_format, lambda _: strategies_page(judged), is_wide=True)
+        else:
+            _answer_what_if(place, node_counts, others, output_format)
         return
     plan = follow(plan_workload(facts, measured, request), quiet=True)
     if command.kind == "reference" and plan.chosen.program not in WRITTEN:

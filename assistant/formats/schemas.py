@@ -23,11 +23,16 @@ RECORDS: dict[str, tuple[str, str]] = {
     "plan-nodes": ("recipes.planning.what_if", "ScalingCurve"),
     "plan-sensitivity": ("recipes.planning.what_if", "Sensitivity"),
     "plan-compare": ("recipes.planning.what_if", "Comparison"),
+    "tune": ("recipes.tuning.tune_result", "TuneResult"),
+    "plan-why-not": ("recipes.strategies.situation", "StrategyAnswers"),
+    "list-strategies": ("recipes.strategies.strategy_table", "StrategyList"),
     "predict": ("recipes.cases.prediction", "PredictReport"),
     "predict-collectives": ("assistant.usecases.predict", "CollectiveReport"),
     "explain": ("probes.logs.diagnosis", "Explanation"),
     "lint": ("recipes.lint.finding", "LintReport"),
     "diff": ("probes.compare.differences", "Comparison"),
+    "advise": ("recipes.advice.advice_lines", "Advice"),
+    "advise-install": ("recipes.advice.installation", "InstallationAdvice"),
 }
 """The module and name of the record that each command, or command and option, prints."""
 POLICY = "policy"
@@ -52,9 +57,11 @@ def schema_for(command: str) -> bytes:
     }
     for definition in schema["$defs"].values():
         _tighten(definition)
+    # A subcommand follows its command without dashes; an option follows with dashes.
+    words = command.replace("-", " " if command.startswith("advise-") else " --", 1)
     head = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": f"rigtune {command.replace('-', ' --', 1)} --format json",
+        "title": f"rigtune {words} --format json",
     }
     return to_json(head | schema)
 

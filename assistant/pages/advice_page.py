@@ -1,9 +1,66 @@
-"""Show installation advice: each step with its reason, its commands and its source."""
+"""Show advice: each line with its facts, its commands and its source."""
 
-from assistant.pages.blocks import Page, Row, section
+from collections.abc import Iterator
+
+from assistant.pages.blocks import Block, Page, Row, Section, Source, Tone, section, words
 from assistant.pages.terms import BADGE_WIDTH
 from probes.base.record import value_or
-from recipes.install.installation import InstallationAdvice
+from recipes.advice.advice_lines import Advice, Kind, Line
+from recipes.advice.installation import InstallationAdvice
+
+_KINDS: dict[Kind, tuple[str, Tone, str]] = {
+    "do": ("! do", "caution", "to do"),
+    "unknown": ("? unknown", "odd", "unknown"),
+    "note": ("- note", "dim", "to know"),
+    "good": ("✓ good", "good", "in order"),
+}
+"""Badge, colour and name of each kind of line, in the order of the sections."""
+_WIDTH = 11
+
+
+def lines_page(advice: Advice) -> Page:
+    """Return the page: counts, what to do, what is unknown, the rest, and texts to copy."""
+    counted = [
+        f"{number} {name}"
+        for kind, (_, _, name) in _KINDS.items()
+        if (number := sum(line.kind == kind for line in advice.lines))
+    ]
+    head = section(
+        f"Advice on {_TITLES[advice.subject]} of {advice.machine}: {', '.join(counted)}",
+        ["Commands and texts are for you to use; rigtune changes nothing."],
+    )
+    groups = (tuple(line for line in advice.lines if line.kind == kind) for kind in _KINDS)
+    shown = [
+        Section(
+            _KINDS[lines[0].kind][2].capitalize(),
+            tuple(block for line in lines for block in _blocks(line)),
+            _WIDTH,
+        )
+        for lines in groups
+        if lines
+    ]
+    texts = [Section(f"{each.purpose}", (Source(each.text, each.language),)) for each in advice.documents]
+    return head, *shown, *texts
+
+
+_TITLES = {
+    "hardware": "the hardware",
+    "mig": "the division of GPUs (MIG)",
+    "container": "training containers",
+    "kubelet": "the kubelet",
+    "network": "the network between machines",
+}
+
+
+def _blocks(line: Line) -> Iterator[Block]:
+    badge, tone, _ = _KINDS[line.kind]
+    yield Row(line.text, words((badge, tone)))
+    if line.why:
+        yield Row(line.why, "  why")
+    yield Row(line.fact, "  fact")
+    for command in line.commands:
+        yield Row(f"# {command}", literal=True)
+    yield Row(f"{line.source} ({line.date})", "  source")
 
 
 def advice_page(advice: InstallationAdvice) -> Page:

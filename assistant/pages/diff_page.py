@@ -9,7 +9,10 @@ _MOST_LINES = 12
 
 def diff_page(comparison: Comparison, *, verbose: bool = False) -> Page:
     """Return the differences in sentences, hardware first."""
-    kinds = {True: "one machine at different moments", False: "different machines, by their names"}
+    kinds = {
+        True: "one machine at different moments",
+        False: "different machines by their names; captures replace one name in different ways",
+    }
     head = section(" | ".join(comparison.machines), [f"({kinds[comparison.is_one_machine]})"])
     if comparison.is_equal:
         return head, section("", ["no difference"])

@@ -245,7 +245,8 @@ class WorkloadDialog(Dialog[PlanRequest]):
         yield Static(id="choices", markup=False)
 
     @on(Input.Changed)
-    def _choices_of_changed(self, event: Input.Changed) -> None:
+    def _changed(self, event: Input.Changed) -> None:
+        self.query_one(f"#{event.input.id}-complaint").display = False  # it was about the earlier text
         if event.input.has_focus:
             self._show_choices(event.input)
 

@@ -30,7 +30,8 @@ from probes.judging.policies.policy import Policy
 from probes.sources.base import Source
 from recipes.job.models.counts import load_models
 from recipes.launch.launcher_table import LAUNCHERS
-from recipes.launch.recipe import Command, Recipe
+from recipes.launch.program_files import command_without_script, require_runnable
+from recipes.launch.recipe import Recipe
 from recipes.launch.resolve import recipe_of
 from recipes.planning.plan import Plan
 from recipes.planning.programs import REFERENCE_PROGRAM
@@ -112,15 +113,19 @@ class Services:
 
     @stage("recipe")
     def prepare(self, plan: Plan, facts: MachineFacts) -> Generator[Event, None, Prepared]:
-        """Make the recipe of a plan and its files; the result is a Prepared."""
+        """Make the recipe of a plan and its files; the result is a Prepared.
+
+        Raises UsageError if rigtune cannot write launch files for the program of the plan.
+        """
         yield StageStarted(stage="recipe", title="Writing the recipe")
         recipe = recipe_of(
             plan,
             name=plan.workload.model.id,
-            command=Command(kind="reference"),
+            command=command_without_script(plan.chosen.program),
             python=self._python or value_or(facts.training.path, None) or "",
             facts=facts,
         )
+        require_runnable(recipe)
         files = tuple(
             LauncherFiles(launcher=row.id, title=row.title, artifacts=tuple(row.load().render(recipe)))
             for row in LAUNCHERS

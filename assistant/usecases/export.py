@@ -1,6 +1,5 @@
 """Write launch files from a recipe, start them, and write files for provisioning."""
 
-import difflib
 import hashlib
 import shlex
 from collections.abc import Generator, Iterable, Iterator
@@ -11,6 +10,7 @@ import msgspec
 from assistant.storage import read_bytes, write_files
 from assistant.usecases.events import Event, Progress, StageStarted, Written, result_of, stage
 from probes.base.errors import InputError, OutputError, UsageError
+from probes.base.nearest import did_you_mean
 from probes.base.record import Record, from_json, to_json
 from probes.base.table_rows import Row
 from recipes.launch.edited import refreshed
@@ -47,10 +47,9 @@ def find_launcher(launcher_id: str) -> Row:
     rows = {row.id: row for row in LAUNCHERS}
     if launcher_id in rows:
         return rows[launcher_id]
-    near = difflib.get_close_matches(launcher_id.lower(), rows, n=1, cutoff=0.5)
-    suggestion = f"did you mean {near[0]}? " if near else ""
     raise UsageError(
-        f"there is no launcher {launcher_id[:80]!r}", f"{suggestion}launchers: {', '.join(rows)}"
+        f"there is no launcher {launcher_id[:80]!r}",
+        did_you_mean(launcher_id, rows, f"launchers: {', '.join(rows)}"),
     )
 
 
@@ -121,7 +120,7 @@ def run_recipe(
     the errors of `export_recipe`, UsageError if the launcher cannot start this recipe on this machine, and
     WorkerError if the start fails.
     """
-    from assistant.foreground import run_in_foreground  # noqa: PLC0415 - most exports start nothing
+    from assistant.processes.foreground import run_in_foreground  # noqa: PLC0415 - most exports start nothing
 
     row = find_launcher(launcher)
     command: tuple[str, ...] = row.load().start(recipe, str(directory.absolute()), arguments)

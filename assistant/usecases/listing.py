@@ -1,6 +1,9 @@
 """List the rows of rigtune's tables."""
 
+from collections.abc import Callable, Iterable
 from typing import Any
+
+import msgspec
 
 from probes.base.units import gib
 from probes.bench.benchmark_table import BENCHMARKS
@@ -14,12 +17,14 @@ from recipes.launch.program_files import WRITTEN
 from recipes.lint.rule_table import load_rules
 from recipes.planning.programs import Program, load_programs
 from recipes.predict.stacks import load_stacks
+from recipes.strategies.strategy_table import load_strategies
 
 KINDS = (
     "checks",
     "benchmarks",
     "launchers",
     "programs",
+    "strategies",
     "models",
     "machines",
     "gpus",
@@ -28,9 +33,19 @@ KINDS = (
     "rules",
 )
 
+_TITLED: dict[str, Callable[[], Iterable[Any]]] = {
+    "launchers": lambda: LAUNCHERS,
+    "machines": lambda: load_catalogue().machines,
+    "stacks": lambda: load_stacks().values(),
+    "kinds": lambda: PASTES,
+}
+"""Tables whose rows are listed with id and title alone."""
+
 
 def list_entries(kind: str) -> tuple[dict[str, Any], ...]:
     """Return the entries of one kind, each with `id`, `title` and the fields that this kind has."""
+    if kind in _TITLED:
+        return tuple({"id": row.id, "title": row.title} for row in _TITLED[kind]())
     match kind:
         case "checks":
             return tuple(
@@ -57,8 +72,6 @@ def list_entries(kind: str) -> tuple[dict[str, Any], ...]:
                 }
                 for row in BENCHMARKS
             )
-        case "launchers":
-            return tuple({"id": row.id, "title": row.title} for row in LAUNCHERS)
         case "programs":
             return tuple(
                 {
@@ -73,6 +86,8 @@ def list_entries(kind: str) -> tuple[dict[str, Any], ...]:
                 }
                 for row in load_programs().values()
             )
+        case "strategies":
+            return tuple(msgspec.to_builtins(row) for row in load_strategies().values())
         case "models":
             language = [
                 {"id": model.id, "title": f"{model.title}, {parameter_count(model):,} parameters"}
@@ -86,10 +101,6 @@ def list_entries(kind: str) -> tuple[dict[str, Any], ...]:
                 for model in load_vision_models().values()
             ]
             return (*language, *images)
-        case "machines":
-            return tuple({"id": row.id, "title": row.title} for row in load_catalogue().machines)
-        case "stacks":
-            return tuple({"id": row.id, "title": row.title} for row in load_stacks().values())
         case "rules":
             return tuple(
                 {
@@ -102,8 +113,6 @@ def list_entries(kind: str) -> tuple[dict[str, Any], ...]:
                 }
                 for rule in load_rules().values()
             )
-        case "kinds":
-            return tuple({"id": row.id, "title": row.title} for row in PASTES)
         case _:
             return tuple(
                 {"id": row.id, "title": f"{row.title}, {gib(row.memory_bytes)}"}

@@ -1,7 +1,6 @@
 """Measure this machine: every benchmark of a suite, in the training interpreter."""
 
 import contextlib
-import difflib
 from collections.abc import Callable, Generator, Iterator
 from datetime import datetime, timezone
 from pathlib import Path
@@ -17,6 +16,7 @@ from assistant.usecases.bench.bench_suite import failure_of, jobs_of, run_jobs
 from assistant.usecases.bench.bench_watch import Watch
 from assistant.usecases.events import BenchFailed, Event, Progress, StageStarted, stage
 from probes.base.errors import UsageError
+from probes.base.nearest import did_you_mean
 from probes.base.record import Record
 from probes.base.table_rows import BenchmarkRow
 from probes.base.units import plural
@@ -109,9 +109,10 @@ def _rows(options: MeasureOptions) -> tuple[BenchmarkRow, ...]:
     known = [row.id for row in BENCHMARKS]
     unknown = sorted({*options.only, *options.skip} - set(known))
     if unknown:
-        near = difflib.get_close_matches(unknown[0].lower(), known, n=1, cutoff=0.5)
-        hint = f"did you mean {near[0]}? `rigtune bench --list` shows all" if near else ""
-        raise UsageError(f"there is no benchmark {unknown[0]!r}", hint or f"benchmarks: {', '.join(known)}")
+        raise UsageError(
+            f"there is no benchmark {unknown[0]!r}",
+            did_you_mean(unknown[0], known) or f"benchmarks: {', '.join(known)}",
+        )
     chosen = options.only or tuple(
         row.id for row in BENCHMARKS if options.suite in row.suites or _is_asked(row, options)
     )

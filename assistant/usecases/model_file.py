@@ -1,10 +1,10 @@
 """Read a model that the user names: a preset, an image model, a Hugging Face id, a file or a folder."""
 
-import difflib
 from pathlib import Path
 
 from assistant.storage import read_bytes
 from probes.base.errors import UsageError
+from probes.base.nearest import did_you_mean
 from recipes.job.models.counts import load_models
 from recipes.job.models.files import model_from_file, names_model_file
 from recipes.job.models.image_models import find_vision_model, load_vision_models
@@ -61,9 +61,5 @@ def transformer_named(name: str) -> TransformerModel:
 
 def _unknown(name: str, last: str) -> UsageError:
     ids = [*(model.id for model in load_models()), *load_vision_models()]
-    near = difflib.get_close_matches(last.lower()[:80], ids, n=_NEAR, cutoff=0.5)
-    suggestion = f"did you mean {' or '.join(near)}? " if near else ""
-    return UsageError(
-        f"there is no model {name[:80]!r}",
-        f"{suggestion}see `rigtune list models`, or give the path of a model file",
-    )
+    rest = "see `rigtune list models`, or give the path of a model file"
+    return UsageError(f"there is no model {name[:80]!r}", did_you_mean(last, ids, rest, most=_NEAR))

@@ -4,8 +4,8 @@ import tempfile
 from collections.abc import Generator, Iterable
 from pathlib import Path
 
-from assistant.interpreter import choose_interpreter, worker_environment
-from assistant.runner import output_of, worker_variables
+from assistant.processes.interpreter import choose_interpreter, worker_environment
+from assistant.processes.runner import output_of, worker_variables
 from assistant.usecases.events import Event, StageStarted, stage
 from probes.base.errors import WorkerError
 from probes.base.units import duration

@@ -27,7 +27,7 @@ from recipes.machine.cluster import build_cluster
 from recipes.machine.cluster_records import Cluster
 from recipes.machine.completed import completed_facts, describe_completed
 from recipes.machine.from_facts import cluster_from_facts
-from recipes.planning.default_model import first_plan
+from recipes.planning.default_model import first_plan, for_default_model, headroom_for_default_model
 from recipes.planning.image_jobs import image_workload
 from recipes.planning.objectives import Objective, Size, best_size
 from recipes.planning.own_step import with_own_steps
@@ -38,7 +38,8 @@ from recipes.planning.programs import OWN, REFERENCE_PROGRAM, Program, program_n
 from recipes.planning.resorts import best_plan
 from recipes.planning.run_cost import RunLength, run_cost
 from recipes.planning.what_if import Variation
-from recipes.predict.parameters import memory_interval
+from recipes.strategies.situation import Situation, on_all_ranks
+from recipes.strategies.why_not import experiments
 
 
 class PlanRequest(Record, kw_only=True):
@@ -86,7 +87,19 @@ def plan_workload(
     Raises UsageError, InputError or NoFeasiblePlanError.
     """
     yield StageStarted(stage="plan", title=f"Planning {request.model or 'the default workload'}")
-    return plan_of(facts, measurements, request)
+    plan = plan_of(facts, measurements, request)
+    if request.objective not in ("throughput", "time"):
+        return plan
+    here = situation_of(plan, facts, measurements, request)
+    return msgspec.structs.replace(plan, experiments=experiments(here, plan))
+
+
+def situation_of(
+    plan: Plan, facts: MachineFacts, measurements: tuple[Measurement, ...], request: PlanRequest
+) -> Situation:
+    """Return the plan on all ranks of the requested machine, for which strategies are judged."""
+    here = Situation(plan, facts, request.pins, request.headroom)
+    return on_all_ranks(here, _cluster_of(facts, measurements, request))
 
 
 def plan_of(
@@ -141,16 +154,16 @@ def plan_of(
             plan = make_plan(workload, timed, facts, pins, program=program, headroom=headroom)
         step = plan.chosen.predicted.step_time_s.total
         cost = run_cost(workload, cluster, step, price=request.price, length_from=_length_from(request))
-        return msgspec.structs.replace(plan, run=cost, objective=request.objective)
+        decisions = (
+            plan.decisions if asked is not None else for_default_model(plan.decisions, request.headroom)
+        )
+        return msgspec.structs.replace(plan, run=cost, objective=request.objective, decisions=decisions)
 
     def plan_at(size: Size) -> Plan:
         if asked is not None:
             return planned(size, asked, request.sequence_length, request.headroom)
-        # A model that nobody asked for should fit even in the worst case of the memory model.
-        cluster, spare = cluster_at(size), request.headroom
-        if spare is None:
-            spare = 1 - 1 / memory_interval("allocated").high if cluster.device == "cuda" else 0.0
-        room = spare
+        cluster = cluster_at(size)
+        room = headroom_for_default_model(cluster) if request.headroom is None else request.headroom
         return first_plan(
             cluster, request.sequence_length, lambda model, length: planned(size, model, length, room)
         )

@@ -10,7 +10,7 @@ import queue
 import time
 from pathlib import Path
 
-from assistant.runner import output_of
+from assistant.processes.runner import output_of
 from probes.base.errors import InputError
 from probes.base.record import Reason, Unknown, first_unknown
 from probes.judging.policies.policy import SiteCheck, SiteOutcome

@@ -1,22 +1,14 @@
 """Verify a recipe's prediction by a short run of the reference program with the recipe's shapes."""
 
-import contextlib
-import re
-import shlex
-import time
 from collections.abc import Generator
 from pathlib import Path
-from typing import TypeAlias
 
 import msgspec
 
-from assistant.runner import Job
 from assistant.storage import default_run_directory
-from assistant.usecases.events import Event, Progress, StageStarted, result_of, stage
-from assistant.usecases.export import export_recipe, find_launcher
+from assistant.usecases.events import Event, Progress, StageStarted, stage
+from assistant.usecases.short_run import Done, Start, short_run
 from probes.base.errors import WorkerError
-from probes.base.record import Record
-from probes.base.units import duration
 from recipes.launch.edited import refreshed
 from recipes.launch.recipe import Command, Prediction, Recipe
 from recipes.launch.verification import (
@@ -26,48 +18,6 @@ from recipes.launch.verification import (
     compare_step_time,
     compare_worst_memory,
 )
-
-_START_S = 300.0
-"""Time to import torch on every rank, from a network file system without caches, and to connect the ranks."""
-_STEP_S = 60.0
-"""Time limit for one step if no step time is predicted."""
-_PATIENCE = 10.0
-"""A run is stopped when its time exceeds the prediction by this factor."""
-_POLL_S = 0.5
-_TAIL_LINES = 12
-_CAUSE = re.compile(
-    r"^((launch(-all)?\.sh|rigtune_worker): |(\[rank\d+\]: )?\w[\w.]*(Error|Exception)\b)|No module named"
-)
-
-
-class _Start(Record, kw_only=True, tag_field="event", tag="start"):
-    world_size: int
-    backend: str
-    device_name: str
-    torch_version: str
-
-
-class _Step(Record, kw_only=True, tag_field="event", tag="step"):
-    step: int
-    loss: float
-    duration_s: float
-
-
-class _Done(Record, kw_only=True, tag_field="event", tag="done"):
-    steps: int
-    interrupted: bool
-    median_step_time_s: float
-    peak_memory_bytes: float
-    peak_reserved_bytes: float | None = None
-    loss_first: float
-    loss_last: float
-
-
-class _Failed(Record, kw_only=True, tag_field="event", tag="failed"):
-    message: str
-
-
-_Line: TypeAlias = _Start | _Step | _Done | _Failed
 
 
 @stage("verify")
@@ -89,80 +39,32 @@ def verify_recipe(
     (by default a multiple of the prediction); before this error, `Progress` events show the end of the
     output.
     """
-    started = time.monotonic()
     recipe = refreshed(recipe)
     folder = (directory or default_run_directory() / "verify").absolute()
     resources = msgspec.structs.replace(recipe.resources, python=python or recipe.resources.python)
     trial = msgspec.structs.replace(recipe, command=Command(kind="reference"), resources=resources)
-    log, report = folder / "verify.log", folder / "report.jsonl"
-    arguments = ("--steps", str(steps), "--report", str(report))
-    command: tuple[str, ...] = find_launcher("torchrun").load().start(trial, str(folder), arguments)
-    yield from result_of(export_recipe(trial, ("torchrun",), folder, overwrite=True))
-    report.unlink(missing_ok=True)
-
-    yield StageStarted(
+    title = f"Training {recipe.name} for {steps} steps on {trial.parallelism.world_size} ranks"
+    yield StageStarted(stage="verify", title=title)
+    run = yield from short_run(
+        trial,
+        folder,
         stage="verify",
-        title=f"Training {recipe.name} for {steps} steps on {trial.parallelism.world_size} ranks",
+        steps=steps,
+        title="verify",
+        python=resources.python if python else "",
+        limit_s=timeout_s,
     )
-    yield Progress(stage="verify", message=shlex.join(command))
-    deadline_s = timeout_s if timeout_s is not None else _deadline_s(recipe, steps)
-    lines: list[_Line] = []
-    # The interpreter that the user named for this run has precedence over RIGTUNE_PYTHON of the shell.
-    environment = {"RIGTUNE_PYTHON": trial.resources.python} if python else {}
-    with Job(command, directory=Path.cwd(), environment=environment, log=log) as job:
-        code: int | None = None
-        while code is None and time.monotonic() - started < deadline_s:
-            code = job.wait(_POLL_S)
-            # The report is small, so reading all of it again is simpler than reading only its new lines.
-            reported, lines = len(lines), _read_report(report)
-            for line in lines[reported:]:
-                if isinstance(line, _Step):
-                    message = f"step {line.step}: loss {line.loss:.3f}, {duration(line.duration_s)}"
-                    yield Progress(stage="verify", message=message, done=line.step, total=steps)
-        tail = job.log_tail()
-    failure = _failure(lines, code, tail, deadline_s)
-    if failure:
-        for words in tail.splitlines()[-_TAIL_LINES:]:
+    log = folder / "verify.log"
+    if run.failure or run.start is None or run.done is None:
+        for words in run.output:
             yield Progress(stage="verify", message=words)
         raise WorkerError(
-            f"the verification of {recipe.name} failed: {failure}", f"the whole output is in {log}"
+            f"the verification of {recipe.name} failed: {run.failure}", f"the whole output is in {log}"
         )
-    return _verification(recipe, lines, log)
+    return _verification(recipe, run.start, run.done, log)
 
 
-def _deadline_s(recipe: Recipe, steps: int) -> float:
-    predicted_s = recipe.predicted.step_time_s
-    return _START_S + steps * (_STEP_S if predicted_s is None else _PATIENCE * predicted_s)
-
-
-def _read_report(path: Path) -> list[_Line]:
-    """Return the complete lines of the report; the last line may still be incomplete."""
-    lines: list[_Line] = []
-    with contextlib.suppress(OSError, UnicodeError, msgspec.DecodeError):
-        for line in path.read_bytes().splitlines():
-            lines.append(msgspec.json.decode(line, type=_Line))
-    return lines
-
-
-def _failure(lines: list[_Line], code: int | None, tail: str, deadline_s: float) -> str:
-    """Return the reason why the run failed; empty if it succeeded."""
-    for line in lines:
-        if isinstance(line, _Failed):
-            return line.message
-    if code is None:
-        return f"it did not end within {duration(deadline_s)}"
-    done = [line for line in lines if isinstance(line, _Done)]
-    if code == 0 and done and not done[0].interrupted and isinstance(lines[0], _Start):
-        return ""
-    cause = next((line for line in tail.splitlines() if _CAUSE.search(line)), "")
-    if code:
-        return f"{cause} (exit code {code})" if cause else f"exit code {code}"
-    return cause or "it ended without a report"
-
-
-def _verification(recipe: Recipe, lines: list[_Line], log: Path) -> Verification:
-    start = next(line for line in lines if isinstance(line, _Start))
-    done = next(line for line in lines if isinstance(line, _Done))
+def _verification(recipe: Recipe, start: Start, done: Done, log: Path) -> Verification:
     notes = []
     if recipe.command.kind != "reference":
         notes.append("This ran the reference program with the recipe's shapes, not the recipe's own program.")

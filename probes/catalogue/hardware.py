@@ -8,6 +8,7 @@ import re
 from typing import Literal
 
 from probes.base.errors import UsageError
+from probes.base.nearest import nearest
 from probes.base.record import StrictRecord
 from probes.base.rows import load_rows
 from probes.catalogue.gpu_names import form_distance, parts_of, size_distance, with_unit
@@ -239,11 +240,8 @@ class Catalogue:
         row = self.machine(name)
         if row is not None:
             return row
-        import difflib  # noqa: PLC0415 - only a wrong name needs it
-
         known = [row.id for row in self.machines]
-        close = difflib.get_close_matches(name.strip().lower(), known, n=1)
-        guess = f"Did you mean {close[0]}? " if close else ""
+        guess = "".join(f"Did you mean {near}? " for near in nearest(name, known, cutoff=0.6))
         raise UsageError(f"there is no catalogue machine {name!r}", f"{guess}Known: {', '.join(known)}.")
 
     def _gpus_with(self, words: str) -> tuple[GpuModel, ...]:

@@ -11,7 +11,7 @@ import msgspec
 from probes.catalogue.check_rows import LogCheck, LogRule
 from probes.facts import LogEvent
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
-from probes.judging.reporting import HOST, events_of
+from probes.judging.reporting import HOST, events_of, occurrences
 from probes.reading.pci.paths import is_for_training, name_at, names_of
 
 
@@ -46,12 +46,7 @@ def check(evidence: Evidence, data: dict[str, Any]) -> Iterator[Finding]:
 
 def observed(event: LogEvent) -> str:
     """Return how often and when an event occurred, and its message."""
-    words = "once" if event.count == 1 else f"{event.count} times"
-    if event.first_time and event.count == 1:
-        words += f", at {event.first_time}"
-    elif event.first_time:
-        words += f", first {event.first_time}, last {event.last_time}"
-    return f"{words}: {event.message}"
+    return f"{occurrences(event.count, event.first_time, event.last_time)}: {event.message}"
 
 
 def _concerns(event: LogEvent, row: LogCheck, evidence: Evidence) -> bool:

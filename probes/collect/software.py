@@ -34,6 +34,7 @@ from probes.parsers.host.version_outputs import (
     slurm_version,
     toolkit_version,
 )
+from probes.parsers.tools.nccl_conf import parse_network
 from probes.reading.installed_software import LIBRARY_FOLDERS, installed
 from probes.reading.merging import fill_unknown
 from probes.reading.nvidia import SMI_QUERY, SMI_TIMEOUT_S
@@ -104,6 +105,11 @@ def _with_texts(source: Source, software: Software, evidence: list[EvidenceRef])
             filled = fill_unknown(software, values)
             evidence += [] if filled is software else [output.evidence]
             software = filled
+    for output in items_of(outputs(source, "nccl-log")):
+        network = parse_network(output.text)
+        if network is not None:
+            software = msgspec.structs.replace(software, nccl_network=network)
+            evidence.append(output.evidence)
     if known(software.modules) and not known(software.peermem_loaded):
         loaded = any(name in software.modules for name in _PEERMEM_MODULES)
         if loaded or _is_whole_list(source):

@@ -95,6 +95,24 @@ _CLOUD_MARKS = (
 """Sources: cloud-init 0066a6b, tools/ds-identify; for Amazon systemd, src/basic/virt.c; for IBM public node
 agents. Read 2026-11.
 """
+PLATFORM_FILES = (
+    "/opt/amazon/ofi-nccl",
+    "/opt/aws-ofi-nccl",
+    "/usr/local/gib",
+    "/var/lib/tcpxo",
+    "/var/lib/tcpx",
+    "/run/tcpx",
+    "/opt/microsoft/ndv2-topo.xml",
+    "/opt/microsoft/ndv4/topo.xml",
+    "/opt/microsoft/ndv5/topo.xml",
+    "/opt/microsoft/ncv4/topo.xml",
+    "/opt/microsoft/ncv4/graph.xml",
+)
+"""Files and folders of NCCL plugins and topologies that images of clouds contain.
+
+Sources: aws/aws-ofi-nccl 2daf7d30; GoogleCloudPlatform/cluster-toolkit 10470803; Azure/azhpc-images 8e9d055f;
+read 2026-06.
+"""
 _NO_MACHINE_TYPE = Unknown(
     Reason.NOT_SUPPORTED, "only the provider's metadata service reports the machine type"
 )
@@ -219,21 +237,31 @@ def _virtualization(source: Source) -> tuple[str | Unknown | None, EvidenceRef]:
 
 
 def collect_cloud(source: Source, options: CollectOptions) -> dict[str, object]:
-    """Return the field `cloud` from the DMI table.
+    """Return the field `cloud` from the DMI table and the files of the cloud's image.
 
     Rigtune does not query metadata services over the network.
     """
+    files = _platform_files(source)
     values = {mark.field: read_text(source, f"{_DMI}/{mark.field}") for mark in _CLOUD_MARKS}
     texts = {name: value for name, value in values.items() if not isinstance(value, Unknown)}
     evidence = tuple(file_ref(f"{_DMI}/{name}") for name in texts)
     for mark in _CLOUD_MARKS:
         if texts.get(mark.field, "").startswith(mark.text):
             machine_type = read_text(source, _PRODUCT_NAME) if mark.names_machine_type else _NO_MACHINE_TYPE
-            return {"cloud": Cloud(provider=mark.provider, machine_type=machine_type, evidence=evidence)}
+            cloud = Cloud(provider=mark.provider, machine_type=machine_type, files=files, evidence=evidence)
+            return {"cloud": cloud}
     # If the vendor is known but is no provider, there is no provider. If the vendor is unknown, the provider
     # is unknown.
     provider = map_known(values["sys_vendor"], lambda _: None)
-    return {"cloud": Cloud(provider=provider, machine_type=provider, evidence=evidence)}
+    return {"cloud": Cloud(provider=provider, machine_type=provider, files=files, evidence=evidence)}
+
+
+def _platform_files(source: Source) -> tuple[str, ...] | Unknown:
+    """Return the paths of `PLATFORM_FILES` that exist."""
+    answers = {path: when_missing(source.link(path), None) for path in PLATFORM_FILES}
+    existing = tuple(path for path, answer in answers.items() if isinstance(answer, str))
+    unknown = first_unknown(*answers.values())
+    return existing if existing or unknown is None else unknown
 
 
 class _Slurm(Record, kw_only=True):

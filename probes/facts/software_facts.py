@@ -51,6 +51,8 @@ class Software(Record, kw_only=True):
     """Channel devices that are visible to this process."""
     nccl_plugins: tuple[str, ...] | Unknown = NOT_RECORDED
     """Paths of the network and tuner plugins that NCCL would load."""
+    nccl_network: str | Unknown = NOT_RECORDED
+    """Network that NCCL chose in a job, from a log of this machine: `IB`, `Socket`, `AWS Libfabric`."""
     nccl_libraries: tuple[Library, ...] | Unknown = NOT_RECORDED
     """Every libnccl on the loader's search path, in search order."""
     evidence: tuple[EvidenceRef, ...] = ()
@@ -101,6 +103,8 @@ class Cloud(Record, kw_only=True):
 
     provider: str | Unknown | None = NOT_RECORDED
     machine_type: str | Unknown | None = NOT_RECORDED
+    files: tuple[str, ...] | Unknown = NOT_RECORDED
+    """Paths of the cloud's NCCL plugins and topology files that exist."""
     evidence: tuple[EvidenceRef, ...] = ()
 
 

@@ -314,6 +314,23 @@ def judge_each(
         )
 
 
+_SINCE_BOOT = re.compile(r"[0-9]+\.[0-9]+")
+
+
+def occurrences(count: int, first: str, last: str) -> str:
+    """Return how often and when an event occurred: `5 times, first 12:01:07, last 12:09:30`.
+
+    A kernel log without dates has seconds since the boot. The times are empty if they are unknown.
+    """
+    first, last = (
+        f"{float(time):.0f} s after boot" if _SINCE_BOOT.fullmatch(time) else time for time in (first, last)
+    )
+    words = "once" if count == 1 else f"{count} times"
+    if not first:
+        return words
+    return f"{words}, at {first}" if first == last or count == 1 else f"{words}, first {first}, last {last}"
+
+
 def fold_names(names: Iterable[str]) -> str:
     """Return names in natural order with runs of numbers folded: `GPU0-2, GPU5, mlx5_0`."""
     parts: list[str] = []

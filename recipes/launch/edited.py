@@ -58,24 +58,11 @@ def _predicted_again(recipe: Recipe, machine: Cluster) -> tuple[Prediction, Memo
     The machine's rates are valid only for its number of nodes and ranks, so no time is predicted for other
     numbers.
     """
-    parallelism = recipe.parallelism
-    tuning = recipe.job.tuning
-    workload = Workload(
-        model=model_of(recipe),
-        sequence_length=recipe.model.sequence_length,
-        global_batch=parallelism.global_batch,
-        precision=parallelism.precision,
-        steps=recipe.convergence.steps,
-        tuning=tuning,
-        base_bits=stored_bits(tuning),
-        fine_tuning=tuning != "full",
-        adapter_rank=recipe.job.adapter_rank,
-        optimizer=recipe.job.optimizer,
-    )
+    parallelism, workload = recipe.parallelism, workload_of(recipe)
     cluster = msgspec.structs.replace(
         machine, nodes=parallelism.nodes, ranks_per_node=parallelism.ranks_per_node
     )
-    stack = program_named(recipe.program).stack_for(tuning)
+    stack = program_named(recipe.program).stack_for(workload.tuning)
     predicted = predict(workload, parallelism.candidate, cluster, stack=stack)
     figures = prediction_of(predicted, makes_data=recipe.command.kind == "reference")
     known = [figure for figure in msgspec.structs.astuple(figures) if figure is not None]
@@ -88,6 +75,23 @@ def _predicted_again(recipe: Recipe, machine: Cluster) -> tuple[Prediction, Memo
             worst_memory_bytes=figures.worst_memory_bytes,
         )
     return figures, predicted.memory_bytes_per_gpu
+
+
+def workload_of(recipe: Recipe) -> Workload:
+    """Return the job that the recipe describes. Raises UsageError for details that no model has."""
+    parallelism, tuning = recipe.parallelism, recipe.job.tuning
+    return Workload(
+        model=model_of(recipe),
+        sequence_length=recipe.model.sequence_length,
+        global_batch=parallelism.global_batch,
+        precision=parallelism.precision,
+        steps=recipe.convergence.steps,
+        tuning=tuning,
+        base_bits=stored_bits(tuning),
+        fine_tuning=tuning != "full",
+        adapter_rank=recipe.job.adapter_rank,
+        optimizer=recipe.job.optimizer,
+    )
 
 
 def _settings(recipe: Recipe) -> dict[str, str]:
@@ -104,6 +108,8 @@ def _settings(recipe: Recipe) -> dict[str, str]:
         "precision": parallelism.precision,
         "learning_rate": f"{convergence.learning_rate:g}",
         "warmup_steps": str(convergence.warmup_steps),
+        "bucket_mb": str(parallelism.bucket_mb),
+        "prefetch": str(parallelism.prefetch),
         **{variable.name: variable.value for variable in recipe.environment},
     }
 

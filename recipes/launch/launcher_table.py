@@ -10,8 +10,7 @@ LAUNCHERS: tuple[Row, ...] = (
 """Each module has two pure functions:
 
 - `render(recipe: Recipe) -> tuple[Artifact, ...]` returns the files of the export folder; the first file
-starts
-  the job.
+  starts the job.
 - `start(recipe: Recipe, folder: str, arguments: tuple[str, ...]) -> tuple[str, ...]` returns the command that
   starts them from the absolute path of that folder, with extra arguments for the program.
 

@@ -1,13 +1,18 @@
 """Whether rigtune can write launch files for a recipe, and the recipe's settings for other programs."""
 
 from probes.base.errors import UsageError
-from recipes.launch.recipe import Recipe
+from recipes.launch.recipe import Command, Recipe
 from recipes.planning.program_settings import Layout, program_settings
 from recipes.planning.programs import OWN, REFERENCE_PROGRAM, load_programs, program_named
 from recipes.planning.space import SHARDING_OF
 
 WRITTEN = (OWN, REFERENCE_PROGRAM)
 """Programs for which rigtune writes launch files."""
+
+
+def command_without_script(program_id: str) -> Command:
+    """Return the command of a plan whose user names no script: the reference workload, or that software."""
+    return Command(kind="reference" if program_id in WRITTEN else "program")
 
 
 def require_files(program_id: str) -> None:

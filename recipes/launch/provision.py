@@ -8,12 +8,12 @@ read 2026-11), the Kubernetes reference on init containers, Jobs, CronJobs and D
 6632ca6, 2026-08), and the notes beside each template.
 """
 
-import difflib
 import json
 import posixpath
 import re
 
 from probes.base.errors import UsageError
+from probes.base.nearest import did_you_mean
 from probes.base.record import Record, StrictRecord
 from probes.base.units import plural
 from probes.catalogue.hardware import load_catalogue
@@ -206,9 +206,10 @@ def find_provision(kind: str) -> ProvisionRow:
         if row.id == kind:
             return row
     ids = [row.id for row in PROVISIONS]
-    near = difflib.get_close_matches(kind.lower(), ids, n=1, cutoff=0.4)
-    guess = f"did you mean {near[0]}? " if near else ""
-    raise UsageError(f"there is no kind {kind[:80]!r} of provisioning", f"{guess}kinds: {', '.join(ids)}")
+    raise UsageError(
+        f"there is no kind {kind[:80]!r} of provisioning",
+        did_you_mean(kind, ids, f"kinds: {', '.join(ids)}", cutoff=0.4),
+    )
 
 
 def render_provision(row: ProvisionRow, options: ProvisionOptions) -> tuple[Artifact, ...]:

@@ -45,6 +45,10 @@ class Parallelism(StrictRecord, kw_only=True):
     recomputed_share: float = 1.0
     """Part of the layers that full checkpointing recomputes."""
     precision: Precision = "bf16"
+    bucket_mb: int | None = None
+    """MiB of gradients that the reference workload's DDP sends together; None for torch's default."""
+    prefetch: int | None = None
+    """Layers whose parameters the reference workload's FSDP gathers in advance; None for torch's default."""
 
     @property
     def world_size(self) -> int:
@@ -116,13 +120,15 @@ class Convergence(StrictRecord, kw_only=True):
     steps: int
 
 
-class Environment(StrictRecord, kw_only=True):
+class Environment(StrictRecord, kw_only=True, omit_defaults=True):
     """One environment variable and its reason."""
 
     name: str
     value: str
     why: str
     source: str
+    launchers: tuple[str, ...] = ()
+    """Launchers whose scripts export the variable; empty for all."""
 
 
 class Command(StrictRecord, kw_only=True):

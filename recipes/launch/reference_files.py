@@ -22,7 +22,13 @@ _SIBLING = re.compile(r"^from \.(\w+) import", re.MULTILINE)
 
 def reference_files(recipe: Recipe) -> tuple[Artifact, ...]:
     """Return the program's configuration, with the same fields as the recipe, and its source."""
-    sections = {name: getattr(recipe, name) for name in ("model", "parallelism", "convergence", "resources")}
+    sections: dict[str, Any] = {
+        name: msgspec.to_builtins(getattr(recipe, name))
+        for name in ("model", "parallelism", "convergence", "resources")
+    }
+    for name in ("bucket_mb", "prefetch"):
+        if sections["parallelism"][name] is None:
+            del sections["parallelism"][name]
     config = msgspec.json.format(msgspec.json.encode(sections), indent=2).decode()
     modules = (Artifact(path=f"{PACKAGE}/{name}.py", text=text) for name, text in sorted(_program().items()))
     return (Artifact(path=CONFIG, text=config + "\n"), *modules)

@@ -134,7 +134,13 @@ def recipe_of(
         ),
         command=command,
         environment=tuple(
-            Environment(name=variable.name, value=variable.value, why=variable.why, source=variable.source)
+            Environment(
+                name=variable.name,
+                value=variable.value,
+                why=variable.why,
+                source=variable.source,
+                launchers=variable.launchers,
+            )
             for variable in plan.env
         ),
         predicted=prediction_of(chosen.predicted, makes_data=command.kind == "reference"),

@@ -5,6 +5,7 @@ import shlex
 import textwrap
 import zlib
 
+import msgspec
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from probes.base.units import duration, gib, plural
@@ -33,7 +34,7 @@ def render_script(template: str, recipe: Recipe, **values: object) -> str:
         templates()
         .get_template(template)
         .render(
-            recipe=recipe,
+            recipe=for_launcher(recipe, template.partition(".")[0]),
             summary=summary(recipe),
             prediction=prediction(recipe.predicted),
             program=program_words(recipe),
@@ -44,6 +45,16 @@ def render_script(template: str, recipe: Recipe, **values: object) -> str:
             **values,
         )
     )
+
+
+def for_launcher(recipe: Recipe, launcher: str) -> Recipe:
+    """Return the recipe with the variables that the scripts of this launcher export."""
+    exported = tuple(
+        variable
+        for variable in recipe.environment
+        if not variable.launchers or launcher in variable.launchers
+    )
+    return msgspec.structs.replace(recipe, environment=exported)
 
 
 def companions(recipe: Recipe) -> tuple[Artifact, ...]:

@@ -4,11 +4,10 @@ A pasted topology, for example, shows distances and NVLinks but no names of GPUs
 over what is usual for machines with these GPUs, and nothing that the user states may contradict the paste.
 """
 
-import difflib
-
 import msgspec
 
 from probes.base.errors import UsageError
+from probes.base.nearest import nearest
 from probes.base.record import items_of, known
 from probes.catalogue.hardware import Catalogue, GpuModel
 from probes.facts import Gpu, MachineFacts
@@ -32,7 +31,7 @@ def required_gpu(name: str, catalogue: Catalogue) -> NamedGpu:
     if named is not None:
         return named
     near = near_gpus(name, catalogue)
-    meant = f"did you mean {' or '.join(near)}? " if near else "no GPU has a similar name: "
+    meant = f"did you mean {' or '.join(near)}? " if near else ""
     raise UsageError(f"gpu {name[:_SHOWN]!r} is not in the catalogue", f"{meant}see `rigtune list gpus`")
 
 
@@ -41,8 +40,7 @@ def near_gpus(name: str, catalogue: Catalogue) -> tuple[str, ...]:
     # Rows with a common name follow the usual GPU of that name.
     spellings = [(word.lower(), row.id) for row in catalogue.gpus for word in (*row.plain_names, row.id)]
     ids = dict(reversed(spellings))
-    wanted = name.strip().lower()[:_SHOWN]
-    close = difflib.get_close_matches(wanted, ids, n=6, cutoff=0.6)
+    close = nearest(name, ids, most=6, cutoff=0.6)
     return tuple(dict.fromkeys(ids[spelling] for spelling in close))[:3]
 
 

@@ -82,6 +82,12 @@ def inter_bandwidth_of(text: str, gpus_per_node: int, ports: int = 1) -> float |
     return rates[max(rates)] / 8 * 1e9 if rates else None
 
 
+def ports_of(text: str) -> int:
+    """Return the number of ports in the words of a network: 8 for `8x400G IB`; 1 if no number is stated."""
+    count = _COUNT.search(text[:_LONGEST])
+    return int(count[1]) if count else 1
+
+
 def _network_parts(text: str) -> list[tuple[str, int]]:
     """Return the parts of the text that may describe the compute network, each with its rank.
 

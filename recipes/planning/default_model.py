@@ -3,10 +3,14 @@
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
+import msgspec
+
 from probes.base.errors import NoFeasiblePlanError
 from recipes.job.models.names import find_model
 from recipes.job.workload import TransformerModel
 from recipes.machine.cluster_records import Cluster
+from recipes.planning.plan import Decision
+from recipes.predict.parameters import memory_interval
 
 CPU_MODEL = "rigtune-mini"
 """Model of the reference workload that is part of rigtune. A CPU trains it in seconds."""
@@ -47,3 +51,25 @@ def first_plan(
         except NoFeasiblePlanError:
             continue
     return plan(*jobs[-1])
+
+
+def headroom_for_default_model(cluster: Cluster) -> float | None:
+    """Return the part of a GPU's memory that stays free, so that the plan fits even in the worst case.
+
+    None on a CPU, whose memory model has a margin.
+    """
+    return 1 - 1 / memory_interval("allocated").high if cluster.device == "cuda" else None
+
+
+def for_default_model(decisions: tuple[Decision, ...], headroom: float | None) -> tuple[Decision, ...]:
+    """Return the decisions of a plan whose model rigtune chose.
+
+    Unless the user states a `headroom`, rigtune chose the memory that stays free, too.
+    """
+    because = "nobody named the model, so rigtune takes one that fits even in the worst case"
+    return tuple(
+        msgspec.structs.replace(row, basis="rule", because=because)
+        if headroom is None and row.name == "memory_headroom"
+        else row
+        for row in decisions
+    )

@@ -6,6 +6,7 @@ Field names are the JSON contract of `rigtune plan --format json`.
 from typing import Literal
 
 from probes.base.record import EvidenceRef, Record, Unknown
+from recipes.environment.environment_plan import EnvironmentPlan, EnvVar
 from recipes.job.candidate import ActivationCheckpointing, Candidate, Degrees, Schedule, Sharding
 from recipes.job.workload import AnyWorkload
 from recipes.machine.cluster_records import Basis, Cluster
@@ -71,15 +72,6 @@ class Decision(Record, kw_only=True):
     evidence: tuple[EvidenceRef, ...] = ()
 
 
-class EnvVar(Record, kw_only=True):
-    """An environment variable of the job, with its reason."""
-
-    name: str
-    value: str
-    why: str
-    source: str
-
-
 class RunCost(Record, kw_only=True):
     """A run from its first to its last step, on all ranks of a plan."""
 
@@ -120,6 +112,23 @@ class FastestProgram(Record, kw_only=True):
     """Programs that can train this job, without the plan's own."""
 
 
+class Experiment(Record, kw_only=True):
+    """A strategy that may make the job faster, but that a plan never chooses by itself."""
+
+    strategy: str
+    """Row of `recipes/data/strategies.toml`."""
+    title: str
+    step_time_s: float
+    """Predicted time of a step with the strategy, on all ranks of the machine."""
+    saved_share: float
+    """Part of the plan's step time that the strategy saves."""
+    ranks: int
+    """Number of ranks with the strategy; more than the plan uses if the plan leaves ranks idle."""
+    because: str
+    unproven: str
+    """Effects that no model contains, such as the effect on the loss."""
+
+
 class Plan(Record, kw_only=True):
     """The answer to "how should this workload run on this machine"."""
 
@@ -129,6 +138,8 @@ class Plan(Record, kw_only=True):
     chosen: Choice
     decisions: tuple[Decision, ...]
     env: tuple[EnvVar, ...] = ()
+    environment: EnvironmentPlan = EnvironmentPlan()
+    """Platform, experiments, the merged view of all variables, and the binding of ranks."""
     alternatives: tuple[Choice, ...] = ()
     """Alternatives, best first, without the chosen candidate."""
     rejected: tuple[Rejected, ...] = ()
@@ -139,6 +150,8 @@ class Plan(Record, kw_only=True):
     """Hours, GPU hours, cost and expected loss of the whole run; None if they were not computed."""
     fastest_program: FastestProgram | None = None
     """Program that would train this job fastest here; None if the user named the program."""
+    experiments: tuple[Experiment, ...] = ()
+    """Strategies that are worth an experiment, the best first (`rigtune list strategies`)."""
     examined: int = 0
     """Number of predictions that the search made."""
     not_searched: tuple[str, ...] = ()

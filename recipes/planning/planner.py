@@ -8,6 +8,8 @@ from probes.base.errors import NoFeasiblePlanError, UsageError
 from probes.base.record import Unknown
 from probes.facts import MachineFacts
 from recipes.constants import constant
+from recipes.environment.choosing_variables import environment_of
+from recipes.environment.situation import Situation
 from recipes.job.candidate import Candidate, Degrees, Offload
 from recipes.job.models.counts import load_models
 from recipes.job.pins import Pins
@@ -23,7 +25,6 @@ from recipes.job.workload import (
     stored_bits,
 )
 from recipes.machine.cluster_records import Cluster
-from recipes.planning.environment_rules import environment
 from recipes.planning.examined import Examined
 from recipes.planning.image_jobs import image_learning_rate, image_warmup_steps
 from recipes.planning.layout_reasons import Comparison, is_tie, lost_because, not_searched
@@ -189,7 +190,17 @@ def make_plan(
         limit_bytes=usable,
     )
     choices = [_choice(member, compared, pins.learning_rate or rate.value, warm) for member in result.ranked]
-    variables = environment(facts, cluster, choices[0].predicted.memory_bytes_per_gpu)
+    variables, environment = environment_of(
+        Situation(
+            facts=facts,
+            cluster=cluster,
+            memory=choices[0].predicted.memory_bytes_per_gpu,
+            program=program.id,
+            degrees=choices[0].degrees,
+            sharding=choices[0].sharding,
+            is_image_job=isinstance(workload, VisionWorkload),
+        )
+    )
     warnings = [*cluster.warnings, *([rate.warning] if rate.warning else [])]
     if memory := memory_warning(choices[0].predicted.memory_bytes_per_gpu, cluster):
         warnings.append(memory)
@@ -212,10 +223,12 @@ def make_plan(
             rate=rate,
             warmup=warmup,
             variables=variables,
+            host=environment.host,
             free=free,
             asked=headroom,
         ),
         env=variables,
+        environment=environment,
         alternatives=tuple(choices[1:]),
         rejected=rejected,
         warnings=tuple(warnings),

@@ -8,6 +8,7 @@ import shlex
 from typing import Literal
 
 from probes.base.errors import UsageError
+from probes.base.nearest import did_you_mean
 from probes.base.record import StrictRecord
 from probes.base.rows import load_rows
 from recipes.job.candidate import ActivationCheckpointing, Offload, Schedule, Sharding
@@ -84,7 +85,8 @@ def program_named(name: str) -> Program:
     """Return the program with this id. Raises UsageError with the ids that exist."""
     rows = load_programs()
     if name not in rows:
-        raise UsageError(f"there is no program {name[:60]!r}", f"programs: {', '.join(rows)}")
+        hint = did_you_mean(name, rows, f"programs: {', '.join(rows)}")
+        raise UsageError(f"there is no program {name[:60]!r}", hint)
     return rows[name]
 
 

@@ -4,9 +4,10 @@ import math
 
 from probes.base.record import EvidenceRef
 from probes.base.units import count, gib
+from recipes.environment.environment_plan import EnvVar, HostSetting
 from recipes.job.pins import Pins
 from recipes.job.workload import AnyWorkload, VisionWorkload, Workload
-from recipes.machine.cluster_records import Basis, Cluster, Figure
+from recipes.machine.cluster_records import Basis, Cluster
 from recipes.planning.examined import Examined
 from recipes.planning.image_jobs import why_image_batch, why_image_micro_batch
 from recipes.planning.layout_reasons import (
@@ -20,7 +21,7 @@ from recipes.planning.layout_reasons import (
 )
 from recipes.planning.layout_words import describe
 from recipes.planning.learning_rate import Rule
-from recipes.planning.plan import Choice, Decision, EnvVar
+from recipes.planning.plan import Choice, Decision
 from recipes.predict.breakdowns import MemoryBreakdown
 from recipes.predict.candidate_prediction import nearness
 from recipes.predict.parameters import memory_interval
@@ -130,6 +131,7 @@ def decisions_of(
     rate: Rule,
     warmup: Rule,
     variables: tuple[EnvVar, ...],
+    host: tuple[HostSetting, ...],
     free: float = 0.0,
     asked: float | None = None,
 ) -> tuple[Decision, ...]:
@@ -200,7 +202,10 @@ def decisions_of(
         decision(
             "warmup_steps", str(chosen.warmup_steps), pins.warmup_steps, basis="rule", because=warmup.because
         ),
-        *_loading(cluster.data_loader_workers),
+        *(
+            Decision(name=setting.name, value=setting.value, basis=setting.basis, because=setting.because)
+            for setting in host
+        ),
         *(
             Decision(
                 name=variable.name,
@@ -271,20 +276,6 @@ def is_within(memory: MemoryBreakdown, cluster: Cluster) -> bool:
     """Return whether a candidate fits even in the worst case."""
     limit = cluster.memory_bytes_per_rank
     return limit is None or memory.upper <= limit.value
-
-
-def _loading(workers: Figure | None) -> tuple[Decision, ...]:
-    """Return the DataLoader's setting.
-
-    The user's program needs this setting; rigtune's reference workload does not.
-    """
-    if workers is None:
-        return ()
-    because = (
-        "for a DataLoader in your program: the smallest number of workers per rank that loads as fast as "
-        f"any larger number ({workers.source})"
-    )
-    return (Decision(name="num_workers", value=f"{workers.value:.0f}", basis="measured", because=because),)
 
 
 def _basis(workload: AnyWorkload, chosen: Examined) -> Basis:

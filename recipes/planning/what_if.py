@@ -4,7 +4,7 @@ Each question is one function, `answer`, with other inputs.
 """
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -36,12 +36,14 @@ class Answer(Record, kw_only=True):
     global_batch: int
     step_time_s: float | Unknown
     tokens_per_s: float | Unknown
-    """Tokens per second of all GPUs."""
+    """Tokens per second of all GPUs; images per second if `items` is `images`."""
     hours: float | Unknown
     """Hours of the run, without failures."""
     gpu_hours: float | Unknown
     cost: float | Unknown | None
     """Price of the run; None without a price."""
+    items: Literal["tokens", "images"] = "tokens"
+    """Items that the job trains."""
 
 
 Planning = Callable[[], Plan]
@@ -72,6 +74,7 @@ def answer(label: str, planning: Planning) -> Answer:
         hours=unknown if run is None else run.hours,
         gpu_hours=unknown if run is None else run.gpu_hours,
         cost=None if run is None else run.cost,
+        items="tokens" if isinstance(plan.workload, Workload) else "images",
     )
 
 

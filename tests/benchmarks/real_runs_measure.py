@@ -10,8 +10,8 @@ from types import SimpleNamespace
 
 import msgspec
 
-from assistant.interpreter import worker_environment
-from assistant.runner import output_of, worker_variables
+from assistant.processes.interpreter import worker_environment
+from assistant.processes.runner import output_of, worker_variables
 from assistant.usecases.bench.bench_context import bench_context, shape_of
 from assistant.usecases.bench.bench_run import RunEnded, run_request
 from assistant.usecases.bench.bench_watch import Watch
@@ -80,10 +80,10 @@ def request_of(run: Configuration | Images, facts: MachineFacts) -> BenchRequest
 
 
 def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measurement, ...] | BenchFailure:
-    found: list[Measurement] = []
+    measurements: list[Measurement] = []
     for answer in slowest_rank(request, lines_by_rank):
-        found += step_figures(answer, answer.case, StepWork())
-    return tuple(found) or failure_of(request, lines_by_rank)
+        measurements += step_figures(answer, answer.case, StepWork())
+    return tuple(measurements) or failure_of(request, lines_by_rank)
 
 
 def train(

@@ -101,12 +101,12 @@ def spreads_of(runs: list[MeasurementSet], limit: float) -> tuple[list[Spread], 
 
 def widest(spreads: list[Spread]) -> list[Spread]:
     """Return the case that varies most, for every benchmark, subject and metric."""
-    found: dict[tuple[str, str, str], Spread] = {}
+    by_group: dict[tuple[str, str, str], Spread] = {}
     for spread in spreads:
         group = spread.key[:3]
-        if group not in found or spread.largest_over_smallest > found[group].largest_over_smallest:
-            found[group] = spread
-    return list(found.values())
+        if group not in by_group or spread.largest_over_smallest > by_group[group].largest_over_smallest:
+            by_group[group] = spread
+    return list(by_group.values())
 
 
 def main() -> int:

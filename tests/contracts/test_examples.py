@@ -18,7 +18,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "assistant/docs").glob("*.md")))
 COMMAND = re.compile(r"^    (?:\$ )?(rigtune [^\n]*)$", re.MULTILINE)
-NOT_HERE = ("auto", "bench", "run", "verify", "tui", "advise install")
+NOT_HERE = ("auto", "bench", "run", "verify", "tune", "tui", "advise install")
 """Beginnings of commands that take minutes, or need torch, a GPU or a terminal."""
 NEEDS_TORCH = "net.py:"
 SCRIPT = (

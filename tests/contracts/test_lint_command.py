@@ -1,72 +1,25 @@
-"""`rigtune lint`: what it prints in each form, its exit codes, waivers, the patch, and what it does with bad
-input.
-"""
-
-from __future__ import annotations
+"""Run `rigtune lint`: its exit codes, settings and waivers, the files that it reads, and its errors."""
 
 import json
-import os
 import re
-import shutil
-import subprocess
-import sys
 from pathlib import Path
-from urllib.parse import unquote
 
-import jsonschema
 import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assistant.formats.lint_formats import github_text, sarif_text
-from assistant.formats.schemas import schema_for
 from assistant.usecases.lint import judge_documents
 from recipes.lint.context import Context
-from recipes.lint.document import Document, Place
-from recipes.lint.editing import edited, patch
-from recipes.lint.finding import Edit, LintFinding, LintReport
+from recipes.lint.editing import edited
 from recipes.lint.reading import read_document
-from tests.contracts import sarif_shape
-
-ROOT = Path(__file__).resolve().parents[2]
-SCRIPT = """\
-#!/bin/bash
-#SBATCH --nodes=2
-#SBATCH --ntasks-per-node=8
-export NCCL_SOKET_IFNAME=eth0
-srun torchrun --nnodes=2 --nproc-per-node=8 --standalone train.py
-"""
-CLEAN = "#!/bin/bash\nexport NCCL_DEBUG=WARN\n"
-
-
-def lint(
-    *arguments: str | Path, cwd: Path, stdin: str = "", **environment: str
-) -> subprocess.CompletedProcess[str]:
-    argv = [sys.executable, "-m", "assistant", "lint", *(str(argument) for argument in arguments)]
-    variables = {"PYTHONPATH": str(ROOT), "PATH": os.environ["PATH"], "HOME": str(cwd), **environment}
-    return subprocess.run(
-        argv, cwd=cwd, env=variables, input=stdin, capture_output=True, text=True, check=False, timeout=120
-    )
+from tests.support.lint_command import ROOT, SCRIPT, lint, write_examples
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    (tmp_path / "train.sbatch").write_text(SCRIPT)
-    (tmp_path / "clean.sh").write_text(CLEAN)
+    write_examples(tmp_path)
     return tmp_path
-
-
-def test_text_shows_the_line_and_a_mark(folder: Path) -> None:
-    done = lint("train.sbatch", cwd=folder)
-    lines = done.stdout.split("\n")
-    assert done.returncode == 1
-    at = next(number for number, line in enumerate(lines) if "[variable-misspelt]" in line)
-    assert lines[at].startswith("train.sbatch:4:8: warning: ")
-    assert lines[at + 1] == " 4 | export NCCL_SOKET_IFNAME=eth0"
-    mark = lines[at + 2].index("^")
-    assert lines[at + 1][mark:].startswith("NCCL_SOKET_IFNAME")
-    assert "NCCL_SOCKET_IFNAME" in done.stdout
 
 
 def test_clean_files_give_0(folder: Path) -> None:
@@ -90,82 +43,6 @@ def test_a_broken_file_of_no_known_kind_gives_2_with_the_line(folder: Path) -> N
     assert "line 1, not valid JSON: " in done.stderr
 
 
-def test_json_conforms(folder: Path) -> None:
-    done = lint("train.sbatch", "clean.sh", "--format", "json", cwd=folder)
-    report = json.loads(done.stdout)
-    jsonschema.validate(report, json.loads(schema_for("lint")))
-    assert report["documents"] == ["train.sbatch", "clean.sh"]
-    assert {"variable-misspelt", "slurm-launcher-per-task"} <= {one["rule_id"] for one in report["findings"]}
-
-
-def test_sarif(folder: Path) -> None:
-    (folder / "train.sbatch").write_text(SCRIPT.replace("srun", "export NCCL_TREE_THRESHOLD=0\nsrun"))
-    log = json.loads(lint("train.sbatch", "clean.sh", "--format", "sarif", cwd=folder).stdout)
-    jsonschema.validate(log, sarif_shape.schema(), format_checker=jsonschema.FormatChecker())
-    (run,) = log["runs"]
-    assert all(rule["helpUri"].startswith("https://") for rule in run["tool"]["driver"]["rules"])
-    assert all("Good:" in rule["help"]["markdown"] for rule in run["tool"]["driver"]["rules"])
-    rules = run["tool"]["driver"]["rules"]
-    assert [one["location"]["uri"] for one in run["artifacts"]] == ["train.sbatch", "clean.sh"]
-    assert any("fixes" in result for result in run["results"])
-    for result in run["results"]:
-        rule = rules[result["ruleIndex"]]
-        assert rule["id"] == result["ruleId"]
-        assert all(
-            rule[part]["text"] for part in ("shortDescription", "fullDescription", "help")
-        )  # GitHub requires these fields
-        (location,) = result["locations"]
-        region = location["physicalLocation"]["region"]
-        last = (region.get("endLine", region["startLine"]), region.get("endColumn", 10**6))
-        assert (region["startLine"], region["startColumn"]) <= last
-        assert location["physicalLocation"]["artifactLocation"]["uri"] == "train.sbatch"
-
-
-@pytest.mark.parametrize("name", ["a b.sh", "sub/é.sh", "100%.sh", "a:b.sh", "a#b?.sh"])
-def test_sarif_names_files_by_references(folder: Path, name: str) -> None:
-    (folder / "sub").mkdir(exist_ok=True)
-    (folder / name).write_text("export NCCL_SOKET_IFNAME=eth0\n")
-    log = json.loads(lint(name, "--format", "sarif", cwd=folder).stdout)
-    jsonschema.validate(log, sarif_shape.schema())
-    uri = log["runs"][0]["artifacts"][0]["location"]["uri"]
-    assert unquote(uri) == name
-    assert re.fullmatch(r"[A-Za-z0-9/%._~@+=,-]+", uri)
-
-
-def test_sarif_doubles_braces_which_are_placeholders_there() -> None:
-    finding = LintFinding(
-        rule_id="x", severity="note", document="a.sh", place=Place(line=1), message="${A} is {0}"
-    )
-    (result,) = json.loads(sarif_text(LintReport(findings=(finding,), documents=("a.sh", "./a.sh"))))["runs"][
-        0
-    ]["results"]
-    assert result["message"]["text"] == "${{A}} is {{0}}"
-
-
-def test_github_annotations(folder: Path) -> None:
-    (folder / "a,b%.sh").write_text("export NCCL_SOKET_IFNAME=eth0\n")
-    done = lint("a,b%.sh", "--format", "github", cwd=folder)
-    assert done.stdout.startswith("::warning file=a%2Cb%25.sh,line=1,col=8,")
-    assert "title=rigtune variable-misspelt::" in done.stdout
-
-
-def test_github_annotations_escape_what_the_runner_parses() -> None:
-    place = Place(line=3, column=2, end_line=3, end_column=9)
-    finding = LintFinding(
-        rule_id="x",
-        severity="note",
-        document="a,b:c%.sh",
-        place=place,
-        message="50% of a:b,\n::error::c",
-        fix="Do\rit.",
-    )
-    annotation = github_text(LintReport(findings=(finding,)))
-    assert annotation.count("\n") == 1
-    head, _, words = annotation.removesuffix("\n").removeprefix("::notice ").partition("::")
-    assert head == "file=a%2Cb%3Ac%25.sh,line=3,col=2,endLine=3,endColumn=9,title=rigtune x"
-    assert words == "50%25 of a:b,%0A::error::c%0ADo%0Dit."
-
-
 @pytest.mark.parametrize(
     "form", ["env_file: job.env", "env_file:\n      - job.env", "env_file:\n      - path: job.env"]
 )
@@ -177,71 +54,6 @@ def test_files_of_variables_that_a_compose_file_names_are_judged(folder: Path, f
     assert [(one["document"], one["rule_id"]) for one in report["findings"]] == [
         ("job.env", "variable-misspelt")
     ]
-
-
-CASES = [
-    path
-    for path in sorted((ROOT / "tests" / "lint").glob("c*/**/*"))
-    if path.is_file() and path.name != "rule"
-]
-
-
-@pytest.mark.parametrize("line_break", ["\n", "\r\n"])
-@pytest.mark.parametrize("end", ["\n", ""])
-def test_patches_of_all_cases_apply_and_take_their_findings_away(
-    tmp_path: Path, line_break: str, end: str
-) -> None:
-    """Of what the cases hold, by `git apply` and by `patch -p1`."""
-    patches: dict[str, str] = {}
-    for number, case in enumerate(CASES):
-        document = read_document(
-            f"{number}/{case.name}", case.read_text("utf-8").rstrip("\n").replace("\n", line_break) + end
-        )
-        if document is None:
-            continue
-        findings = judge_documents((document,), Context()).findings
-        fixed = {finding.rule_id for finding in findings if finding.edits or finding.unsafe_edits}
-        after = edited(document, findings, unsafe=True)
-        if not fixed:
-            continue
-        patches[document.name] = after
-        for tool in ("git", "patch"):
-            file = tmp_path / tool / document.name
-            file.parent.mkdir(parents=True)
-            file.write_bytes(document.text.encode())
-        (tmp_path / f"{number}.diff").write_bytes(patch(document, findings, unsafe=True).encode())
-        again = read_document(document.name, after)
-        left = (
-            set() if again is None else {one.rule_id for one in judge_documents((again,), Context()).findings}
-        )
-        assert not fixed & left, case
-    assert patches
-    together = b"".join(path.read_bytes() for path in sorted(tmp_path.glob("*.diff")))
-    commands = {"git": ["git", "apply", "-"], "patch": ["patch", "-p1", "--binary"]}
-    for tool, command in commands.items():
-        if shutil.which(tool):
-            subprocess.run(command, cwd=tmp_path / tool, input=together, check=True, capture_output=True)
-            for name, after in patches.items():
-                assert (tmp_path / tool / name).read_bytes().decode() == after, (tool, name)
-
-
-def test_the_patch_applies_and_heals(folder: Path) -> None:
-    done = lint("train.sbatch", "--diff", "--unsafe-fixes", cwd=folder)
-    assert "-export NCCL_SOKET_IFNAME=eth0\n+export NCCL_SOCKET_IFNAME=eth0\n" in done.stdout
-    if shutil.which("patch"):
-        subprocess.run(
-            ["patch", "-p1"], cwd=folder, input=done.stdout, text=True, check=True, capture_output=True
-        )
-        assert "variable-misspelt" not in lint("train.sbatch", cwd=folder).stdout
-
-
-def test_patch_without_unsafe_fixes_keeps_what_may_change_the_job(folder: Path) -> None:
-    done = lint("train.sbatch", "--diff", cwd=folder)
-    assert (done.stdout, done.stderr) == (
-        "",
-        "no finding has a safe fix; --unsafe-fixes shows 1 that may change the job\n",
-    )
-    assert lint("train.sbatch", "--unsafe-fixes", cwd=folder).returncode == 2
 
 
 _MANY = "export NCCL_SOKET_IFNAME=eth0\nexport NCCL_ALGO=Rings\n"
@@ -396,19 +208,6 @@ def test_bad_input_is_one_line(folder: Path, arguments: tuple[str, ...], words: 
     assert words in done.stderr
 
 
-def _finding(edits: tuple[Edit, ...]) -> LintFinding:
-    place = edits[0].place
-    return LintFinding(rule_id="x", severity="note", document="a", place=place, message="", edits=edits)
-
-
-def test_edits_that_overlap_are_made_once() -> None:
-    document = Document(name="a", kind="shell", text="one two\nthree")
-    word = Edit(place=Place(line=1, column=5, end_line=1, end_column=8), text="2")
-    line = Edit(place=Place(line=1, column=1, end_line=2, end_column=1), text="")
-    assert edited(document, [_finding((word,)), _finding((line,)), _finding((word,))]) == "one 2\nthree"
-    assert patch(document, [_finding((line,))]).endswith("-one two\n three\n\\ No newline at end of file\n")
-
-
 def test_a_service_that_is_no_mapping_breaks_no_rule() -> None:
     document = read_document("compose.yaml", "services:\n  a:\n    env")
     assert document is not None
@@ -419,37 +218,10 @@ def test_a_service_that_is_no_mapping_breaks_no_rule() -> None:
 @given(st.data())
 def test_no_file_breaks_a_rule(data: st.DataObject) -> None:
     words = [
-        *(
-            "export ",
-            "NCCL_",
-            "IB_HCA",
-            "SOCKET_IFNAME",
-            "=",
-            "^",
-            "mlx5_0",
-            ",",
-            "\n",
-            "srun ",
-            "torchrun ",
-            "--nnodes",
-            "2",
-            " ",
-        ),
-        *(
-            "#SBATCH -N 2\n",
-            "$SLURM_PROCID",
-            "mpirun -x ",
-            "'",
-            '"',
-            "accelerate launch ",
-            "--",
-            ":",
-            "0x",
-            "-1",
-            "{",
-            "}",
-        ),
-    ]
+        "export ", "NCCL_", "IB_HCA", "SOCKET_IFNAME", "=", "^", "mlx5_0", ",", "\n", "srun ", "torchrun ",
+        "--nnodes", "2", " ", "#SBATCH -N 2\n", "$SLURM_PROCID", "mpirun -x ", "'", '"',
+        "accelerate launch ", "--", ":", "0x", "-1", "{", "}",
+    ]  # fmt: skip
     text = "".join(data.draw(st.lists(st.sampled_from(words) | st.text(max_size=3), max_size=40)))
     kind = data.draw(
         st.sampled_from(("shell", "dotenv", "nccl-conf", "kubernetes", "deepspeed", "dockerfile"))

@@ -16,6 +16,8 @@ from assistant.usecases.check import check_machine
 from probes.base.errors import UsageError
 from probes.facts import MachineFacts
 from probes.judging.affinity import report_of
+from recipes.advice.advice_lines import Subject
+from tests.support.advice_cases import CASES, advised
 from tests.support.machines import cpu_box, evidence_of, h100_node
 
 MACHINES = {"h100": h100_node(), "cpu": cpu_box(), "unknown": MachineFacts()}
@@ -55,6 +57,14 @@ def test_probe_conforms(name: str) -> None:
 @pytest.mark.parametrize("name", MACHINES)
 def test_check_conforms(name: str) -> None:
     jsonschema.validate(verdict_json(MACHINES[name]), json.loads(schema_for("check")))
+
+
+@pytest.mark.parametrize("name", MACHINES)
+@pytest.mark.parametrize("subject", CASES)
+def test_advice_conforms(name: str, subject: Subject) -> None:
+    answer = json.loads(json_answer(advised(subject, MACHINES[name])))
+    jsonschema.validate(answer, json.loads(schema_for("advise")))
+    assert set(answer) >= {"schema_version", "subject", "machine", "lines", "documents"}
 
 
 def test_a_missing_field_does_not_conform() -> None:

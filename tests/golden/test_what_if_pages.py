@@ -9,10 +9,12 @@ import msgspec
 import pytest
 
 from assistant.pages.training.run_lines import run_section
+from assistant.pages.training.strategies_page import strategies_page
 from assistant.pages.training.what_if_page import comparison_page, scaling_page, sensitivity_page
 from assistant.text.plain_writer import text_of
-from recipes.planning.plan import FastestProgram, Plan, RunCost
+from recipes.planning.plan import Experiment, FastestProgram, Plan, RunCost
 from recipes.planning.what_if import Change, Sensitivity, comparison, scaling_curve
+from recipes.strategies.situation import Status, StrategyAnswers, Verdict
 from tests.support.tui_plans import gpu_plan
 from tests.support.what_if import NO_PLAN, refused_answer, timed_answer
 
@@ -103,9 +105,67 @@ def plan(run: RunCost, fastest: FastestProgram | None) -> Plan:
     return msgspec.structs.replace(gpu_plan(), run=run, fastest_program=fastest)
 
 
+EXPERIMENTS = (
+    Experiment(
+        strategy="diloco",
+        title="DiLoCo",
+        step_time_s=40.6,
+        saved_share=0.492,
+        ranks=16,
+        because="replicas average 29.9 GiB of weights every 500 steps",
+        unproven="the effect on the loss",
+    ),
+    Experiment(
+        strategy="bf16-compression",
+        title="gradients in bf16 on the wire",
+        step_time_s=60.7,
+        saved_share=0.242,
+        ranks=16,
+        because="gradients have 50 % of their bytes on the wire",
+        unproven="the effect on the loss",
+    ),
+)
+
+
+def verdict(name: str, status: Status, gain: float | None, *because: str) -> Verdict:
+    return Verdict(
+        strategy=name,
+        title=name,
+        status=status,
+        because=because,
+        gain=NO_PLAN if gain is None else gain,
+        step_time_s=NO_PLAN if gain is None else 82.3 * (1 - gain),
+        unproven="the effect on the loss" if status == "recommended" else "",
+        setting=f"turn_on('{name}')",
+        how=f"How {name} works.",
+        chosen_when="The network is slow.",
+        not_when="The network is fast.",
+        source="a paper",
+    )
+
+
+BOUND = "exposed communication is 50.6 % of the step (41.6 s of 1 min 22 s), so this can win at most 50.6 %"
+VERDICTS = StrategyAnswers(
+    layout="HSDP over 2 × 8 GPUs",
+    step_time_s=82.3,
+    exposed_communication_s=41.6,
+    verdicts=(
+        verdict("diloco", "recommended", 0.506, "replicas average 29.9 GiB every 500 steps: 42.9 s", BOUND),
+        verdict("hsdp", "chosen", 0.0, "HSDP over 2 × 8 GPUs"),
+        verdict("local-sgd", "not-worth", 0.008, BOUND),
+        verdict("fsdp", "not-worth", -6.69, "FSDP over 16 GPUs: 10 min 32 s per step, 669 % longer"),
+        verdict("horovod-fusion", "not-worth", 0.0, "no multiple up to 50 is faster"),
+        verdict("mig", "not-applicable", None, "the job uses 16 GPUs together", "and a second reason"),
+        verdict("powersgd", "unknown", None, "the shapes of the trained tensors are unknown"),
+    ),
+)
 TEXTS = {
     "run-small": text_of((run_section(plan(SMALL, OWN)),), width=100),
     "run-large": text_of((run_section(plan(LARGE, MEGATRON)),), width=100),
+    "run-experiments": text_of(
+        (run_section(msgspec.structs.replace(plan(SMALL, OWN), experiments=EXPERIMENTS)),), width=100
+    ),
+    "why-not": text_of(strategies_page(VERDICTS), width=100),
     "run-unknown": text_of(
         (run_section(plan(msgspec.structs.replace(SMALL, hours=NO_PLAN, gpu_hours=NO_PLAN), None)),)
     ),

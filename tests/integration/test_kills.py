@@ -60,6 +60,7 @@ WITH_TORCH = (
     Kill(("auto", "--out", "run"), 25.0),
     Kill(("verify", "here.toml", "--steps", "3"), 20.0),
     Kill(("run", "here.toml"), 20.0),
+    Kill(("tune", "here.toml", "--steps", "3", "--out", "state/tune", "-o", "tuned.toml"), 40.0),
     Kill(("plan", "-o", "plan.toml"), 3.0),
 )
 

@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 import pytest
 
-from assistant.runner import output_of
+from assistant.processes.runner import output_of
 from probes.base.errors import ExitCode
 from tests.contracts.test_wrong_input import ROOT, assert_one_line, rigtune
 

@@ -362,7 +362,7 @@ def test_what_the_index_states(path: str) -> None:
 
 def test_score() -> None:
     """The table of the files, of the truths that the index states and of those that were found."""
-    files, stated, found = defaultdict(int), defaultdict(int), defaultdict(int)
+    files, stated, met = defaultdict(int), defaultdict(int), defaultdict(int)
     for path, row in recorded().items():
         folder = row["kind"]
         files[folder] += 1
@@ -373,8 +373,8 @@ def test_score() -> None:
         if row["state"] == "healthy":
             truths.append(not any(finding.status is Status.FAIL for finding in problems(path)))
         stated[folder] += len(truths)
-        found[folder] += sum(truths)
+        met[folder] += sum(truths)
     print(f"\n{'kind':<12} {'files':>5} {'truths':>6} {'found':>5}")  # noqa: T201 - the score
     for folder in FOLDERS:
-        print(f"{folder:<12} {files[folder]:>5} {stated[folder]:>6} {found[folder]:>5}")  # noqa: T201 - likewise
-    assert dict(found) == dict(stated)
+        print(f"{folder:<12} {files[folder]:>5} {stated[folder]:>6} {met[folder]:>5}")  # noqa: T201 - likewise
+    assert dict(met) == dict(stated)

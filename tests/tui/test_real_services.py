@@ -6,11 +6,17 @@ import subprocess
 import time
 from pathlib import Path
 
+from textual.widgets import Static
+
 from assistant.tui.app import RigtuneApp
 from assistant.tui.services import Services
+from assistant.usecases.plan import PlanRequest
 from probes.facts import MachineFacts
 from probes.sources.choose import open_source
+from recipes.job.pins import Pins
 from tests.support.measured import gemm, run_of
+from tests.support.tui_driver import panel, until
+from tests.support.tui_text import words
 
 
 async def test_a_catalogue_machine_becomes_a_launch_script(tmp_path, monkeypatch):
@@ -34,6 +40,32 @@ async def test_a_catalogue_machine_becomes_a_launch_script(tmp_path, monkeypatch
         assert script.parent == tmp_path / "launch"
         subprocess.run(["bash", "-n", str(script)], check=True)
         assert not (tmp_path / "state").exists(), "no bug was reported"
+
+
+async def test_a_plan_for_another_program_shows_its_settings_and_no_script_of_the_reference_workload(
+    tmp_path,
+):
+    app = RigtuneApp(Services(open_source((), "dgx-h100"), directory=tmp_path / "launch"))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: app.state.verdict is not None and not app.state.running)
+        await pilot.press("5")
+        await until(pilot, lambda: app.state.prepared is not None)
+        panels = app.screen.query_one("#plan-panels")
+        assert not app.screen.query_one("#own").display
+        panels.scroll_end(animate=False)
+        await until(pilot, lambda: panels.scroll_y > 0)
+        app.plan(PlanRequest(model="llama-3-70b", nodes=16, program="megatron", pins=Pins(tp=8)))
+        await until(pilot, lambda: app.state.problem_of("recipe") is not None)
+        await pilot.pause()
+        assert panels.scroll_y == 0, "a new plan is shown from its beginning"
+        assert "--tensor-model-parallel-size 8" in " ".join(panel(app, "#own").split())
+        assert app.state.prepared is None
+        await pilot.press("6")
+        await pilot.pause()
+        problem = app.screen.query_one("#problem", Static)
+        text = words(problem.content, width=problem.content_size.width)
+        assert "launch files for Megatron-LM" in text
+        assert len(text.splitlines()) == problem.content_size.height, "message and remedy are visible"
 
 
 async def test_a_bug_report_is_kept_for_the_user_alone(tmp_path, monkeypatch):

@@ -12,7 +12,8 @@ import struct
 import subprocess
 import sys
 import termios
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -21,6 +22,18 @@ import pytest
 from assistant.tui.background import has_hung_up
 
 ROOT = Path(__file__).resolve().parents[2]
+DEADLINE_S = 60.0
+"""Time in which the UI must draw an expected text; far more than it needs."""
+
+
+def read_until(terminal: int, wanted: bytes) -> bytes:
+    """Return what the UI draws up to the expected text; fail after the deadline with what was drawn."""
+    drawn, deadline = b"", time.monotonic() + DEADLINE_S
+    while wanted not in re.sub(rb"\x1b\[[0-9;?]*[a-zA-Z]", b"", drawn):
+        is_readable = select.select([terminal], [], [], max(0.0, deadline - time.monotonic()))[0]
+        assert is_readable, f"the UI did not draw {wanted!r} within {DEADLINE_S:g} s, but {drawn!r}"
+        drawn += os.read(terminal, 1 << 16)
+    return drawn
 
 
 def test_a_closed_terminal_is_noticed() -> None:
@@ -48,10 +61,7 @@ def test_the_ui_ends_when_its_terminal_goes_without_a_signal() -> None:
         signal.signal(signal.SIGHUP, before)
     os.close(inner)
     try:
-        drawn = b""
-        while b"Overview" not in drawn:
-            assert select.select([outer], [], [], 30)[0], "the UI drew nothing"
-            drawn += os.read(outer, 1 << 16)
+        read_until(outer, b"Overview")
         os.close(outer)
         process.wait(timeout=30)
     finally:
@@ -60,8 +70,8 @@ def test_the_ui_ends_when_its_terminal_goes_without_a_signal() -> None:
 
 
 @contextmanager
-def terminal_ui(**environment: str) -> Iterator[tuple[int, Callable[[bytes], bytes]]]:
-    """Start the UI for a catalogue machine; yield its terminal, and a function that reads until `wanted`."""
+def terminal_ui(**environment: str) -> Iterator[int]:
+    """Start the UI for a catalogue machine; yield its terminal."""
     outer, inner = pty.openpty()
     fcntl.ioctl(inner, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 100, 0, 0))
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("LC_", "LANG"))}
@@ -76,15 +86,8 @@ def terminal_ui(**environment: str) -> Iterator[tuple[int, Callable[[bytes], byt
     )
     os.close(inner)
 
-    def read_until(wanted: bytes) -> bytes:
-        drawn = b""
-        while wanted not in re.sub(rb"\x1b\[[0-9;?]*[a-zA-Z]", b"", drawn):
-            assert select.select([outer], [], [], 30)[0], f"the UI did not draw {wanted!r}"
-            drawn += os.read(outer, 1 << 16)
-        return drawn
-
     try:
-        yield outer, read_until
+        yield outer
     finally:
         process.kill()
         process.wait()
@@ -92,12 +95,12 @@ def terminal_ui(**environment: str) -> Iterator[tuple[int, Callable[[bytes], byt
 
 
 def test_keys_typed_in_one_burst_reach_their_fields() -> None:
-    with terminal_ui(LC_ALL="C.UTF-8") as (terminal, read_until):
-        read_until(b"dgx-h100")
+    with terminal_ui(LC_ALL="C.UTF-8") as terminal:
+        read_until(terminal, b"dgx-h100")
         os.write(terminal, b"5")
-        read_until(b"global batch 512")
+        read_until(terminal, b"global batch 512")
         os.write(terminal, b"wllama-3-8b\t\t\t64\t4096\t2\r")
-        drawn = read_until(b"on 2 nodes")
+        drawn = read_until(terminal, b"on 2 nodes")
         assert b"sequence 4096" in drawn
         assert b"global batch 64" in drawn
 
@@ -108,6 +111,6 @@ def test_keys_typed_in_one_burst_reach_their_fields() -> None:
      ({"LC_ALL": "C.UTF-8"}, False), ({"LANG": "de_DE.utf8"}, False)],
 )  # fmt: skip
 def test_without_utf_8_only_ascii_is_drawn(locale: dict[str, str], is_ascii: bool) -> None:
-    with terminal_ui(**locale) as (_, read_until):
+    with terminal_ui(**locale) as terminal:
         # the frame is drawn with lines, of which each begins with this byte in UTF-8
-        assert read_until(b"Palette" if is_ascii else b"\xe2").isascii() is is_ascii
+        assert read_until(terminal, b"Palette" if is_ascii else b"\xe2").isascii() is is_ascii

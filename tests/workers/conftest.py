@@ -13,8 +13,10 @@ from typing import Any
 
 import pytest
 
-from assistant.interpreter import worker_environment
-from assistant.runner import worker_variables
+from assistant.processes.interpreter import worker_environment
+from assistant.processes.runner import worker_variables
+from probes.base.record import to_json
+from probes.bench.bench_requests import parse_worker_lines
 from recipes.launch.agent import agent_argv
 
 Train = Callable[..., subprocess.CompletedProcess[str]]
@@ -132,5 +134,34 @@ def train(torch_python: str, environment: dict[str, str], tmp_path_factory: pyte
         lines = report.read_text().splitlines() if report.exists() else []
         finished.report = [json.loads(line) for line in lines]  # type: ignore[attr-defined]
         return finished
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def answer_of(torch_python, environment, tmp_path_factory):
+    """Run the workers of a request; return the lines that they wrote, by rank.
+
+    `script` is the text of a program that starts the worker; by default the worker is started as a module.
+    """
+
+    def run(request, script=""):
+        folder = tmp_path_factory.mktemp(request.bench_id)
+        (folder / "request.json").write_bytes(to_json(request))
+        (folder / "script.py").write_text(script)
+        start = ("script.py",) if script else ("-m", "rigtune_worker")
+        program = (*start, request.bench_id, "--request", "request.json", "--out", str(folder))
+        subprocess.run(
+            agent_argv(torch_python, request.ranks, program),
+            env=environment,
+            cwd=folder,
+            capture_output=True,
+            timeout=DEADLINE_S,
+            check=False,
+        )
+        return {
+            rank: parse_worker_lines((folder / f"rank{rank}.jsonl").read_bytes())
+            for rank in range(request.ranks)
+        }
 
     return run

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from assistant.runner import busy_host
+from assistant.processes.runner import busy_host
 from recipes.launch.agent import agent_argv
 from tests.workers.conftest import DEADLINE_S, TINY
 

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from assistant.interpreter import LEAST_PYTHON, worker_environment, workers_path
+from assistant.processes.interpreter import LEAST_PYTHON, worker_environment, workers_path
 
 TROUBLE_AT_EXIT = (
     "import atexit, os, sys; atexit.register(os.abort); from rigtune_worker.worker_process import "

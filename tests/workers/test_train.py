@@ -139,6 +139,12 @@ except ValueError as error:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("more", [{"bucket_mb": 1}, {"strategy": "fsdp", "prefetch": 2}])
+def test_bucket_size_and_prefetch_learn_the_same(train, ddp, more):
+    assert losses(train(ranks=2, **more)) == pytest.approx(losses(ddp), rel=1e-4)
+
+
+@pytest.mark.slow
 def test_mixed_precision_stays_near(train, ddp):
     assert losses(train(ranks=2, precision="bf16")) == pytest.approx(losses(ddp), rel=0.02)
 
@@ -210,6 +216,10 @@ def test_impossible_settings_are_refused_with_their_name(in_torch):
         (
             {"model": TINY, "parallelism": {"micro_batch": 0}},
             "micro_batch must be a whole number of at least 1, not 0",
+        ),
+        (
+            {"model": TINY, "parallelism": {"bucket_mb": 0}},
+            "bucket_mb must be a whole number of at least 1, not 0",
         ),
         (
             {"model": TINY, "convergence": {"learning_rate": -1}},

@@ -12,7 +12,7 @@ from probes.bench.resnet import RESNET_50
 from probes.collect.collecting import CollectOptions
 from probes.sources.live import LiveSource
 from tests.support.bench_answers import the_one
-from tests.workers.test_training import EXAMPLE
+from tests.workers.training_requests import EXAMPLE
 
 pytestmark = pytest.mark.gpu
 

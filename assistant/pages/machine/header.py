@@ -41,7 +41,7 @@ def interpreter(facts: MachineFacts) -> str:
     if training.path is None:
         return "no training python"
     if isinstance(training.path, Unknown):
-        return "training python ?"
+        return "training python unknown"
     return f"{training.path} (torch {short(training.torch_version)})"
 
 

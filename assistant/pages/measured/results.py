@@ -198,12 +198,13 @@ def _result(group: Sequence[Measurement]) -> Result:
 
 
 def subjects(names: Sequence[str]) -> str:
-    """Return `GPU0-3,6` for devices of one kind, and otherwise the list of their names."""
+    """Return `GPU0-3,6` or `CPU ranks 0-1` for devices of one kind, and otherwise the list of their names."""
     numbers = [match for name in names if (match := re.fullmatch(r"(\D*)(\d+)", name))]
     if len(numbers) < len(names) or len(names) == 1 or len({match[1] for match in numbers}) > 1:
         return ", ".join(dict.fromkeys(names))
     family = numbers[0][1]
-    return family + " " * family.endswith(" ") + folded([int(match[2]) for match in numbers])
+    plural_family = f"{family[:-1]}s " if family.endswith(" ") else family
+    return plural_family + folded([int(match[2]) for match in numbers])
 
 
 def _slowest(group: Sequence[Measurement], middle: float) -> str:

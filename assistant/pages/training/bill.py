@@ -33,14 +33,21 @@ def time_terms(time: TimeBreakdown) -> Shares:
     )
 
 
+def _rate(value: float) -> str:
+    """Return a rate with at least three digits."""
+    return count(value if value >= 1000 else float(f"{value:.3g}"))
+
+
 def speed(
     tokens_per_s_per_gpu: float | Unknown | None,
     mfu: float | Unknown | None,
     samples_per_s: float | None = None,
+    *,
+    per: str = "GPU",
 ) -> str:
-    """Return tokens per second and MFU, if they are known."""
+    """Return tokens per second and MFU, if they are known; `per` names what a rank trains on."""
     parts = (
-        [f"{count(tokens_per_s_per_gpu)} tokens/s per GPU"]
+        [f"{_rate(tokens_per_s_per_gpu)} tokens/s per {per}"]
         if isinstance(tokens_per_s_per_gpu, float | int)
         else []
     )

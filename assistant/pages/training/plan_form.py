@@ -3,7 +3,6 @@
 Every value is checked at its field, so that a wrong text is reported beside the field that has it.
 """
 
-import difflib
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -11,6 +10,7 @@ import msgspec
 
 from assistant.usecases.plan import PINNED_NAMES, PlanRequest, pins_of
 from probes.base.errors import UsageError
+from probes.base.nearest import did_you_mean
 from probes.base.record import Record
 from probes.catalogue.hardware import load_catalogue
 from recipes.job.models.files import names_model_file
@@ -47,8 +47,7 @@ def _model(text: str) -> str:
 def _program(text: str) -> str:
     rows = load_programs()
     if text not in rows:
-        near = difflib.get_close_matches(text, rows, n=1)
-        hint = f"did you mean {near[0]}?" if near else "see `rigtune list programs`"
+        hint = did_you_mean(text, rows) or "see `rigtune list programs`"
         raise UsageError(f"there is no program {text[:30]!r}", hint)
     return text
 

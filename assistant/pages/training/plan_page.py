@@ -17,6 +17,7 @@ from assistant.pages.blocks import (
     words,
 )
 from assistant.pages.training.bill import memory_terms, speed, time_terms
+from assistant.pages.training.environment_lines import environment_section
 from assistant.pages.training.run_lines import run_section
 from probes.base.record import Unknown
 from probes.base.units import GIB, duration, gib, plural
@@ -45,6 +46,7 @@ def plan_page(plan: Plan, *, verbose: bool = False) -> Page:
         headline(plan),
         run_section(plan),
         decisions(plan),
+        environment_section(plan.environment),
         own_words(plan),
         *prediction(plan),
         others(plan, None if verbose else _SHOWN),
@@ -170,16 +172,17 @@ def prediction(plan: Plan) -> tuple[Section, Section]:
         interval = f"  ({duration(step.low)} to {duration(step.high)})"
     return first, section(
         f"Step time  {duration(step.total)}{interval}",
-        [Shares(time_terms(step).terms + data), words((_speed(plan.chosen), "dim"))],
+        [Shares(time_terms(step).terms + data), words((_speed(plan, plan.chosen), "dim"))],
         indent=2,
     )
 
 
-def _speed(choice: Choice) -> str:
+def _speed(plan: Plan, choice: Choice) -> str:
     predicted = choice.predicted
     tokens, samples = predicted.tokens_per_s_per_gpu, predicted.samples_per_s
     in_all = samples if isinstance(tokens, Unknown) and isinstance(samples, float) else None
-    return speed(tokens, predicted.mfu, in_all) or "speed unknown"
+    per = _ranks(plan).removesuffix("s")
+    return speed(tokens, predicted.mfu, in_all, per=per) or "speed unknown"
 
 
 def notices(plan: Plan) -> Section:
@@ -196,7 +199,7 @@ def others(plan: Plan, most: int | None = _REJECTED_SHOWN) -> Section:
     ties = [row for row in plan.alternatives if row.is_tie]
     slower = [row for row in plan.alternatives if not row.is_tie]
     rows: list[tuple[Cell, Cell]] = [
-        (describe(row, ranks), words((row.lost_because or _outlook(row), "good" if row.is_tie else "")))
+        (describe(row, ranks), words((row.lost_because or _outlook(plan, row), "good" if row.is_tie else "")))
         for row in (*ties[:most], *slower[:most])
     ]
     rows += [(describe(row.candidate, ranks), row.reason) for row in plan.rejected[:most]]
@@ -216,8 +219,8 @@ def others(plan: Plan, most: int | None = _REJECTED_SHOWN) -> Section:
     return section(title, lines, indent=2)
 
 
-def _outlook(choice: Choice) -> str:
-    return f"fits: {_memory(choice)}, {_speed(choice)}"
+def _outlook(plan: Plan, choice: Choice) -> str:
+    return f"fits: {_memory(choice)}, {_speed(plan, choice)}"
 
 
 _WAITING = {
@@ -227,7 +230,7 @@ _WAITING = {
         "Planning …",
     ),
     "recipe": (
-        "  Page 5 (Plan) shows why; press w on that page to change the workload.",
+        "  w on page 5 (Plan) changes the workload and the program.",
         "  The machine is still being read; plan and recipe are then made automatically.",
         "Writing the recipe …",
     ),

@@ -1,6 +1,7 @@
 """Show the cost of a run: steps, hours, GPU hours, price, and the expected loss to failures."""
 
 from assistant.pages.blocks import Row, Section, section, words
+from assistant.pages.training.strategies_page import experiment_line
 from probes.base.record import Unknown
 from probes.base.units import count, percent, plural
 from recipes.planning.plan import FastestProgram, Plan, RunCost
@@ -10,10 +11,12 @@ _LEAST_INTERRUPTIONS = 1.0
 
 
 def run_section(plan: Plan) -> Section:
-    """Return the cost of the run, and the program that would be fastest; empty if neither is known."""
+    """Return the cost of the run, the program that would be fastest, and the strategies to try, if known."""
     lines = [] if plan.run is None else run_lines(plan.run, is_gpu=plan.cluster.device == "cuda")
     if plan.fastest_program is not None:
         lines.append(program_line(plan.fastest_program))
+    if experiment := experiment_line(plan):
+        lines.append(experiment)
     return section("Run", [Row(words(line)) for line in lines], indent=2)
 
 

@@ -6,7 +6,6 @@ from probes.base.record import Unknown
 from probes.base.units import count, duration, percent
 from recipes.planning.what_if import Answer, Comparison, ScalingCurve, Sensitivity
 
-_NUMBERS = (Column("step", right=True), Column("tokens/s", right=True))
 _COSTS = (Column("run", right=True), Column("GPU hours", right=True))
 _LAYOUT = Column("layout", least=24)
 
@@ -14,6 +13,7 @@ _LAYOUT = Column("layout", least=24)
 def scaling_page(curve: ScalingCurve) -> Page:
     """Return a row per size, and the size at which more nodes stop paying."""
     has_price = any(point.answer.cost is not None for point in curve.points)
+    answers = tuple(point.answer for point in curve.points)
     rows = tuple(
         (
             str(point.nodes),
@@ -29,7 +29,7 @@ def scaling_page(curve: ScalingCurve) -> Page:
     columns = (
         Column("nodes", right=True),
         Column("GPUs", right=True),
-        *_NUMBERS,
+        *_numbers(answers),
         Column("efficiency", right=True),
         Column("added", right=True),
         _COSTS[1],
@@ -40,11 +40,28 @@ def scaling_page(curve: ScalingCurve) -> Page:
     notes = [
         "efficiency: each GPU relative to the smallest size; added: the GPUs added since the size before"
     ]
+    notes += _growing_batch(answers)
     return (
         section(_stop_words(curve), [words((note, "dim")) for note in notes]),
         Section("", (Table(columns, rows),)),
         _without_plan(answers),
     )
+
+
+def _numbers(answers: tuple[Answer, ...]) -> tuple[Column, ...]:
+    items = next((row.items for row in answers if row.layout), "tokens")
+    return Column("step", right=True), Column(f"{items}/s", right=True)
+
+
+def _growing_batch(answers: tuple[Answer, ...]) -> list[str]:
+    """Return a note if larger sizes need a larger global batch, because more GPUs then train more samples."""
+    batches = [row.global_batch for row in answers if row.layout]
+    if not batches or max(batches) == min(batches):
+        return []
+    return [
+        f"the global batch grows from {batches[0]} to {batches[-1]}: each GPU needs a sample; a run of as "
+        "many steps then trains more samples"
+    ]
 
 
 def _without_plan(answers: tuple[Answer, ...]) -> Section:
@@ -83,7 +100,7 @@ def sensitivity_page(answers: Sensitivity) -> Page:
     )
     base = answers.base
     speed = _speed(base)
-    first = f"{base.layout}: {speed[0]} per step, {speed[1]} tokens/s" if base.layout else base.reason
+    first = f"{base.layout}: {speed[0]} per step, {speed[1]} {base.items}/s" if base.layout else base.reason
     asked = (row for change in answers.changes for row in (change.more, change.twice) if row is not None)
     return (
         section(best_words(answers), [words(first)]),
@@ -128,7 +145,7 @@ def comparison_page(answers: Comparison) -> Page:
     columns = (
         Column("machine"),
         Column("GPUs", right=True),
-        *_NUMBERS,
+        *_numbers(answers.answers),
         Column("speed", right=True),
         *_COSTS,
         *_price(has_price=has_price),

@@ -8,12 +8,13 @@ from assistant.pages.blocks import Column, Row, Section, Table, Words, joined_by
 from assistant.pages.machine.facts_words import cut
 from assistant.pages.machine.header import short_name
 from assistant.pages.terms import BADGE_WIDTH, STATUS, counts, grouped
-from assistant.pages.verdict.verdict_page import counts_line, name_of, problem
+from assistant.pages.verdict.verdict_page import alike, counts_line, name_of, problem
 from probes.base.record import known
 from probes.base.units import plural
 from probes.facts import MachineFacts
 from probes.facts.measurements import MeasurementSet
 from probes.judging.findings import Finding, Status
+from probes.judging.reporting import fold_names
 from probes.judging.verdict import Verdict
 from recipes.planning.plan import Plan
 
@@ -27,7 +28,8 @@ class FindingRow(NamedTuple):
     """A line of the list; its `key` stays the same when the checks run again."""
 
     key: str
-    finding: Finding
+    same: tuple[Finding, ...]
+    """Findings that differ only in their subject; a single finding if all findings are listed."""
     cells: tuple[Words, ...]
     """Status, subject, and the problem."""
 
@@ -44,11 +46,12 @@ def rows(findings: Sequence[Finding], *, show_all: bool, query: str = "") -> tup
     """Return the findings, problems first, in the order of the checks within a status.
 
     With `query`, only findings that contain all its words are returned. Without `query` and `show_all`,
-    checks that could not be made for the same reason share a line if there are many, and waived findings are
-    hidden.
+    findings that differ only in their subject share a line, and so do checks that could not be made for the
+    same reason if there are many; waived findings are hidden.
     """
     asked = query.lower().split()
-    if not show_all and not asked:
+    is_short = not show_all and not asked
+    if is_short:
         findings = _folded([finding for finding in findings if finding.waived is None])
     chosen = [
         finding
@@ -58,15 +61,21 @@ def rows(findings: Sequence[Finding], *, show_all: bool, query: str = "") -> tup
         and (show_all or status not in _QUIET)
         and all(word in _searched(finding) for word in asked)
     ]
-    alike = Counter((finding.status, finding.subject, finding.summary) for finding in chosen)
+    groups = alike(chosen) if is_short else [[finding] for finding in chosen]
+    times = Counter(map(_line_of, groups))
     numbers: Counter[str] = Counter()
     result = []
-    for finding in chosen:
-        key = f"{finding.check_id}/{finding.subject}"
+    for same in groups:
+        key = f"{same[0].check_id}/{same[0].subject}"
         numbers[key] += 1
-        cells = _cells(finding, names_check=alike[finding.status, finding.subject, finding.summary] > 1)
-        result.append(FindingRow(key if numbers[key] == 1 else f"{key}/{numbers[key]}", finding, cells))
+        cells = _cells(same, names_check=times[_line_of(same)] > 1)
+        result.append(FindingRow(key if numbers[key] == 1 else f"{key}/{numbers[key]}", tuple(same), cells))
     return tuple(result)
+
+
+def _line_of(same: Sequence[Finding]) -> tuple[str, ...]:
+    """Return what a line shows of findings that share the line."""
+    return (same[0].status.value, same[0].summary, *(finding.subject for finding in same))
 
 
 def _folded(findings: Sequence[Finding]) -> list[Finding]:
@@ -86,7 +95,7 @@ def _folded(findings: Sequence[Finding]) -> list[Finding]:
 
 def _together(same: Sequence[Finding]) -> Finding:
     return Finding(
-        check_id=same[0].check_id,
+        check_id="",
         subject=f"{len(same)} checks",
         status=Status.UNKNOWN,
         summary=same[0].observed or same[0].summary,
@@ -101,13 +110,15 @@ def _searched(finding: Finding) -> str:
     ).lower()
 
 
-def _cells(finding: Finding, *, names_check: bool) -> tuple[Words, ...]:
+def _cells(same: Sequence[Finding], *, names_check: bool) -> tuple[Words, ...]:
     """Return the cells of a line; the check is named if lines would otherwise be equal."""
+    finding = same[0]
     summary = words(
         f"{'waived: ' if finding.waived else ''}{finding.summary}",
         (f"  {finding.check_id}" if names_check else "", "dim"),
     )
-    return STATUS[finding.status].badge, words(cut(finding.subject, _SUBJECT_WIDTH)), summary
+    subjects = fold_names([each.subject for each in same]) if len(same) > 1 else finding.subject
+    return STATUS[finding.status].badge, words(cut(subjects, _SUBJECT_WIDTH)), summary
 
 
 def title(findings: Sequence[Finding], shown: int, *, show_all: bool, query: str) -> str:
@@ -118,14 +129,15 @@ def title(findings: Sequence[Finding], shown: int, *, show_all: bool, query: str
     return "  ·  ".join(filter(None, (counted, f"{shown} with {query}" if query else more)))
 
 
-def detail(finding: Finding) -> Section:
-    """Return the observed and the expected value, the reason, remedy and evidence."""
-    return problem((finding,), verbose=True)
+def detail(same: Sequence[Finding]) -> Section:
+    """Return the observed and the expected value, the reason, remedies and evidence of equal findings."""
+    return problem(same, verbose=True)
 
 
-def remedy(finding: Finding) -> str:
-    """Return the text that `y` copies: the command, or the words if there is no command."""
-    return finding.remedy.command or finding.remedy.text if finding.remedy else ""
+def remedy(same: Sequence[Finding]) -> str:
+    """Return the text that `y` copies: the commands, or the words if there is no command."""
+    remedies = [finding.remedy for finding in same if finding.remedy is not None]
+    return "\n".join(dict.fromkeys(each.command or each.text for each in remedies))
 
 
 def nothing(findings: Sequence[Finding], *, query: str, is_checking: bool) -> Section:

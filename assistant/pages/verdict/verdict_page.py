@@ -28,7 +28,7 @@ def verdict_page(verdict: Verdict, *, verbose: bool = False) -> Page:
     """
     counting = [finding for finding in verdict.findings if finding.waived is None]
     page = [_headline(verdict)]
-    page += [problem(same, verbose=verbose) for same in _alike(_with(counting, Status.FAIL, Status.WARN))]
+    page += [problem(same, verbose=verbose) for same in alike(_with(counting, Status.FAIL, Status.WARN))]
     page.append(_waived([finding for finding in verdict.findings if finding.waived is not None]))
     for status in (Status.UNKNOWN, Status.PASS, Status.SKIP):
         chosen = _with(counting, status)
@@ -60,7 +60,9 @@ def problem(same: Sequence[Finding], *, verbose: bool) -> Section:
         ("waived", waiver), ("found", finding.observed), ("wanted", finding.expected), ("why", finding.why),
     )  # fmt: skip
     rows = [
-        Row(words((f"{finding.check_id}  {_subjects(same)}", "strong")), STATUS[finding.status].badge),
+        Row(
+            words((f"{finding.check_id}  {_subjects(same)}".strip(), "strong")), STATUS[finding.status].badge
+        ),
         Row(finding.summary),
     ]
     rows += [Row(text, f"  {label}") for label, text in labelled if text]
@@ -104,7 +106,7 @@ def _headline(verdict: Verdict) -> Section:
 def _waived(findings: list[Finding]) -> Section:
     """Return the waived findings under their own heading."""
     rows = []
-    for same in _alike(findings):
+    for same in alike(findings):
         finding, waiver = same[0], same[0].waived
         title = f"{finding.check_id}  {_subjects(same)}  {finding.summary}"
         rows += [
@@ -178,7 +180,7 @@ def _consequences(findings: list[Finding]) -> dict[str, str]:
     return {row.id: failed[need] for row in CHECKS for need in row.needs if need in failed} if failed else {}
 
 
-def _alike(findings: list[Finding]) -> list[list[Finding]]:
+def alike(findings: list[Finding]) -> list[list[Finding]]:
     """Return groups of findings that differ only in their subject."""
     groups = grouped(
         ((each.check_id, each.status, each.summary, each.observed, each.expected), each) for each in findings

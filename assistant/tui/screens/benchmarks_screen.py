@@ -70,7 +70,8 @@ class BenchmarksScreen(Frame):
             results.update(whole(bench_page.drawings(measured, state.judgement) or (_NOTHING_DRAWN,), width))
         else:
             results.show(self._results(state, entries, is_running=running is not None, width=width))
-        results.display = state.is_live
+        can_measure = state.is_live and not bench_page.lacks_torch(state.facts)
+        results.display = can_measure or bool(measured.measurements)
 
     def _results(
         self, state: State, entries: tuple[BenchEntry, ...], *, is_running: bool, width: int

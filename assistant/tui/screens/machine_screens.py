@@ -173,9 +173,9 @@ class FindingsScreen(Frame):
             listing.set_options([Option(line(row.line), id=row.key) for row in self._rows])
             listing.highlighted = (keys.index(self._chosen) if self._chosen in keys else 0) if keys else None
 
-    def _current(self) -> Finding | None:
+    def _current(self) -> tuple[Finding, ...]:
         position = self.query_one("#finding-list", FindingList).highlighted
-        return self._rows[position].finding if position is not None and position < len(self._rows) else None
+        return self._rows[position].same if position is not None and position < len(self._rows) else ()
 
     def _show_detail(self) -> None:
         current = self._current()

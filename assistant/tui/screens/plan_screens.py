@@ -12,6 +12,7 @@ from assistant.tui.dialogs import ExportChoice, ExportDialog, WorkloadDialog
 from assistant.tui.frame import Frame, PanelBox
 from assistant.tui.session import State
 from assistant.usecases.plan import PlanRequest
+from recipes.planning.plan import Plan
 
 
 class PlanScreen(Frame):
@@ -25,6 +26,7 @@ class PlanScreen(Frame):
         super().__init__()
         self._show_rejected: bool | None = None
         """The user's choice; while it is None, rejected candidates are shown if there is room."""
+        self._shown: Plan | None = None
 
     def compose_body(self) -> ComposeResult:
         yield Static(id="headline")
@@ -32,6 +34,7 @@ class PlanScreen(Frame):
         with VerticalScroll(id="plan-panels"):
             yield Static(id="notices")
             yield PanelBox(id="decisions")
+            yield PanelBox(id="own")
             with Horizontal(id="prediction"):
                 yield PanelBox(id="memory")
                 yield PanelBox(id="time")
@@ -55,8 +58,11 @@ class PlanScreen(Frame):
         memory, time = plan_page.prediction(plan)
         decisions = plan_page.decisions(plan, with_alternatives=self.is_roomy)
         rejected = plan_page.others(plan) if self._is_rejected_shown else Section()
-        panels = {"decisions": decisions, "memory": memory, "time": time, "run": run_section(plan)}
-        self.show_panels({**panels, "rejected": rejected})
+        panels = {"decisions": decisions, "own": plan_page.own_words(plan), "memory": memory, "time": time}
+        self.show_panels({**panels, "run": run_section(plan), "rejected": rejected})
+        if plan is not self._shown:
+            self._shown = plan
+            self.query_one("#plan-panels").scroll_home(animate=False)
 
     @property
     def _is_rejected_shown(self) -> bool:

@@ -2,8 +2,8 @@
 
 import sys
 
-from assistant.interpreter import Interpreter, choose_interpreter
-from assistant.runner import busy_gpus, busy_host
+from assistant.processes.interpreter import Interpreter, choose_interpreter
+from assistant.processes.runner import busy_gpus, busy_host
 from probes.base.errors import InterpreterError
 from probes.base.record import Record
 from probes.bench.bench_requests import BenchRequest

@@ -7,7 +7,7 @@ from types import ModuleType
 
 import msgspec
 
-from assistant.runner import Job
+from assistant.processes.runner import Job
 from assistant.usecases.bench.bench_answers import AnswerFiles, NewMeasurements, interpreted
 from assistant.usecases.bench.bench_session import Sessions, Turn, own_job
 from assistant.usecases.bench.bench_trouble import cause_of_end, failed_rank, lost_folder, oom_kills

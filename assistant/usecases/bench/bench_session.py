@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from assistant.runner import Job
+from assistant.processes.runner import Job
 from assistant.usecases.bench.bench_start import argv_of, environment_of
 from probes.bench.bench_requests import BenchRequest
 

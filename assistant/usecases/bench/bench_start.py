@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from assistant.interpreter import worker_environment, workers_path
-from assistant.runner import output_of, worker_variables
+from assistant.processes.interpreter import worker_environment, workers_path
+from assistant.processes.runner import output_of, worker_variables
 from assistant.storage import write_files
 from assistant.usecases.export import find_launcher
 from probes.base.errors import OutputError, WorkerError

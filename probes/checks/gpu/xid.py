@@ -5,7 +5,6 @@ loaded or the GPU recovered afterwards; only a card that falls off the bus repea
 NVIDIA Xid catalogue (`probes/data/xid.toml`); gpud and NVSentinel, Xid handling; NVIDIA driver sources.
 """
 
-import re
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
@@ -13,7 +12,8 @@ from probes.base.record import Record, items_of
 from probes.catalogue.xids import Xid, XidClass, load_xids
 from probes.facts import Gpu, LogEvent
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
-from probes.judging.reporting import HOST, events_of, evidence_of, on_events
+from probes.judging.reporting import HOST, events_of, evidence_of, occurrences, on_events
+from probes.parsers.kernel.kernel_gpu import CLEANUP_XID, RECOVERY_XID, cause_of_cleanup, recovery_action
 
 HARDWARE = Judge(
     check_id="xid-hardware", why="A faulty card, slot or link ends every job that is placed on this node."
@@ -32,13 +32,6 @@ DRIVER = Judge(
 )
 
 FALLEN_OFF = 79
-CLEANUP = 45
-"""Xid of the cleanup after a program's channels were removed.
-
-New drivers name the Xid that was the reason.
-"""
-_CAUSE = re.compile(r"caused by previous Xid (\d{1,6})\b")
-RECOVERY = 154
 GSP_CODES = frozenset({119, 120})
 _SEVERE = (
     "RmInitAdapter failed",
@@ -100,7 +93,7 @@ class Case(Record, kw_only=True):
         """Return the severity that the log states (for NVLink), else the severity in the catalogue."""
         logged = [event.fatal for event in self.events if isinstance(event.fatal, bool)]
         severity = self.row.severity
-        if self.code == RECOVERY and any(_requested_action(event) for event in self.events):
+        if self.code == RECOVERY_XID and any(_requested_action(event) for event in self.events):
             return "none" if self.settled else "fail"
         if self.row.kind == "link" and logged:
             severity = "fail" if any(logged) else "warn"
@@ -188,18 +181,18 @@ def _cases(evidence: Evidence, events: Collection[LogEvent]) -> list[Case]:
     effects: dict[tuple[str, int], dict[int, list[LogEvent]]] = {}
     for event in logged:
         device, code = event.device or HOST, event.code or 0
-        cause = _CAUSE.search(event.message) if code == CLEANUP else None
+        cause = cause_of_cleanup(event.message) if code == CLEANUP_XID else None
         if event.after is not None and (event.device, event.after) in roots:
             effects.setdefault((device, event.after), {}).setdefault(code, []).append(event)
-        elif cause is None or (event.device, int(cause[1])) in codes:
+        elif cause is None or (event.device, cause) in codes:
             groups.setdefault((device, code), []).append(event)
         else:
             # If the log lacks the Xid that caused a cleanup (Xid 45), the cleanup counts as that Xid.
-            groups.setdefault((device, int(cause[1])), []).append(event)
+            groups.setdefault((device, cause), []).append(event)
 
     def case_of(device: str, code: int, group: list[LogEvent], **further: Any) -> Case:
         row = load_xids().find(code) or _NO_MEANING
-        recovered = (row.kind == "reset" or code == RECOVERY) and _needs_nothing(evidence, device)
+        recovered = (row.kind == "reset" or code == RECOVERY_XID) and _needs_nothing(evidence, device)
         return Case(device=device, code=code, row=row, events=tuple(group), recovered=recovered, **further)
 
     return [
@@ -257,7 +250,7 @@ def _all_events(case: Case) -> list[LogEvent]:
 def _further_actions(case: Case) -> Iterator[str]:
     """Yield what the driver asks for, and the actions of effects that go further than the root's own."""
     for effect in case.effects:
-        if effect.code == RECOVERY:
+        if effect.code == RECOVERY_XID:
             action = _requested_action(effect.events[-1])
             if action is not None:
                 yield f"The driver asks for: {action}."
@@ -267,8 +260,8 @@ def _further_actions(case: Case) -> Iterator[str]:
 
 def _requested_action(event: LogEvent) -> str | None:
     """Return the action that Xid 154 names; None if it names none."""
-    action = event.message.rpartition("(")[2].partition(")")[0]
-    return action if " to 0x" in event.message and action != "None" else None
+    action = (recovery_action(event.message) or "").partition("(")[2].removesuffix(")")
+    return action if action not in ("", "None") else None
 
 
 def _recovery(evidence: Evidence, events: Collection[LogEvent]) -> Iterator[Finding]:
@@ -278,7 +271,7 @@ def _recovery(evidence: Evidence, events: Collection[LogEvent]) -> Iterator[Find
         event for case in _cases(evidence, events) for effect in case.effects for event in effect.events
     ]
     for event in events:
-        if event.kind == "xid" and event.code == RECOVERY and event.device is not None:
+        if event.kind == "xid" and event.code == RECOVERY_XID and event.device is not None:
             earlier = last.get(event.device)
             if earlier is None or event.last_line >= earlier.last_line:
                 last[event.device] = event
@@ -349,9 +342,7 @@ def _observed(events: Iterable[LogEvent]) -> str:
         (event.last_time for event in sorted(ordered, key=lambda event: -event.last_line) if event.last_time),
         "",
     )
-    words = "once" if count == 1 else f"{count} times"
-    if first:
-        words += f", at {first}" if first == last or count == 1 else f", first {first}, last {last}"
+    words = occurrences(count, first, last)
     if all(event.settled for event in ordered):
         words += ", before the last boot, load of the driver or recovery"
     return f"{words}: {ordered[0].message}"

@@ -4,11 +4,13 @@ Source: the policy file. Only limits and expectations that the policy states are
 """
 
 import operator
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Any
 
 from probes.base.record import Unknown, items_of, known, map_known
 from probes.base.units import gbit_per_s, gib
+from probes.facts import Nic
 from probes.judging.findings import Evidence, Finding, Judge
 from probes.judging.policies.compared import (
     GPU_AMOUNTS,
@@ -16,10 +18,10 @@ from probes.judging.policies.compared import (
     NIC_AMOUNTS,
     Held,
     Wish,
+    compare_each,
     compared,
     different,
     is_near,
-    of_each,
 )
 from probes.judging.policies.expected_versions import any_matches, words_of
 from probes.judging.rails import training_rails
@@ -28,6 +30,11 @@ from probes.parsers.topology.pci_addresses import normal_address
 
 GPUS = Judge(check_id="policy-gpus", why="Jobs are planned for the GPUs that the policy states.")
 NICS = Judge(check_id="policy-nics", why="Jobs are planned for the network that the policy states.")
+_COMMON: tuple[tuple[str, str, Callable[[Any], str], Callable[[Nic], Any]], ...] = (
+    ("rate_gbps", "the rate", gbit_per_s, lambda nic: nic.rate_gbps),
+    ("link_layer", "the link layer", str, lambda nic: nic.link_layer),
+)
+"""Values that all training ports must have: field of the policy, subject, text of a value, fact of a port."""
 
 
 def policy_gpus(evidence: Evidence) -> Iterator[Finding]:
@@ -55,24 +62,24 @@ def _held_gpus(evidence: Evidence) -> Iterator[Held]:
             return is_named or (row is not None and evidence.catalogue.gpu(name) == row)
 
         wish = Wish("gpu.model", "the model", f"{row.title} ({row.id})" if row is not None else wanted.model)
-        yield from of_each(wish, judged_gpus, lambda gpu: gpu.name, is_model, str)
+        yield from compare_each(wish, judged_gpus, lambda gpu: gpu.name, is_model, str)
     if wanted.memory_bytes is not None:
         size, share = wanted.memory_bytes, wanted.memory_tolerance_percent
         wish = Wish("gpu.memory_bytes", "the memory", f"{gib(size)}, give or take {share:g} %")
-        yield from of_each(
+        yield from compare_each(
             wish, judged_gpus, lambda gpu: gpu.memory_bytes, lambda has: is_near(has, size, share), gib
         )
     if wanted.vbios is not None:
         vbios = wanted.vbios
         wish = Wish("gpu.vbios", "the VBIOS", words_of(vbios))
-        yield from of_each(
+        yield from compare_each(
             wish, judged_gpus, lambda gpu: gpu.vbios_version, lambda has: any_matches(has, vbios), str
         )
     for field, what, value_of in GPU_MODES:
         is_on: bool | None = getattr(wanted, field)
         if is_on is not None:
             wish = Wish(f"gpu.{field}", what, "on" if is_on else "off")
-            yield from of_each(
+            yield from compare_each(
                 wish, judged_gpus, value_of, partial(operator.is_, is_on), lambda on: "on" if on else "off"
             )
     for field, what, unit, amount_of in GPU_AMOUNTS:
@@ -80,7 +87,7 @@ def _held_gpus(evidence: Evidence) -> Iterator[Held]:
         if amount is not None:
             wish = Wish(f"gpu.{field}", what, f"{amount:g}{unit}")
             words = f"{{:g}}{unit}".format
-            yield from of_each(wish, judged_gpus, amount_of, partial(_is_amount, amount), words)
+            yield from compare_each(wish, judged_gpus, amount_of, partial(_is_amount, amount), words)
 
 
 def _is_amount(wanted: float, value: float) -> bool:
@@ -103,28 +110,19 @@ def _held_nics(evidence: Evidence) -> Iterator[Held]:
             len(active) == wanted.count,
             evidence=refs,
         )
-    if wanted.rate_gbps is not None and wanted.count != 0:
-        rates = different((nic.rate_gbps for nic in active), nics)
-        yield Held(
-            "nic.rate_gbps",
-            "the rate",
-            gbit_per_s(wanted.rate_gbps),
-            map_known(rates, lambda rates: ", ".join(map(gbit_per_s, rates)) or "no port"),
-            rates == (wanted.rate_gbps,),
-            names,
-            refs,
-        )
-    if wanted.link_layer is not None and wanted.count != 0:
-        layers = different((nic.link_layer for nic in active), nics)
-        yield Held(
-            "nic.link_layer",
-            "the link layer",
-            wanted.link_layer,
-            map_known(layers, lambda layers: ", ".join(layers) or "no port"),
-            layers == (wanted.link_layer,),
-            names,
-            refs,
-        )
+    for field, what, words, value_of in _COMMON:
+        value = getattr(wanted, field)
+        if value is not None and wanted.count != 0:
+            values = different(map(value_of, active), nics)
+            yield Held(
+                f"nic.{field}",
+                what,
+                words(value),
+                values if isinstance(values, Unknown) else ", ".join(map(words, values)) or "no port",
+                values == (value,),
+                names,
+                refs,
+            )
     yield from _held_nic_links(evidence)
     for kind, versions in wanted.firmware.items():
         wish = Wish(f"nic.firmware.{kind}", f"the firmware of {kind}", words_of(versions))

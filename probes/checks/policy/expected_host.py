@@ -9,14 +9,13 @@ from collections.abc import Iterator
 from probes.base.record import NOT_RECORDED, EvidenceRef, Unknown, known, map_known
 from probes.base.units import gib
 from probes.facts import Kernel
-from probes.judging.environment_values import nccl_version
 from probes.judging.findings import Evidence, Finding, Judge
-from probes.judging.policies.compared import Held, compared, is_near
+from probes.judging.policies.compared import VERSIONS, Held, compared, is_near, numa_node_count
 from probes.judging.policies.expected_versions import any_matches, setting_matches, words_of
 from probes.judging.policies.policy import HostExpectation, Versions
 from probes.parsers.kernel.command_line import kernel_arguments, normal_argument
 
-VERSIONS = Judge(
+SOFTWARE = Judge(
     check_id="policy-versions",
     why="Nodes with different software fail or slow down the jobs that they share.",
 )
@@ -27,7 +26,7 @@ HOST_STATE = Judge(
 
 def policy_versions(evidence: Evidence) -> Iterator[Finding]:
     """Compare driver, operating system, kernel, libraries, BIOS and the management controller."""
-    return compared(VERSIONS, evidence, _held_versions(evidence))
+    return compared(SOFTWARE, evidence, _held_versions(evidence))
 
 
 def policy_host(evidence: Evidence) -> Iterator[Finding]:
@@ -36,48 +35,20 @@ def policy_host(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _held_versions(evidence: Evidence) -> Iterator[Held]:
-    wanted, host, facts = evidence.policy.software, evidence.policy.host, evidence.facts
-    software, training = facts.software, facts.training
-    rows: tuple[tuple[str, str, Versions, str | Unknown | None, tuple[EvidenceRef, ...]], ...] = (
-        ("gpu.driver", "the driver", evidence.policy.gpu.driver, _driver(evidence), software.evidence),
-        *(
-            (f"software.{name}", what, getattr(wanted, name), version, refs)
-            for name, what, version, refs in (
-                ("operating_system", "the operating system", software.operating_system, software.evidence),
-                ("kernel", "the kernel", software.kernel, software.evidence),
-                ("cuda", "the driver's CUDA", software.cuda_driver_version, software.evidence),
-                ("cuda_toolkit", "the CUDA toolkit", software.cuda_toolkit_version, software.evidence),
-                ("nccl", "NCCL", nccl_version(facts), training.evidence),
-                ("torch", "torch", training.torch_version, training.evidence),
-                (
-                    "fabric_manager",
-                    "the Fabric Manager",
-                    software.fabric_manager_version,
-                    software.evidence,
-                ),
-                ("ofed", "OFED", software.ofed_version, software.evidence),
-            )
-        ),
-        ("host.bios", "the BIOS", host.bios, facts.dmi.bios_version, facts.dmi.evidence),
-        ("host.bmc", "the BMC", host.bmc, facts.dmi.bmc_version, facts.dmi.evidence),
-    )
-    for place, what, versions, version, refs in rows:
+    policy, facts = evidence.policy, evidence.facts
+    for row in VERSIONS:
+        versions: Versions = getattr(getattr(policy, row.section), row.field)
         if versions is None:
             continue
+        version = row.value_of(facts)
         yield Held(
-            place,
-            what,
+            row.place,
+            row.what,
             words_of(versions),
             "not installed" if version is None else version,
             isinstance(version, str) and any_matches(version, versions),
-            evidence=refs,
+            evidence=getattr(facts, row.part).evidence,
         )
-
-
-def _driver(evidence: Evidence) -> str | Unknown | None:
-    """Return the driver version from the software facts, or else from the first GPU."""
-    version, gpus = evidence.facts.software.driver_version, evidence.facts.gpus
-    return gpus[0].driver_version if isinstance(version, Unknown) and known(gpus) and gpus else version
 
 
 def _held_host(evidence: Evidence) -> Iterator[Held]:
@@ -101,7 +72,7 @@ def _held_host(evidence: Evidence) -> Iterator[Held]:
             evidence=facts.cpu.evidence,
         )
     if wanted.numa_nodes is not None:
-        count = map_known(facts.numa_nodes, lambda nodes: sum(n.is_gpu_memory is not True for n in nodes))
+        count = numa_node_count(facts)
         yield Held(
             "host.numa_nodes",
             "the number of NUMA nodes",
@@ -174,10 +145,7 @@ def _held_settings(wanted: HostExpectation, evidence: Evidence) -> Iterator[Held
     ):
         for pattern in patterns:
             normal = normal_argument(pattern)
-            matching = map_known(
-                arguments,
-                lambda given, normal=normal: fnmatch.filter(given, normal),  # type: ignore[misc]
-            )
+            matching = arguments if isinstance(arguments, Unknown) else fnmatch.filter(arguments, normal)
             yield Held(
                 f"host.{field}",
                 f"the kernel argument {pattern}",

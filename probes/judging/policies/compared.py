@@ -3,8 +3,9 @@
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, TypeVar
 
-from probes.base.record import DEEP_ONLY, EvidenceRef, Unknown, first_unknown, only_known
-from probes.facts import Gpu, Nic
+from probes.base.record import DEEP_ONLY, EvidenceRef, Unknown, first_unknown, known, map_known, only_known
+from probes.facts import Gpu, MachineFacts, Nic
+from probes.judging.environment_values import nccl_version
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
 from probes.judging.policies.policy import policy_ref
 from probes.judging.reporting import HOST, evidence_of, fold_names, subject_name
@@ -75,7 +76,7 @@ def compared(judge: Judge, evidence: Evidence, held: Iterator[Held]) -> Iterator
         yield judge.skipped(HOST, "the policy states no expectation for this part")
 
 
-def of_each(
+def compare_each(
     wish: Wish,
     gpus: tuple[Gpu, ...] | Unknown,
     value_of: Callable[[Gpu], Value | Unknown],
@@ -137,6 +138,58 @@ GPU_AMOUNTS: tuple[tuple[str, str, str, Callable[[Gpu], float | Unknown]], ...] 
     ("nvlinks", "the number of active NVLinks", "", active_links),
 )
 """Field of the policy, its subject in words, its unit, and the fact."""
+
+
+class VersionRow(NamedTuple):
+    """A version that a policy can expect."""
+
+    section: str
+    """Section of the policy; with the name of the field: `software.kernel`."""
+    field: str
+    what: str
+    """Subject in words."""
+    part: str
+    """Part of the facts whose evidence the finding cites."""
+    value_of: Callable[[MachineFacts], str | Unknown | None]
+
+    @property
+    def place(self) -> str:
+        return f"{self.section}.{self.field}"
+
+
+def _driver(facts: MachineFacts) -> str | Unknown | None:
+    """Return the driver version from the software facts, or else from the first GPU."""
+    version, gpus = facts.software.driver_version, facts.gpus
+    return gpus[0].driver_version if isinstance(version, Unknown) and known(gpus) and gpus else version
+
+
+def _software_row(field: str, what: str, fact: str = "") -> VersionRow:
+    return VersionRow(
+        "software", field, what, "software", lambda facts: getattr(facts.software, fact or field)
+    )
+
+
+VERSIONS: tuple[VersionRow, ...] = (
+    VersionRow("gpu", "driver", "the driver", "software", _driver),
+    _software_row("operating_system", "the operating system"),
+    _software_row("kernel", "the kernel"),
+    _software_row("cuda", "the driver's CUDA", "cuda_driver_version"),
+    _software_row("cuda_toolkit", "the CUDA toolkit", "cuda_toolkit_version"),
+    VersionRow("software", "nccl", "NCCL", "training", nccl_version),
+    VersionRow("software", "torch", "torch", "training", lambda facts: facts.training.torch_version),
+    _software_row("fabric_manager", "the Fabric Manager", "fabric_manager_version"),
+    _software_row("ofed", "OFED", "ofed_version"),
+    VersionRow("host", "bios", "the BIOS", "dmi", lambda facts: facts.dmi.bios_version),
+    VersionRow("host", "bmc", "the BMC", "dmi", lambda facts: facts.dmi.bmc_version),
+)
+"""Versions that are compared, learned and checked for mistakes in a policy file."""
+
+
+def numa_node_count(facts: MachineFacts) -> int | Unknown:
+    """Return the number of NUMA nodes without the nodes of GPU memory."""
+    return map_known(facts.numa_nodes, lambda nodes: sum(node.is_gpu_memory is not True for node in nodes))
+
+
 NIC_AMOUNTS: tuple[tuple[str, str, Callable[[Nic], float | Unknown]], ...] = (
     ("pcie_generation", "the PCIe generation", lambda nic: nic.pcie.generation),
     ("pcie_width", "the PCIe width", lambda nic: nic.pcie.width),

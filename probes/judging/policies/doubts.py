@@ -102,8 +102,8 @@ def _complaints(findings: Iterable[Finding]) -> Iterator[str]:
     """Yield the texts of findings; findings that differ only in their subject share a text."""
     subjects: dict[tuple[str, str], list[str]] = {}
     for finding in findings:
-        seen = f" ({finding.observed})" if finding.observed else ""
-        alike = f"{finding.check_id} {finding.status.value}", f"{finding.summary}{seen}"
+        observed = f" ({finding.observed})" if finding.observed else ""
+        alike = f"{finding.check_id} {finding.status.value}", f"{finding.summary}{observed}"
         subjects.setdefault(alike, []).extend(unfolded(finding.subject))
     for (check, words), names in subjects.items():
         yield f"{check} on {fold_names(names)}: {words}"

@@ -1,6 +1,5 @@
 """Read policy.toml and check that its checks, thresholds, GPU models and versions are valid."""
 
-import difflib
 import math
 import re
 from collections.abc import Iterable, Iterator
@@ -9,11 +8,13 @@ from typing import Any
 import msgspec
 
 from probes.base.errors import InputError
+from probes.base.nearest import did_you_mean, nearest
 from probes.base.record import Unknown
 from probes.base.versions import numbers_of
 from probes.catalogue.hardware import Catalogue
 from probes.catalogue.thresholds import Number, Thresholds, Version, load_thresholds
 from probes.judging.check_table import CHECKS
+from probes.judging.policies.compared import VERSIONS
 from probes.judging.policies.expected_versions import complaint_of, setting_complaint
 from probes.judging.policies.host_sections import names_complaint, tables_of, with_section
 from probes.judging.policies.policy import SCHEMA_VERSION, Policy
@@ -73,7 +74,7 @@ def _faults(policy: Policy, catalogue: Catalogue) -> Iterator[tuple[str, str, st
     if model is not None and catalogue.gpu(model) is None:
         ids = [row.id for row in catalogue.gpus]
         begun = [each for each in ids if each.startswith(model.lower())]
-        near = begun or difflib.get_close_matches(model.lower(), ids, n=1, cutoff=0.8)
+        near = begun or nearest(model, ids, cutoff=0.8)
         if near:
             yield "gpu.model", f"there is no GPU {model[:60]!r}", f"did you mean {' or '.join(near)}?"
     for device, bus_id in policy.nic.places.items():
@@ -151,11 +152,10 @@ def _threshold_faults(
             f"a policy can set: {', '.join(settable)}",
         )
     elif row is None:
-        near = difflib.get_close_matches(name, settable, n=1, cutoff=0.4)
         yield (
             place,
             "there is no such threshold",
-            f"did you mean {near[0]}?" if near else f"thresholds: {', '.join(settable)}",
+            did_you_mean(name, settable, cutoff=0.4) or f"thresholds: {', '.join(settable)}",
         )
     elif isinstance(row, Number):
         if not isinstance(value, (int, float)) or not math.isfinite(value) or value < 0:
@@ -169,13 +169,9 @@ def _threshold_faults(
 
 def _versions(policy: Policy) -> Iterator[tuple[str, str]]:
     """Yield every expected version with its field."""
-    software = policy.software
     fields: list[tuple[str, str | tuple[str, ...] | None]] = [
         ("gpu.vbios", policy.gpu.vbios),
-        ("gpu.driver", policy.gpu.driver),
-        ("host.bios", policy.host.bios),
-        ("host.bmc", policy.host.bmc),
-        *((f"software.{name}", getattr(software, name)) for name in software.__struct_fields__),
+        *((row.place, getattr(getattr(policy, row.section), row.field)) for row in VERSIONS),
         *((f"nic.firmware.{kind}", wanted) for kind, wanted in policy.nic.firmware.items()),
     ]
     for place, wanted in fields:

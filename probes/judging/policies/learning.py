@@ -12,8 +12,13 @@ from probes.base.record import Record, StrictRecord, Unknown, items_of, known, m
 from probes.catalogue.hardware import Catalogue
 from probes.catalogue.thresholds import load_thresholds
 from probes.facts import Gpu, MachineFacts, Nic
-from probes.judging.environment_values import nccl_version
-from probes.judging.policies.compared import GPU_AMOUNTS, GPU_MODES, NIC_AMOUNTS
+from probes.judging.policies.compared import (
+    GPU_AMOUNTS,
+    GPU_MODES,
+    NIC_AMOUNTS,
+    VERSIONS,
+    numa_node_count,
+)
 from probes.judging.policies.expected_versions import any_matches, complaint_of
 from probes.judging.policies.policy import (
     GpuExpectation,
@@ -107,7 +112,12 @@ def learned_policy(facts: MachineFacts, catalogue: Catalogue) -> Policy:
 
     Values that could not be read, or that differ between its parts, are not expected.
     """
-    return Policy(gpu=_gpu(facts, catalogue), nic=_nic(facts), software=_software(facts), host=_host(facts))
+    return Policy(
+        gpu=_gpu(facts, catalogue),
+        nic=_nic(facts),
+        software=SoftwareExpectation(**_versions_in("software", facts)),
+        host=_host(facts),
+    )
 
 
 def policy_text(policy: Policy, name: str, day: datetime.date, doubts: tuple[Doubt, ...] = ()) -> str:
@@ -155,19 +165,19 @@ def stated(section: StrictRecord) -> dict[str, Any]:
 
 
 def _gpu(facts: MachineFacts, catalogue: Catalogue) -> GpuExpectation:
-    driver, gpus = facts.software.driver_version, facts.gpus
+    driver, gpus = _versions_in("gpu", facts), facts.gpus
     if isinstance(gpus, Unknown):
-        return GpuExpectation(driver=_version(driver))
+        return GpuExpectation(**driver)
     name = _only(gpu.name for gpu in gpus)
     row = catalogue.gpu(name) if name is not None else None
     shared: dict[str, Any] = {field: _only(map(value_of, gpus)) for field, value_of in GPU_VALUES.items()}
     shared = {field: value if isinstance(value, bool) else _size(value) for field, value in shared.items()}
     return GpuExpectation(
         **shared,
+        **driver,
         model=row.id if row is not None else _name(name),
         count=len(gpus),
         vbios=_versions(gpu.vbios_version for gpu in gpus),
-        driver=_version(driver if known(driver) or not gpus else gpus[0].driver_version),
     )
 
 
@@ -191,27 +201,17 @@ def _nic(facts: MachineFacts) -> NicExpectation:
     )
 
 
-def _software(facts: MachineFacts) -> SoftwareExpectation:
-    software = facts.software
-    return SoftwareExpectation(
-        operating_system=_version(software.operating_system),
-        kernel=_version(software.kernel),
-        cuda=_version(software.cuda_driver_version),
-        cuda_toolkit=_version(software.cuda_toolkit_version),
-        nccl=_version(nccl_version(facts)),
-        torch=_version(facts.training.torch_version),
-        fabric_manager=_version(software.fabric_manager_version),
-        ofed=_version(software.ofed_version),
-    )
+def _versions_in(section: str, facts: MachineFacts) -> dict[str, Any]:
+    """Return the versions to expect, by their field in a section of the policy."""
+    return {row.field: _version(row.value_of(facts)) for row in VERSIONS if row.section == section}
 
 
 def _host(facts: MachineFacts) -> HostExpectation:
-    software, nodes = facts.software, facts.numa_nodes
-    services, limits = items_of(software.services), load_thresholds()
+    software, limits = facts.software, load_thresholds()
+    services = items_of(software.services)
     arguments = map_known(facts.kernel.command_line, kernel_arguments)
     return HostExpectation(
-        bios=_version(facts.dmi.bios_version),
-        bmc=_version(facts.dmi.bmc_version),
+        **_versions_in("host", facts),
         sysctl={
             row.name: row.value
             for row in items_of(facts.kernel.sysctls)
@@ -224,7 +224,7 @@ def _host(facts: MachineFacts) -> HostExpectation:
         ),
         memory_bytes=_size(facts.memory.total_bytes),
         cpus=_size(facts.cpu.logical_cpus),
-        numa_nodes=_size(sum(node.is_gpu_memory is not True for node in nodes)) if known(nodes) else None,
+        numa_nodes=_size(numa_node_count(facts)),
         mounts=_names(disk.mount for disk in items_of(facts.storage)),
         services=_names(service.name for service in services if service.value == "active"),
         modules=_names(items_of(software.modules)),

@@ -6,6 +6,7 @@ from typing import NamedTuple, get_args
 import msgspec
 
 from probes.base.errors import UsageError
+from probes.base.nearest import did_you_mean
 from probes.base.record import Reason, Unknown
 from probes.base.table_rows import CheckRow, Group, Need, Tier
 from probes.facts import MachineFacts
@@ -79,15 +80,10 @@ def _require_known(option: str, name: str, rows: Sequence[CheckRow]) -> None:
     ids = [row.id for row in rows]
     if name in ids or name in GROUPS:
         return
-    import difflib  # noqa: PLC0415 - only a wrong name needs it
-
-    near = difflib.get_close_matches(name.lower(), [*ids, *GROUPS], n=1, cutoff=0.5)
-    guess = (
-        f"did you mean {near[0]}?"
-        if near
-        else f"groups: {', '.join(GROUPS)}; `rigtune list checks` names the checks"
+    rest = f"groups: {', '.join(GROUPS)}; `rigtune list checks` names the checks"
+    raise UsageError(
+        f"{option}: there is no check or group {name[:60]!r}", did_you_mean(name, [*ids, *GROUPS]) or rest
     )
-    raise UsageError(f"{option}: there is no check or group {name[:60]!r}", guess)
 
 
 def missing(needs: tuple[Need, ...], evidence: Evidence) -> str | None:

@@ -3,7 +3,6 @@
 The error names the file, the field, the mistake and the advice.
 """
 
-import difflib
 import re
 from collections.abc import Iterable
 from typing import Any, TypeVar, get_args, get_type_hints
@@ -11,6 +10,7 @@ from typing import Any, TypeVar, get_args, get_type_hints
 import msgspec
 
 from probes.base.errors import InputError
+from probes.base.nearest import did_you_mean
 from probes.base.record import StrictRecord
 from probes.base.toml_text import parse_toml
 
@@ -48,12 +48,10 @@ def convert_strict(document: dict[str, Any], name: str, kind: type[Kind], *, mis
 def suggestion(word: str, names: Iterable[str], what: str) -> str:
     """Return `did you mean gpu-lost?`, or all of `names` if they are few, or the command that lists them."""
     known = tuple(names)
-    near = difflib.get_close_matches(word.lower(), known, n=1, cutoff=0.5)
-    if near:
-        return f"did you mean {near[0]}?"
-    return (
+    rest = (
         f"{what}: {', '.join(known)}" if len(known) <= 20 else f"{what} are listed by `rigtune list checks`"
     )
+    return did_you_mean(word, known) or rest
 
 
 def _explained(words: str, name: str, kind: type[StrictRecord], missing: str) -> InputError:
@@ -68,8 +66,7 @@ def _explained(words: str, name: str, kind: type[StrictRecord], missing: str) ->
         advice = missing if "missing required field" in problem else advice
         return InputError(f"{name}: {place + ': ' if place else ''}{problem.replace(' | null', '')}", advice)
     field, fields = unknown.group("field"), _fields_at(kind, place)
-    near = difflib.get_close_matches(field, fields, n=1, cutoff=0.5)
-    advice = f"did you mean {near[0]}?" if near else f"fields here: {', '.join(fields)}"
+    advice = did_you_mean(field, fields) or f"fields here: {', '.join(fields)}"
     return InputError(
         f"{name}: {place + '.' if place else ''}{field[:_SHOWN]}: there is no such field", advice
     )

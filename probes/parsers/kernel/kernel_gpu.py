@@ -25,8 +25,13 @@ _NVLINK5 = pattern(r"\b(Fatal|Nonfatal)\s+XC\d+\s+i\d+\s+Link (-?\d{1,3})(?: \(0
 _NVLINK5_XIDS = range(144, 151)
 _NVLINK_XIDS = frozenset({74, *_NVLINK5_XIDS})
 _RECOVERY = pattern(r"recovery action changed from .{0,80}? to (0x[0-9a-fA-F]{1,4} \([^()]{1,60}\))")
-_RECOVERY_XID = 154
-_CLEANUP_XID = 45
+RECOVERY_XID = 154
+"""Xid with which the driver requests an action."""
+CLEANUP_XID = 45
+"""Xid of the cleanup after a program's channels were removed.
+
+New drivers name the Xid that was the reason.
+"""
 _CAUSE = pattern(r"caused by previous Xid (\d{1,6})\b")
 _UNIT = pattern(r"(?:^|[ ,])([A-Z][A-Z0-9_]{2,30}(?:/[A-Z][A-Z0-9_]{2,30})?)\s+(?:Fatal|Nonfatal)\b")
 _NVLINK_UNIT = pattern(r"^\s{0,4}([A-Z][A-Z0-9_/]{2,40}) ")
@@ -68,10 +73,22 @@ def is_broken_xid(message: str) -> bool:
     return _BROKEN_XID.search(message) is not None
 
 
+def recovery_action(text: str) -> str | None:
+    """Return the action that Xid 154 requests from now on: `0x1 (GPU Reset Required)`; None if unreadable."""
+    match = _RECOVERY.search(text)
+    return match[1] if match else None
+
+
+def cause_of_cleanup(text: str) -> int | None:
+    """Return the Xid that was the reason of a cleanup; None if the line does not name it."""
+    match = _CAUSE.search(text)
+    return int(match[1]) if match else None
+
+
 def _xid(match: re.Match[str]) -> XidError:
     xid, rest = int(match[2] or match[3]), match[5]
-    action = _RECOVERY.search(rest) if xid == _RECOVERY_XID else None
-    cause = _CAUSE.search(rest) if xid == _CLEANUP_XID else None
+    action = recovery_action(rest) if xid == RECOVERY_XID else None
+    cause = cause_of_cleanup(rest) if xid == CLEANUP_XID else None
     nvlink = _NVLINK5.search(rest) if xid in _NVLINK5_XIDS else None
     process = _PROCESS.search(match.string)
     old_process = None if process or match[2] is None else _OLD_PROCESS.match(rest)
@@ -79,9 +96,9 @@ def _xid(match: re.Match[str]) -> XidError:
     unit = _NVLINK_UNIT.search(rest) if xid in _NVLINK5_XIDS else None
     variant = ""
     if action is not None:
-        variant = action[1]
+        variant = action
     elif cause is not None:
-        variant = f"caused by {cause[1]}"
+        variant = f"caused by {cause}"
     elif nvlink is not None:
         reporter = _UNIT.search(rest)
         variant = f"{reporter[1] if reporter else ''} {nvlink[1]} {nvlink[2]}"
@@ -94,8 +111,8 @@ def _xid(match: re.Match[str]) -> XidError:
         variant=variant,
         unit=unit[1] if unit else None,
         link=int(link[1]) if link else None,
-        caused_by=int(cause[1]) if cause else None,
-        action=action[1] if action else None,
+        caused_by=cause,
+        action=action,
         pid=int((process or old_process)[1]) if process or old_process else None,  # type: ignore[index]
         process=process[2].strip() if process and process[2] else None,
     )
@@ -236,7 +253,8 @@ ROWS: tuple[KernelRow, ...] = (
     row(
         DriverComplaint,
         "nvidia-uvm: ",
-        r"^nvidia-uvm: .{0,120}?(?:[Ff]ail|[Ee]rror|ERROR|NV_ERR_)",
+        # Both messages of success may be joined with another subsystem's error when a line end is lost.
+        r"^nvidia-uvm: (?!(?:Unl|L)oaded the UVM driver).{0,120}?(?:[Ff]ail|[Ee]rror|ERROR|NV_ERR_)",
         variant="module",
     ),
     row(

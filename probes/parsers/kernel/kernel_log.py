@@ -42,7 +42,7 @@ from probes.parsers.kernel.log_lines import (
     take_apart,
 )
 from probes.parsers.kernel.log_tally import Sighting, Tally
-from probes.parsers.kernel.xid_chains import XidChains, seconds_of
+from probes.parsers.kernel.xid_chains import XidChains, is_recovered, seconds_of
 
 _BOOT = ("Linux version ", "-- Boot ", "-- Reboot --")
 _DRIVER_LOAD = "NVRM: loading NVIDIA"
@@ -160,7 +160,7 @@ def _settle(tally: Tally, chains: XidChains, event: KernelEvent | None, message:
     device.
     """
     match event:
-        case XidError(xid=154, action=str(action)) if action.endswith("(None)"):
+        case XidError() if is_recovered(event):
             tally.settle(kinds=_DRIVER_KINDS, device=event.device)
         case FileServerBack():
             tally.settle(kinds=_FILE_SERVERS, device=event.device)

@@ -30,6 +30,11 @@ class LoggedXid(Protocol):
     def action(self) -> str | None: ...
 
 
+def is_recovered(xid: LoggedXid) -> bool:
+    """Return whether the driver reports that the GPU needs no action any more."""
+    return xid.action is not None and xid.action.endswith(_SETTLED)
+
+
 class _Link(NamedTuple):
     """The last Xid of one number on a GPU."""
 
@@ -53,7 +58,7 @@ class XidChains:
         """
         if gpu is None:
             return None
-        if xid.action is not None and xid.action.endswith(_SETTLED):
+        if is_recovered(xid):
             self._links.pop(gpu, None)
             return None
         links = self._links.get(gpu, {})

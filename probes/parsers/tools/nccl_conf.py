@@ -1,4 +1,4 @@
-"""Parse NCCL's configuration files exactly as NCCL does, and the variables that an NCCL log reports.
+"""Parse NCCL's configuration files exactly as NCCL does, and the settings that an NCCL log reports.
 
 Source of the rules: NVIDIA/nccl, src/misc/param.cc (setEnvFile), read 2026-06.
 """
@@ -14,6 +14,8 @@ _BY_PLUGIN = pattern(r"Setting (NCCL_[A-Z0-9_]{1,60}) to ")
 
 NCCL then reports this variable as if it came from the environment.
 """
+_NETWORK = pattern(r"NCCL INFO Using network ([A-Za-z][\w .-]{0,60}?)\s*(?:[^\w\s.-]|$)")
+"""Report of the chosen network: `node17:12:12 [0] NCCL INFO Using network IB`."""
 _MOST_LINES = 4096
 
 
@@ -62,3 +64,10 @@ def parse_logged(text: str) -> tuple[Assignment, ...]:
             assignment = Assignment(line=number, name=match[1], value=match[2])
             assignments.setdefault((match[1], match[2]), assignment)
     return tuple(assignments.values())
+
+
+def parse_network(text: str) -> str | None:
+    """Return the network that all ranks report; None if they report several networks, or none."""
+    lines = (line for line in text.split("\n") if "Using network " in line)
+    networks = {match[1] for line in lines if (match := _NETWORK.search(line[-500:])) is not None}
+    return networks.pop() if len(networks) == 1 else None

@@ -81,6 +81,8 @@ def build_model(
     device: torch.device,
     sharing_ranks: int | None = None,
     seed: int = 0,
+    bucket_mb: int | None = None,
+    prefetch: int | None = None,
 ) -> nn.Module:
     """Return the model on `device` with fp32 masters, wrapped for the strategy.
 
@@ -88,7 +90,8 @@ def build_model(
 
     The weights are the same for every strategy. The model is first built without memory, then filled part by
     part. With FSDP each part is sharded before the next part is filled, so that the whole model is never in
-    the memory of one rank.
+    the memory of one rank. `bucket_mb` is the size of DDP's gradient buckets in MiB, `prefetch` the number of
+    blocks whose parameters FSDP gathers in advance; None means the default.
     """
     if strategy not in STRATEGIES:
         raise SetupError(f"strategy must be one of {', '.join(STRATEGIES)}, not {strategy!r}")
@@ -109,6 +112,8 @@ def build_model(
                 shard(module)
     if shard is not None:
         shard(model)  # embeddings, final norm and head
+        if prefetch is not None:
+            prefetch_blocks(list(model.blocks), prefetch)
         return model
     if dist.get_world_size() == 1:
         return model
@@ -116,8 +121,15 @@ def build_model(
         model,
         device_ids=[device.index] if device.type == "cuda" else None,
         gradient_as_bucket_view=True,
-        bucket_cap_mb=BUCKET_CAP_MB,
+        bucket_cap_mb=bucket_mb or BUCKET_CAP_MB,
     )
+
+
+def prefetch_blocks(blocks: list[Any], count: int) -> None:
+    """Let FSDP2 gather the parameters of the next `count` blocks while a block computes, in both passes."""
+    for place, block in enumerate(blocks):
+        block.set_modules_to_forward_prefetch(blocks[place + 1 : place + 1 + count])
+        block.set_modules_to_backward_prefetch(blocks[max(0, place - count) : place][::-1])
 
 
 def fsdp_sharder(precision: str, device: torch.device, sharing_ranks: int) -> Callable[[nn.Module], Any]:

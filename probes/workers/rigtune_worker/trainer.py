@@ -43,6 +43,10 @@ class TrainConfig:
     """Ranks that share one copy of the parameters, for the strategy `hsdp`."""
     activation_checkpointing: str = "none"
     precision: str = "bf16"
+    bucket_mb: int | None = None
+    """MiB of gradients that DDP sends together; None for the default."""
+    prefetch: int | None = None
+    """Layers whose parameters FSDP gathers in advance; None for the default, the next layer."""
     learning_rate: float = 1e-3
     warmup_steps: int = 0
     steps: int = 50
@@ -76,6 +80,10 @@ class TrainConfig:
                 raise ValueError(
                     f"{name} must be a whole number of at least {least}, not {getattr(self, name)!r}"
                 )
+        for name in ("bucket_mb", "prefetch", "dp", "fsdp"):
+            value = getattr(self, name)
+            if value is not None and (not isinstance(value, int) or value < 1):
+                raise ValueError(f"{name} must be a whole number of at least 1, not {value!r}")
         if not isinstance(self.learning_rate, (int, float)) or not 0 < self.learning_rate < math.inf:
             raise ValueError(f"learning_rate must be a positive number, not {self.learning_rate!r}")
         choices = {
@@ -186,6 +194,8 @@ class Trainer:
             precision=config.precision,
             recompute=config.activation_checkpointing == "full",
             device=device,
+            bucket_mb=config.bucket_mb,
+            prefetch=config.prefetch,
         )
         self.model.train()
         self.optimizer = torch.optim.AdamW(

@@ -1,11 +1,11 @@
 """Search for the preset that a published name means; names are spelled in many ways."""
 
-import difflib
 import functools
 import itertools
 import re
 
 from probes.base.errors import UsageError
+from probes.base.nearest import did_you_mean
 from recipes.job.models.counts import load_models
 from recipes.job.workload import TransformerModel
 
@@ -48,9 +48,8 @@ def find_model(name: str) -> TransformerModel:
     model = exact or (_index().get(_joined(name)) if wanted.isprintable() else None)
     if model is not None:
         return model
-    near = difflib.get_close_matches(wanted, [model.id for model in load_models()], n=3, cutoff=0.5)
-    suggestion = f"did you mean {' or '.join(near)}? " if near else ""
-    hint = f"{suggestion}see `rigtune list models`, or give the path of a model file"
+    rest = "see `rigtune list models`, or give the path of a model file"
+    hint = did_you_mean(name, (model.id for model in load_models()), rest, most=3)
     raise UsageError(f"there is no model {name[:80]!r}", hint)
 
 

@@ -4,7 +4,7 @@ import re
 
 from probes.base.errors import UsageError
 from recipes.launch.recipe import Artifact, Recipe
-from recipes.launch.script_parts import companions, render_script
+from recipes.launch.script_parts import companions, for_launcher, render_script
 
 SCRIPT = "launch-mpi.sh"
 _INTERFACES = ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME")
@@ -35,7 +35,9 @@ def start(recipe: Recipe, folder: str, arguments: tuple[str, ...]) -> tuple[str,
 def _exported(recipe: Recipe) -> tuple[str, ...]:
     """Return the variables that Open MPI must pass to ranks of other hosts."""
     own = ("MASTER_ADDR", "MASTER_PORT", *(("PYTHONPATH",) if recipe.command.kind == "reference" else ()))
-    return tuple(dict.fromkeys((*own, *(variable.name for variable in recipe.environment))))
+    return tuple(
+        dict.fromkeys((*own, *(variable.name for variable in for_launcher(recipe, "mpi").environment)))
+    )
 
 
 def _interface(recipe: Recipe) -> str:

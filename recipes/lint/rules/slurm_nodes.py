@@ -55,8 +55,11 @@ def launchers_in_tasks(documents: Documents, context: Context) -> Findings:
 def _trainers_of_tasks(
     documents: Documents,
 ) -> Iterator[tuple[Document, Command, tuple[Document, Command]]]:
-    """Yield each launcher of local ranks that a step starts, with the step: in the script, or in a file of
-    the same call that the step starts, as in `srun bash -c ./launch.sh`."""
+    """Yield each launcher of local ranks that a step starts, with the document and the command of the step.
+
+    The launcher is in the same script, or in another file of the same call that the step starts, as in
+    `srun bash -c ./launch.sh`.
+    """
     scripts = {
         posixpath.basename(other.name): (other, command)
         for other in documents

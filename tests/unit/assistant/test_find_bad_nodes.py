@@ -9,8 +9,8 @@ import pytest
 
 from assistant.formats.json_answer import json_answer
 from assistant.formats.schemas import schema_for
-from assistant.interpreter import Interpreter
 from assistant.pages.measured.bench_page import hosts_page
+from assistant.processes.interpreter import Interpreter
 from assistant.text.plain_writer import text_of
 from assistant.usecases.bench import find_bad_nodes
 from assistant.usecases.bench.bench_gate import Gate, Hindrance

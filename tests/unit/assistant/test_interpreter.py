@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from assistant.interpreter import choose_interpreter, install_command, vet, worker_environment
+from assistant.processes.interpreter import choose_interpreter, install_command, vet, worker_environment
 from probes.base.errors import ExitCode, InterpreterError
 from probes.base.record import Reason, Unknown
 from probes.facts import TrainingPython

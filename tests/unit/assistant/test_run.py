@@ -9,8 +9,8 @@ import sys
 
 import pytest
 
-from assistant import foreground
-from assistant.foreground import run_in_foreground
+from assistant.processes import foreground
+from assistant.processes.foreground import run_in_foreground
 from assistant.usecases.events import Progress, StageFinished, Written
 from assistant.usecases.export import run_recipe
 from probes.base.errors import UsageError, WorkerError
@@ -70,7 +70,8 @@ def test_signals_reach_the_child_and_its_answer_counts(tmp_path, number):
     trap = f"trap 'exit 9' {number.name.removeprefix('SIG')}"
     child = f"{trap}; echo ready; while :; do read -r -t 1 <>/dev/zero || :; done"
     command = f"('bash', '-c', {child!r})"
-    code = f"import sys; from assistant.foreground import run_in_foreground as r; sys.exit(r({command}))"
+    start = "import sys; from assistant.processes.foreground import run_in_foreground as r"
+    code = f"{start}; sys.exit(r({command}))"
     with subprocess.Popen(
         (sys.executable, "-c", code), stdout=subprocess.PIPE, start_new_session=True
     ) as process:
@@ -86,7 +87,7 @@ def test_a_signal_while_the_child_is_being_started_reaches_it(tmp_path):
         'trap "exit 9" TERM; kill -TERM $PPID; while :; do read -r -t 1 <>/dev/zero || :; done',
     )
     code = (
-        "import sys, time, subprocess; from assistant.foreground import run_in_foreground as r\n"
+        "import sys, time, subprocess; from assistant.processes.foreground import run_in_foreground as r\n"
         "class Slow(subprocess.Popen):\n"
         "    def __init__(self, *a, **k): super().__init__(*a, **k); time.sleep(0.5)\n"
         "subprocess.Popen = Slow\n"
@@ -97,14 +98,14 @@ def test_a_signal_while_the_child_is_being_started_reaches_it(tmp_path):
 
 def test_under_nohup_the_child_survives_the_terminal_too(tmp_path):
     child = "kill -HUP $$; echo alive"
-    code = f"from assistant.foreground import run_in_foreground as r; r(('bash', '-c', {child!r}))"
+    code = f"from assistant.processes.foreground import run_in_foreground as r; r(('bash', '-c', {child!r}))"
     words = ("nohup", sys.executable, "-c", code)
     assert subprocess.run(words, capture_output=True, text=True, timeout=30, check=True).stdout == "alive\n"
 
 
 def test_the_child_ends_even_when_its_parent_is_killed(tmp_path):
     command = "('bash', '-c', 'echo $$; exec sleep 1000')"
-    code = f"from assistant.foreground import run_in_foreground as r; r({command})"
+    code = f"from assistant.processes.foreground import run_in_foreground as r; r({command})"
     with subprocess.Popen(
         (sys.executable, "-c", code), stdout=subprocess.PIPE, start_new_session=True
     ) as process:

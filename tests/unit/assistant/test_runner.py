@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from assistant.runner import Job, busy_gpus, worker_variables
+from assistant.processes.runner import Job, busy_gpus, worker_variables
 from probes.base.errors import WorkerError
 from probes.facts import Gpu, GpuProcess, MachineFacts
 
@@ -105,7 +105,7 @@ def test_leaving_the_block_by_an_error_stops_the_program(tmp_path):
 def test_killed_without_warning_nothing_burns_on(tmp_path, victim):
     """The guard notices SIGKILL through its lifeline, and the program is tied to the guard."""
     program = (
-        "import sys, pathlib; from assistant.runner import Job; here = pathlib.Path(sys.argv[1]);"
+        "import sys, pathlib; from assistant.processes.runner import Job; here = pathlib.Path(sys.argv[1]);"
         "job = Job(('sh', '-c', sys.argv[2] + 'wait'), directory=here, environment={}, log=here / 'log')\n"
         "while not (here / 'up').exists(): job.wait(0.02)\n"
         "print('up', flush=True); job.wait(1e6)"

@@ -25,7 +25,7 @@ def hooks(tmp_path: Path) -> Path:
     folder = tmp_path / "etc"
     for kind, where in (("slurm-health", folder), ("node-problem-detector", folder / "npd")):
         assert command_line(["export", "--provision", kind, "--expect-gpus", "8", "--out", str(where)]) == 0
-    (folder / "passwd").write_text("root:x:0:0:root:/root:/bin/bash\n")
+    (folder / "passwd").write_text("user:x:1000:1000:user:/home/user:/bin/bash\n")
     (folder / "image.bin").write_bytes(b"\xff\x00" * 3000)
     return folder
 

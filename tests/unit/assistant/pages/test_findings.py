@@ -4,7 +4,7 @@ import datetime
 
 from assistant.pages.blocks import plain
 from assistant.pages.verdict import findings_page as findings
-from probes.judging.findings import Finding, Status
+from probes.judging.findings import Finding, Remedy, Status
 from probes.judging.policies.policy import Waiver
 from tests.support.tui_machines import clean_verdict, faulty_verdict, many_findings
 from tests.support.tui_text import words
@@ -12,14 +12,14 @@ from tests.support.tui_text import words
 
 def test_problems_first_and_passed_ones_hidden():
     listed = faulty_verdict().findings
-    statuses = [row.finding.status for row in findings.rows(listed, show_all=False)]
+    statuses = [row.same[0].status for row in findings.rows(listed, show_all=False)]
     assert statuses == [Status.FAIL] * 2 + [Status.WARN] * 3 + [Status.UNKNOWN]
     assert len(findings.rows(listed, show_all=True)) == len(listed)
 
 
 def test_a_filter_needs_every_word():
     listed = faulty_verdict().findings
-    assert [row.finding.subject for row in findings.rows(listed, show_all=True, query="fail MLX5")] == [
+    assert [row.same[0].subject for row in findings.rows(listed, show_all=True, query="fail MLX5")] == [
         "mlx5_3"
     ]
     assert findings.rows(listed, show_all=True, query="no such words") == ()
@@ -35,20 +35,20 @@ def test_hostile_words_are_neither_markup_nor_escape_sequences():
     row = findings.rows(many_findings(3).findings, show_all=True)[0]
     assert "[bold]not markup[/]" in words(row.line)
     assert "\x1b" not in words(row.line)
-    assert "\x1b" not in words(findings.detail(row.finding))
+    assert "\x1b" not in words(findings.detail(row.same))
 
 
 def test_the_detail_shows_claim_remedy_and_evidence():
-    text = words(findings.detail(faulty_verdict().findings[1]))
+    text = words(findings.detail(faulty_verdict().findings[1:2]))
     for part in ("DOWN", "ACTIVE", "ibstat mlx5_3", "as root", "/sys/class/infiniband/mlx5_3/ports/1/state"):
         assert part in text
 
 
 def test_the_copied_remedy_is_the_command_or_else_the_words():
     by_check = {finding.check_id: finding for finding in faulty_verdict().findings}
-    assert findings.remedy(by_check["nic-state"]) == "ibstat mlx5_3"
-    assert findings.remedy(by_check["memlock"]).startswith("Raise it")
-    assert findings.remedy(by_check["fabric-manager"]) == ""
+    assert findings.remedy([by_check["nic-state"]]) == "ibstat mlx5_3"
+    assert findings.remedy([by_check["memlock"]]).startswith("Raise it")
+    assert findings.remedy([by_check["fabric-manager"]]) == ""
 
 
 def test_the_title_shows_what_is_hidden():
@@ -92,8 +92,8 @@ def test_many_checks_without_an_answer_share_a_line_and_waived_ones_hide():
         *open_ones,
     ]
     (row,) = findings.rows(listed, show_all=False)
-    assert row.finding.subject == "90 checks"
-    assert "c89" in words(findings.detail(row.finding))
+    assert row.same[0].subject == "90 checks"
+    assert "c89" in words(findings.detail(row.same))
     assert (
         len(findings.rows(listed, show_all=True))
         == len(findings.rows(listed, show_all=False, query="host"))
@@ -101,4 +101,35 @@ def test_many_checks_without_an_answer_share_a_line_and_waived_ones_hide():
     )
     shown = findings.rows(listed, show_all=True)[0]
     assert "waived: few" in plain(shown.line)
-    assert "2027-01-01: known" in words(findings.detail(shown.finding))
+    assert "2027-01-01: known" in words(findings.detail(shown.same))
+
+
+def test_findings_that_differ_only_in_their_subject_share_a_line_and_show_all_their_commands():
+    held = [
+        Finding(
+            check_id="gpu-throttle",
+            subject=f"GPU{number}",
+            status=Status.FAIL,
+            summary="clocks are held down",
+            remedy=Remedy(text="Look at the power supply.", command=f"nvidia-smi -q -i {number}"),
+        )
+        for number in range(8)
+    ]
+    port = Finding(check_id="nic-state", subject="mlx5_5", status=Status.FAIL, summary="a port is down")
+    row, other = findings.rows([*held, port], show_all=False)
+    assert "GPU0-7" in plain(row.line)
+    assert other.same == (port,)
+    assert "gpu-throttle  GPU0-7" in words(findings.detail(row.same))
+    assert findings.remedy(row.same).splitlines() == [f"nvidia-smi -q -i {number}" for number in range(8)]
+    assert len(findings.rows([*held, port], show_all=True)) == 9
+    assert len(findings.rows([*held, port], show_all=False, query="GPU3")) == 1
+    assert "mlx5_5" in words(findings.summary([*held, port], 2))
+
+
+def test_the_detail_of_checks_with_one_reason_names_no_single_check_in_its_heading():
+    unread = [
+        Finding(check_id=f"c{n}", subject="host", status=Status.UNKNOWN, summary=f"{n}", observed="not read")
+        for n in range(5)
+    ]
+    (row,) = findings.rows(unread, show_all=False)
+    assert words(findings.detail(row.same)).splitlines()[0].split() == ["?", "UNKNOWN", "5", "checks"]

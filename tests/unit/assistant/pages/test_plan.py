@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from assistant.pages.training import plan_page as page
+from assistant.pages.training.bill import speed
 from recipes.job.candidate import Degrees
 from recipes.planning.layout_words import describe, layout_title
 from tests.support.tui_plans import gpu_plan
@@ -24,6 +25,15 @@ def test_every_decision_shows_value_basis_and_reason(is_wide, width):
     ):
         assert part in text
     assert ("3.75e-5 linear" in text) == is_wide
+
+
+@pytest.mark.parametrize(
+    ("tokens", "per", "shown"),
+    [(839.615, "rank", "840 tokens/s per rank"), (0.51234, "GPU", "0.512 tokens/s per GPU"),
+     (6553.0, "GPU", "6553 tokens/s per GPU"), (6553.2, "GPU", "6.55 k tokens/s per GPU")],
+)  # fmt: skip
+def test_a_speed_has_at_least_three_digits_and_names_the_rank(tokens, per, shown):
+    assert speed(tokens, None, per=per) == shown
 
 
 def test_the_prediction_names_its_terms():

@@ -86,7 +86,7 @@ def test_a_wrong_number_is_reported_at_its_field(field, text):
         ({"gpus": "8"}, {"gpus": "name that GPU too"}),
         ({"network": "8x400G IB"}, {"network": "name that GPU too"}),
         ({"gpu": "H100", "network": "banana"}, {"network": "neither a rate nor a transport"}),
-        ({"gpu": "nothing", "gpus": "8"}, {"gpu": "no GPU"}),
+        ({"gpu": "nothing", "gpus": "8"}, {"gpu": "not in the catalogue"}),
         ({"pins": "tp"}, {"pins": "no valid value"}),
         ({"pins": "tp=x"}, {"pins": "no valid value"}),
         ({"pins": "colour=red"}, {"pins": "NAME=VALUE"}),

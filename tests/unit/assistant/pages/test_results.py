@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from assistant.pages.measured.bench_page import brief_lines
 from assistant.pages.measured.bench_table import OTHER, case, name_of, results_table, section_of, sources_of
-from assistant.pages.measured.results import results
+from assistant.pages.measured.results import results, subjects
 from probes.base.units import quantity
 from probes.compare.measurement_judgement import Comparison
 from probes.facts.measurements import Measurement
@@ -18,6 +18,20 @@ from tests.support.tui_measured import judged_on_gpus, measured_on_gpus
 from tests.support.tui_text import words
 
 MEASURED = measured_on_gpus().measurements
+
+
+@pytest.mark.parametrize(
+    ("names", "shown"),
+    [
+        (("GPU0", "GPU1", "GPU3"), "GPU0-1,3"),
+        (("CPU rank 0", "CPU rank 1"), "CPU ranks 0-1"),
+        (("NUMA node 0", "NUMA node 1"), "NUMA nodes 0-1"),
+        (("NUMA node 0",), "NUMA node 0"),
+        (("GPU0", "host"), "GPU0, host"),
+    ],
+)
+def test_devices_of_one_kind_share_a_name(names, shown):
+    assert subjects(names) == shown
 
 
 def one(

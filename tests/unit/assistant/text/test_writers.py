@@ -150,4 +150,4 @@ def test_a_finding_is_reported_in_the_same_words_by_check_and_on_its_screen() ->
         if finding.status is Status.FAIL and finding.waived is None
     )
     checked = text_of(verdict_page(VERDICTS["bad"], verbose=True))
-    assert text_of((detail(finding),)) in checked
+    assert text_of((detail((finding,)),)) in checked

@@ -216,7 +216,7 @@ def test_a_dead_network_filesystem_does_not_hide_the_local_ones() -> None:
 
 
 def test_df_that_may_not_look_everywhere() -> None:
-    partly = CommandResult(exit_code=1, stdout=DF.encode(), stderr=b"df: /root/x: Permission denied")
+    partly = CommandResult(exit_code=1, stdout=DF.encode(), stderr=b"df: /srv/private: Permission denied")
     filesystems = field(
         collect_storage,
         "storage",
@@ -298,6 +298,21 @@ def test_cloud(files: dict[str, str], provider: str | None, machine_type: object
 
 def test_a_machine_without_dmi_table_is_not_said_to_be_outside_a_cloud() -> None:
     assert isinstance(field(collect_cloud, "cloud", FakeSource()).provider, Unknown)
+
+
+def test_files_of_a_cloud_that_exist_are_named() -> None:
+    gib = "/usr/local/gib"
+    present: Cloud = field(collect_cloud, "cloud", FakeSource(links={gib: gib}))
+    assert present.files == (gib,)
+    assert field(collect_cloud, "cloud", FakeSource()).files == ()
+    assert isinstance(field(collect_cloud, "cloud", FakeSource(missing=Reason.NOT_RECORDED)).files, Unknown)
+
+
+def test_the_network_of_a_job_is_read_from_its_log() -> None:
+    log = "n1:7:7 [0] NCCL INFO Using network IB\n"
+    software_facts: Software = field(collect_software, "software", FakeSource(given={"nccl-log": log}))
+    assert software_facts.nccl_network == "IB"
+    assert isinstance(field(collect_software, "software", FakeSource()).nccl_network, Unknown)
 
 
 def test_scheduler() -> None:

@@ -83,11 +83,11 @@ def test_later_candidates(prefix: str, found_by: str) -> None:
     [
         "/usr/local/lib/python3.11/dist-packages",
         "/usr/lib/python3/dist-packages",
-        "/root/.local/lib/python3.11/site-packages",
+        "/home/user/.local/lib/python3.11/site-packages",
     ],
 )
 def test_the_systems_own_python(folder: str) -> None:
-    source = FakeSource(files=system_python(folder), links=LINKS, env={**PATH, "HOME": "/root"})
+    source = FakeSource(files=system_python(folder), links=LINKS, env={**PATH, "HOME": "/home/user"})
     interpreter = training(source)
     assert (interpreter.path, interpreter.found_by, interpreter.python_version) == (
         "/usr/bin/python3",
@@ -137,13 +137,13 @@ def test_nobody_has_torch() -> None:
 def test_the_named_one_is_used_whatever_it_has(name: str) -> None:
     files = venv("/venv", torch=None) | venv("/other")
     source = FakeSource(
-        files=files | {"/root/python": ""},
-        links={"/root/python": "/venv/bin/python"} if name.startswith("~") else {},
-        env={"VIRTUAL_ENV": "/other", "PATH": "/venv/bin", "HOME": "/root"},
+        files=files | {"/home/user/python": ""},
+        links={"/home/user/python": "/venv/bin/python"} if name.startswith("~") else {},
+        env={"VIRTUAL_ENV": "/other", "PATH": "/venv/bin", "HOME": "/home/user"},
     )
     interpreter = training(source, python=name, directory="/home", ask_interpreters=False)
     assert interpreter.found_by == "--python"
-    assert interpreter.path == ("/root/python" if name.startswith("~") else "/venv/bin/python")
+    assert interpreter.path == ("/home/user/python" if name.startswith("~") else "/venv/bin/python")
     assert interpreter.torch_version is None or isinstance(interpreter.torch_version, Unknown)
 
 
@@ -280,10 +280,10 @@ def test_the_callers_own_folder_counts() -> None:
 
 
 def test_root_starts_nothing_from_its_own_current_folder_unasked() -> None:
-    host = Host(uid=0, files=venv("/root/.venv"))
-    assert "unless you name it" in training(host, directory="/root").refused[0]
-    named = training(host, directory="/root", python=".venv/bin/python")
-    assert (named.path, named.refused) == ("/root/.venv/bin/python", ())
+    host = Host(uid=0, files=venv("/srv/training/.venv"))
+    assert "unless you name it" in training(host, directory="/srv/training").refused[0]
+    named = training(host, directory="/srv/training", python=".venv/bin/python")
+    assert (named.path, named.refused) == ("/srv/training/.venv/bin/python", ())
 
 
 @pytest.mark.parametrize(

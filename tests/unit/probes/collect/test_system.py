@@ -94,10 +94,10 @@ def test_a_setting_that_a_data_row_is_about_is_collected_and_judged(monkeypatch:
     path = "/proc/sys/net/core/rmem_max"
     statuses = []
     for source in (without(**{path: "212992\n"}), without(**{path: "33554432\n"}), without()):
-        found: Kernel = field(collect_kernel, "kernel", source)
-        (finding,) = limit_check(evidence_of(MachineFacts(kernel=found)), row)
+        kernel: Kernel = field(collect_kernel, "kernel", source)
+        (finding,) = limit_check(evidence_of(MachineFacts(kernel=kernel)), row)
         statuses.append(finding.status.value)
-        assert (path in {ref.key for ref in found.evidence}) == (finding.status.value != "UNKNOWN")
+        assert (path in {ref.key for ref in kernel.evidence}) == (finding.status.value != "UNKNOWN")
     assert statuses == ["WARN", "PASS", "UNKNOWN"]
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from probes.base.record import EvidenceRef, Reason, Unknown
 from probes.facts import Gpu
 from probes.judging.findings import Judge, Remedy, Status
-from probes.judging.reporting import fold_names, judge_each
+from probes.judging.reporting import fold_names, judge_each, occurrences
 
 JUDGE = Judge(check_id="demo", why="because")
 
@@ -27,6 +27,21 @@ JUDGE = Judge(check_id="demo", why="because")
 )
 def test_names_are_folded_in_natural_order(names: tuple[str, ...], folded: str) -> None:
     assert fold_names(names) == folded
+
+
+@pytest.mark.parametrize(
+    ("count", "first", "last", "shown"),
+    [
+        (1, "", "", "once"),
+        (3, "", "", "3 times"),
+        (1, "Sun Feb 23 16:24:18 2025", "Sun Feb 23 16:24:18 2025", "once, at Sun Feb 23 16:24:18 2025"),
+        (2, "12:01", "12:09", "2 times, first 12:01, last 12:09"),
+        (6, "10112.280872", "38319.517526", "6 times, first 10112 s after boot, last 38320 s after boot"),
+        (2, "7.1", "7.1", "2 times, at 7 s after boot"),
+    ],
+)
+def test_occurrences_have_times_with_a_unit(count: int, first: str, last: str, shown: str) -> None:
+    assert occurrences(count, first, last) == shown
 
 
 @given(st.sets(st.integers(0, 40)))

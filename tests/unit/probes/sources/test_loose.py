@@ -73,7 +73,7 @@ def test_a_kind_is_recognised_in_every_disguise(kind, text, disguise):
 
 def test_files_of_several_kinds_are_one_machine():
     tree = {"/sys/class/infiniband/mlx5_0/ports/1/state": "4: ACTIVE\n"}
-    recording = Recording(title="node17", env={"HOME": "/root"})
+    recording = Recording(title="node17", env={"HOME": "/home/user"})
     source = open_loose(
         [
             ("/tmp/a", TOPOLOGY_TEXT.encode()),  # noqa: S108 - a name, no file
@@ -85,7 +85,7 @@ def test_files_of_several_kinds_are_one_machine():
     assert source.title == "a + b + c + d"
     assert all(len(_texts(source, kind)) == 1 for kind in SOME)
     assert source.read("/sys/class/infiniband/mlx5_0/ports/1/state") == b"4: ACTIVE\n"
-    assert source.env("HOME") == "/root"
+    assert source.env("HOME") == "/home/user"
     assert source.env("PATH") == NOT_RECORDED
 
 

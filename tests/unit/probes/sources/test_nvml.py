@@ -365,7 +365,8 @@ def test_the_child_loads_no_process_machinery_until_somebody_looks_for_a_library
         "import sys; from probes.sources.nvml_child import defer_ctypes_util; defer_ctypes_util();"
         "import pynvml;"
         "assert not {'subprocess', 'tempfile', 'lzma'} & set(sys.modules);"
-        "found = pynvml.find_library('c'); import ctypes.util; assert found == ctypes.util.find_library('c');"
+        "library = pynvml.find_library('c');"
+        "import ctypes.util; assert library == ctypes.util.find_library('c');"
         "assert 'subprocess' in sys.modules"
     )
     subprocess.run([sys.executable, "-c", script], cwd=Path(__file__).parents[4], check=True, timeout=60)

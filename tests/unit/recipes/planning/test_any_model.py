@@ -202,3 +202,18 @@ def test_the_help_names_the_new_options(capsys):
 def test_nodes_by_parts_and_a_catalogue_row_agree():
     described = describe_completed(MachineFacts(), "H100", load_catalogue(), nodes=2)
     assert (described.nodes, described.ranks_per_node) == (2, 8)
+
+
+def test_only_a_stated_headroom_is_the_decision_of_the_user():
+    for request, basis in ((PlanRequest(), "rule"), (PlanRequest(headroom=0.1), "user")):
+        decisions = _planned(h100_node(), request).decisions
+        (headroom,) = [row for row in decisions if row.name == "memory_headroom"]
+        assert headroom.basis == basis
+        assert ("you fixed it" in headroom.because) == (basis == "user")
+
+
+def test_a_plan_for_a_cpu_states_no_headroom_that_nobody_asked_for():
+    facts = MachineFacts(
+        gpus=(), cpu=Cpu(physical_cores=4, logical_cpus=8), memory=Memory(total_bytes=64 * 2**30)
+    )
+    assert not [row for row in _planned(facts, PlanRequest()).decisions if row.name == "memory_headroom"]

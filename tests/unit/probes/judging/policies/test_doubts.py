@@ -29,9 +29,9 @@ DAY = datetime.date(2026, 11, 21)
 
 def doubts(facts: MachineFacts) -> dict[str, str]:
     verdict = verdict_on(evidence_under(Policy(), facts, today=DAY))
-    found = doubts_of(learned_policy(facts, load_catalogue()), facts, verdict.findings)
-    assert len({doubt.place for doubt in found}) == len(found)
-    return {doubt.place: doubt.reason for doubt in found}
+    doubts_of_policy = doubts_of(learned_policy(facts, load_catalogue()), facts, verdict.findings)
+    assert len({doubt.place for doubt in doubts_of_policy}) == len(doubts_of_policy)
+    return {doubt.place: doubt.reason for doubt in doubts_of_policy}
 
 
 @pytest.mark.parametrize(

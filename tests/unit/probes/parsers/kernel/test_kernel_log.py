@@ -154,6 +154,7 @@ def test_a_recovery_that_is_over_settles_its_own_gpu() -> None:
         "nvidia: loading out-of-tree module taints kernel.",
         "nvidia-nvswitch3: open (major=510)",
         "nvidia-nvlink: Nvlink Core is being initialized, major device number 507",
+        "nvidia-uvm: Loaded the UVM driver, major device number 509.ACPI: aborted due to previous error",
         "mlx5_core 0000:1a:00.0: 504.112 Gb/s available PCIe bandwidth (32.0 GT/s PCIe x16 link)",
         "acpi PNP0A08:29: _OSC: platform does not support [SHPCHotplug AER DPC]",
         "pcieport 0000:00:01.0: AER: enabled with IRQ 30",

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probes.parsers.tools.nccl_conf import parse_configuration, parse_logged
+from probes.parsers.tools.nccl_conf import parse_configuration, parse_logged, parse_network
 
 
 def test_a_file_is_read_as_nccl_does() -> None:
@@ -41,6 +42,19 @@ def test_variables_that_a_plugin_sets_are_left_out() -> None:
         "n1:7:7 [0] NCCL INFO NCCL_ALGO set by environment to Ring\n"
     )
     assert [line.name for line in parse_logged(log)] == ["NCCL_ALGO"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "network"),
+    [
+        (("Using network IB", "Using network IB"), "IB"),
+        (("Using network AWS Libfabric",), "AWS Libfabric"),
+        (("Using network IB", "Using network Socket"), None),
+        (("NCCL_NET set by environment to IB.",), None),
+    ],
+)
+def test_the_network_is_the_one_that_all_ranks_report(lines: tuple[str, ...], network: str | None) -> None:
+    assert parse_network("".join(f"n1:7:7 [0] NCCL INFO {line}\n" for line in lines)) == network
 
 
 @given(st.one_of(st.text(), st.text(alphabet="NCL_=# \n\0'\"INFOset to.", max_size=300)))

@@ -1,0 +1,219 @@
+"""Observe how the GPUs of a machine can be divided by MIG, and which partition suits many small jobs."""
+
+import functools
+import re
+from collections.abc import Iterator
+
+from probes.base.record import NOT_RECORDED, Record, StrictRecord, Unknown, items_of, known
+from probes.base.rows import load_rows
+from probes.base.units import MIB, gib
+from probes.catalogue.hardware import GpuModel
+from probes.catalogue.thresholds import Cited
+from probes.facts import Gpu
+from probes.judging.reporting import fold_names
+from recipes.advice.advice_lines import Observed, unread
+from recipes.advice.machine_parts import Parts, figure
+
+
+class Profile(StrictRecord, kw_only=True):
+    """A size of an instance."""
+
+    name: str
+    count: int
+    """Largest number of instances of this profile on one GPU."""
+    slices: int
+    """Compute slices of one instance."""
+    memory_mib: int | None = None
+    """Memory that the driver reports; None if no report is known."""
+
+
+class MigModel(Cited, kw_only=True):
+    """The profiles of some GPU models, from the smallest to the whole GPU."""
+
+    ids: tuple[str, ...]
+    """Ids of the catalogue's GPUs."""
+    slices: int
+    profiles: tuple[Profile, ...]
+
+
+class Capabilities(Cited, kw_only=True):
+    """Compute capabilities of the GPUs that support MIG."""
+
+    names: tuple[str, ...]
+    needs_reset: tuple[str, ...]
+    """Capabilities of the GPUs that need a reset to change the MIG mode."""
+
+
+class Memory(Record, kw_only=True):
+    """The memory of an instance."""
+
+    size_bytes: float
+    origin: str
+
+
+class Need(Record, kw_only=True):
+    """The memory that one job needs."""
+
+    memory_bytes: float
+    basis: str
+    """Origin of the figure, in words."""
+
+
+@functools.lru_cache(maxsize=1)
+def load_mig_models() -> tuple[MigModel, ...]:
+    """Return the profiles of all GPU models with MIG."""
+    return load_rows("recipes", "gpus", MigModel, file="advice/mig")
+
+
+def mig_model(row: GpuModel) -> MigModel | None:
+    """Return the profiles of a GPU model; None if no row has its profiles."""
+    return next((model for model in load_mig_models() if row.id in model.ids), None)
+
+
+def memory_of(profile: Profile, model: MigModel, row: GpuModel) -> Memory:
+    """Return the memory of an instance.
+
+    The profile with all slices has the memory of the GPU. If no report of the driver is known, the result is
+    a lower bound that follows from the profile's name.
+    """
+    if profile.slices == model.slices:
+        return Memory(size_bytes=row.memory_bytes, origin="memory of the whole GPU")
+    if profile.memory_mib is not None:
+        return Memory(size_bytes=profile.memory_mib * MIB, origin=f"{model.source} ({model.date})")
+    share = figure("nominal_share")
+    match = re.search(r"\.(\d+)gb", profile.name)
+    nominal = float(match[1]) if match else 0.0
+    return Memory(
+        size_bytes=nominal * 1e9 * share, origin=f"at least {share:g} of {nominal:g}e9 bytes in the name"
+    )
+
+
+def observe_mig(parts: Parts, need: Need | None = None) -> Iterator[Observed]:
+    """Yield the conditions of `recipes/data/advice/mig.toml` that hold."""
+    if parts.maker != "nvidia":
+        yield Observed("other_accelerators", {"accelerators": parts.accelerators})
+        return
+    if not parts.gpus:
+        if isinstance(parts.facts.gpus, Unknown):
+            yield unread("gpus_unknown", parts.facts.gpus)
+        else:
+            yield Observed("no_gpu")
+        return
+    groups: dict[str, tuple[GpuModel, list[Gpu]]] = {}
+    nameless: list[Gpu] = []
+    for gpu, row in zip(parts.gpus, parts.rows, strict=True):
+        if row is None:
+            nameless.append(gpu)
+        else:
+            groups.setdefault(row.id, (row, []))[1].append(gpu)
+    if nameless:
+        name = nameless[0].name
+        reason = name.words if isinstance(name, Unknown) else name
+        yield Observed("model_unknown", {"gpus": _names(nameless), "reason": reason})
+    for row, gpus in groups.values():
+        yield from _of_model(row, gpus, need, is_planned=parts.is_planned)
+
+
+def _of_model(row: GpuModel, gpus: list[Gpu], need: Need | None, *, is_planned: bool) -> Iterator[Observed]:
+    model = mig_model(row)
+    capable = load_rows("recipes", "capabilities", Capabilities, file="advice/mig")[0]
+    name = gpus[0].name if known(gpus[0].name) else row.title
+    words = {"model": row.title, "name": name, "indexes": ",".join(str(gpu.index) for gpu in gpus)}
+    if model is None:
+        is_capable = row.compute_capability in capable.names
+        yield Observed("profiles_unknown" if is_capable else "not_supported", words)
+        return
+    for profile in model.profiles:
+        yield Observed("profile", words | _profile_words(model, profile, row))
+    if not is_planned:
+        yield from _states(gpus)
+    yield Observed("mig_possible", words)
+    if row.compute_capability in capable.needs_reset:
+        yield Observed("reset_needed", {**words, "capability": row.compute_capability})
+    if need is None:
+        yield Observed("need_unknown", words)
+    else:
+        yield from _partition(model, row, gpus, need, words)
+
+
+def _states(gpus: list[Gpu]) -> Iterator[Observed]:
+    unknown = [gpu for gpu in gpus if isinstance(gpu.mig_enabled, Unknown)]
+    on = [gpu for gpu in gpus if gpu.mig_enabled is True]
+    off = [gpu for gpu in gpus if gpu.mig_enabled is False]
+    pending = [
+        gpu
+        for gpu in gpus
+        if known(gpu.mig_pending) and known(gpu.mig_enabled) and gpu.mig_pending != gpu.mig_enabled
+    ]
+    if unknown:
+        state = unknown[0].mig_enabled
+        reason = state.words if isinstance(state, Unknown) else NOT_RECORDED.words
+        yield Observed("state_unknown", {"gpus": _names(unknown), "reason": reason})
+    if on:
+        yield Observed("state_on", {"gpus": _names(on), "instances": _instances(on)})
+    if off:
+        yield Observed("state_off", {"gpus": _names(off)})
+    if pending:
+        indexes = ",".join(str(gpu.index) for gpu in pending)
+        yield Observed("state_pending", {"gpus": _names(pending), "indexes": indexes})
+
+
+def _partition(
+    model: MigModel, row: GpuModel, gpus: list[Gpu], need: Need, words: dict[str, str]
+) -> Iterator[Observed]:
+    words = {**words, "need": gib(need.memory_bytes), "basis": need.basis, "gpus": _names(gpus)}
+    fitting = [
+        profile
+        for profile in model.profiles
+        if memory_of(profile, model, row).size_bytes >= need.memory_bytes
+    ]
+    if not fitting:
+        yield Observed("need_too_large", words | _profile_words(model, model.profiles[-1], row))
+        return
+    chosen = max(fitting, key=lambda profile: profile.count)
+    if chosen.slices == model.slices:
+        yield Observed("whole_gpu", words | _profile_words(model, model.profiles[-2], row))
+        return
+    divided = [gpu for gpu in gpus if items_of(gpu.mig_devices)]
+    if divided:
+        indexes = ",".join(str(gpu.index) for gpu in divided)
+        there = {"gpus": _names(divided), "indexes": indexes, "instances": _instances(divided)}
+        yield Observed("instances_exist", there)
+    yield Observed("partition", words | _profile_words(model, chosen, row, len(gpus)))
+    faster = next(
+        (each for each in fitting if each.slices > chosen.slices and each.slices < model.slices), None
+    )
+    if faster is not None:
+        more = {"fewer_slices": str(chosen.slices)}
+        yield Observed("partition_faster", words | _profile_words(model, faster, row, len(gpus)) | more)
+
+
+def _profile_words(model: MigModel, profile: Profile, row: GpuModel, gpus: int = 1) -> dict[str, str]:
+    memory = memory_of(profile, model, row)
+    return {
+        "profile": profile.name,
+        "profiles": ",".join([profile.name] * profile.count),
+        "count": str(profile.count),
+        "jobs": str(profile.count * gpus),
+        "slices": str(profile.slices),
+        "all_slices": str(model.slices),
+        "memory": gib(memory.size_bytes),
+        "origin": memory.origin,
+    }
+
+
+def _instances(gpus: list[Gpu]) -> str:
+    """Return the instances of some GPUs: `4 on GPU0: 3g.40gb, 2g.20gb, 2 x 1g.10gb`."""
+    parts = []
+    for gpu in gpus:
+        if isinstance(gpu.mig_devices, Unknown):
+            parts.append(f"unknown on GPU{gpu.index} ({gpu.mig_devices.words}; read them with nvidia-smi -L)")
+            continue
+        names = [device.profile if known(device.profile) else "?" for device in gpu.mig_devices]
+        counted = [f"{names.count(name)} x {name}" for name in dict.fromkeys(names)]
+        parts.append(f"{', '.join(counted) or 'none'} on GPU{gpu.index}")
+    return "; ".join(parts)
+
+
+def _names(gpus: list[Gpu]) -> str:
+    return fold_names(f"GPU{gpu.index}" for gpu in gpus)

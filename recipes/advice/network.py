@@ -1,0 +1,247 @@
+"""Observe what an Ethernet cluster (RoCE) needs on hosts and in the fabric: DSCP, traffic class, PFC, ECN.
+
+Nothing is applied. The traffic class of the IP header is the DSCP << 2 (RFC 2474); NCCL_IB_TC sets it.
+"""
+
+import shlex
+from collections.abc import Iterator
+from typing import Literal
+
+from probes.base.errors import UsageError
+from probes.base.record import Record, Unknown, first_unknown, items_of, known
+from probes.base.rows import load_rows
+from probes.catalogue.thresholds import Cited, load_thresholds
+from probes.facts import Nic, value_of
+from probes.judging.rails import candidate_interfaces, training_ports
+from probes.judging.reporting import fold_names
+from recipes.advice.advice_lines import Document, Observed, absence, filled, unread
+from recipes.advice.machine_parts import Parts, figure
+
+_ECN_BITS = 2
+"""Bits of the traffic class below the DSCP, which carry the congestion marks (RFC 3168)."""
+_MOST_DSCP, _PRIORITIES, _MOST_CLASS = 63, 8, 255
+
+
+class Text(Cited, kw_only=True):
+    """A text to copy."""
+
+    name: str
+    purpose: str
+    language: str
+    text: str
+
+
+class HostCommands(Cited, kw_only=True):
+    """Commands for one port."""
+
+    kind: Literal["mlx", "other"]
+    text: tuple[str, ...]
+
+
+class TrafficClass(Record, kw_only=True):
+    """The class of training traffic that the owner of the fabric states."""
+
+    dscp: int
+    priority: int
+
+    @property
+    def tc(self) -> int:
+        """Traffic class of the IP header, the value of NCCL_IB_TC."""
+        return self.dscp << _ECN_BITS
+
+
+def stated_class(dscp: int | None, priority: int | None) -> TrafficClass | None:
+    """Return the class that the user states; None if no DSCP is stated.
+
+    NICs map a DSCP to the priority DSCP / 8 unless they are configured otherwise. Raises UsageError for
+    numbers outside of their ranges.
+    """
+    if dscp is not None and not 0 <= dscp <= _MOST_DSCP:
+        raise UsageError(
+            f"--dscp {dscp} is no DSCP", f"give 0 to {_MOST_DSCP}; a traffic class is four times as large"
+        )
+    if priority is not None and not 0 <= priority < _PRIORITIES:
+        raise UsageError(f"--priority {priority} is no priority", f"give 0 to {_PRIORITIES - 1}")
+    if dscp is None:
+        if priority is not None:
+            raise UsageError("--priority without --dscp", "state both, as the owner of the fabric names them")
+        return None
+    return TrafficClass(dscp=dscp, priority=priority if priority is not None else dscp // _PRIORITIES)
+
+
+def observe_network(
+    parts: Parts, nodes: int | None = None, stated: TrafficClass | None = None
+) -> Iterator[Observed]:
+    """Yield the conditions of `recipes/data/advice/network.toml` that hold."""
+    facts = parts.facts
+    if nodes == 1:
+        yield Observed("one_machine")
+        return
+    if isinstance(facts.nics, Unknown):
+        yield unread("nics_unknown", facts.nics)
+        return
+    if not facts.nics:
+        interfaces = fold_names(each.name for each in items_of(candidate_interfaces(facts)))
+        yield Observed("plain_ethernet", {"interfaces": interfaces or "unknown"})
+        return
+    ports = training_ports(facts)
+    if isinstance(ports, Unknown):
+        yield unread("ports_unknown", ports)
+        return
+    if not ports:
+        yield Observed("no_port_up")
+        return
+    yield from _of_ports(parts, ports, stated)
+
+
+def _of_ports(parts: Parts, ports: tuple[Nic, ...], stated: TrafficClass | None) -> Iterator[Observed]:
+    efa = tuple(nic for nic in ports if nic.device_type == "efa")
+    rest = tuple(nic for nic in ports if nic not in efa)
+    unknown = tuple(nic for nic in rest if nic.link_layer not in ("InfiniBand", "Ethernet"))
+    infiniband = tuple(nic for nic in rest if nic.link_layer == "InfiniBand")
+    roce = tuple(nic for nic in rest if nic.link_layer == "Ethernet")
+    if efa:
+        yield Observed("efa", {"ports": _names(efa)})
+    if unknown:
+        layer = unknown[0].link_layer
+        reason = str(layer) if isinstance(layer, Unknown) else f"the unusual value {layer[:60]}"
+        yield Observed("mode_unknown", {"ports": _names(unknown), "reason": reason})
+    if infiniband:
+        yield Observed("infiniband", {"ports": _names(infiniband)})
+    if roce:
+        yield from _roce(parts, roce, stated)
+
+
+def traffic_class_of(parts: Parts, stated: TrafficClass | None) -> tuple[TrafficClass, str]:
+    """Return the class of training traffic, and the condition that names its origin."""
+    forced = _forced(parts)
+    variable = _variable(parts)
+    if stated is not None:
+        return stated, "dscp_stated"
+    for tc, condition in ((forced, "dscp_forced"), (variable, "dscp_environment")):
+        if tc is not None and 0 <= tc <= _MOST_CLASS:
+            dscp = tc >> _ECN_BITS
+            return TrafficClass(dscp=dscp, priority=dscp // _PRIORITIES), condition
+    usual = TrafficClass(dscp=int(figure("usual_dscp")), priority=int(figure("usual_priority")))
+    return usual, "dscp_unknown"
+
+
+def _forced(parts: Parts) -> int | None:
+    """Return the traffic class that all RoCE devices force; None if none, or if they differ."""
+    classes = {nic.traffic_class for nic in items_of(parts.facts.nics) if nic.link_layer == "Ethernet"}
+    forced = {tc for tc in classes if isinstance(tc, int) and tc > 0}
+    return forced.pop() if len(forced) == 1 else None
+
+
+def _variable(parts: Parts) -> int | None:
+    text = value_of(parts.facts, "NCCL_IB_TC")
+    return int(text) if text is not None and text.strip().isdecimal() and len(text) < 10 else None
+
+
+def _roce(parts: Parts, ports: tuple[Nic, ...], stated: TrafficClass | None) -> Iterator[Observed]:
+    chosen, origin = traffic_class_of(parts, stated)
+    words = {
+        "ports": _names(ports),
+        "count": str(len(ports)),
+        "dscp": str(chosen.dscp),
+        "priority": str(chosen.priority),
+        "tc": str(chosen.tc),
+    }
+    yield Observed("roce", words)
+    classes = [nic.traffic_class for nic in ports]
+    missing = first_unknown(*classes)
+    reason = str(missing) if missing else "not forced"
+    variable = absence(parts.facts, "NCCL_IB_TC")
+    yield Observed(origin, {**words, "reason": reason, "variable": variable})
+    yield from _disagreement(parts, chosen, origin)
+    yield from _hosts(ports, chosen, words)
+    yield from _mtu(ports)
+    without = [nic for nic in ports if known(nic.gids) and not any(gid.kind == "RoCE v2" for gid in nic.gids)]
+    if without:
+        yield Observed("gids_missing", {"ports": _names(without)})
+
+
+def _disagreement(parts: Parts, chosen: TrafficClass, origin: str) -> Iterator[Observed]:
+    text = value_of(parts.facts, "NCCL_IB_TC")
+    if text is None:
+        return
+    variable = _variable(parts)
+    if variable is None or variable > _MOST_CLASS:
+        yield Observed("dscp_invalid", {"tc": text})
+    elif origin in ("dscp_stated", "dscp_forced") and variable >> _ECN_BITS != chosen.dscp:
+        where = "--dscp" if origin == "dscp_stated" else "nics[].traffic_class"
+        yield Observed("dscp_mismatch", {"tc": text, "other": str(chosen.tc), "origin": where})
+
+
+def _hosts(ports: tuple[Nic, ...], chosen: TrafficClass, words: dict[str, str]) -> Iterator[Observed]:
+    nameless = [nic for nic in ports if not isinstance(nic.netdev, str)]
+    if nameless:
+        netdev = nameless[0].netdev
+        reason = netdev.words if isinstance(netdev, Unknown) else "the device has no interface"
+        yield Observed("netdev_unknown", {"ports": _names(nameless), "reason": reason})
+    named = [nic for nic in ports if isinstance(nic.netdev, str)]
+    for kind in ("mlx", "other"):
+        group = [nic for nic in named if (kind == "mlx") == _is_mlx(nic)]
+        if group:
+            commands = "\n".join(line for nic in group for line in _commands(kind, nic, chosen))
+            interfaces = ", ".join(dict.fromkeys(str(nic.netdev) for nic in group))
+            more = {"ports": _names(group), "interfaces": interfaces, "commands": commands}
+            yield Observed(f"host_{kind}", words | more)
+
+
+def _is_mlx(nic: Nic) -> bool:
+    """Return whether the port belongs to a card with the driver mlx5, for which mlnx_qos is made."""
+    return nic.name.startswith("mlx5") or (known(nic.device_type) and nic.device_type.startswith("MT"))
+
+
+def _commands(kind: str, nic: Nic, chosen: TrafficClass) -> list[str]:
+    words = {
+        "interface": shlex.quote(str(nic.netdev)),
+        "device": shlex.quote(nic.name),
+        "dscp": str(chosen.dscp),
+        "priority": str(chosen.priority),
+        "tc": str(chosen.tc),
+        "pfc": ",".join("1" if number == chosen.priority else "0" for number in range(_PRIORITIES)),
+    }
+    rows = load_rows("recipes", "commands", HostCommands, file="advice/network")
+    return [str(filled(line, words)) for row in rows if row.kind == kind for line in row.text]
+
+
+def _mtu(ports: tuple[Nic, ...]) -> Iterator[Observed]:
+    missing = first_unknown(*(nic.mtu for nic in ports))
+    if missing is not None:
+        yield unread("mtu_unknown", missing)
+    largest = load_thresholds().rdma_mtu_minimum_bytes.value
+    groups: dict[int, list[Nic]] = {}
+    for nic in ports:
+        if known(nic.mtu):
+            groups.setdefault(nic.mtu, []).append(nic)
+    for mtu, nics in groups.items():
+        words = {"ports": _names(nics), "mtu": str(mtu)}
+        yield Observed("mtu_small" if mtu < largest else "mtu_full", words)
+
+
+def network_documents(parts: Parts, observations: tuple[Observed, ...]) -> tuple[Document, ...]:
+    """Return the text for the owner of the fabric; none unless ports with RoCE carry training."""
+    seen = {each.condition: each.words for each in observations}
+    if "roce" not in seen:
+        return ()
+    is_agreed = "dscp_unknown" not in seen
+    ports = items_of(training_ports(parts.facts))
+    rates = dict.fromkeys(f"{nic.rate_gbps:g} Gb/s" for nic in ports if known(nic.rate_gbps))
+    words = {
+        **seen["roce"],
+        "rate": " and ".join(rates) or "an unknown rate",
+        "status": "in use on the machines" if is_agreed else "proposed, not in use yet",
+        "cnp_dscp": str(int(figure("cnp_dscp"))),
+        "cnp_priority": str(int(figure("cnp_priority"))),
+    }
+    rows = load_rows("recipes", "texts", Text, file="advice/network")
+    return tuple(
+        Document(name=row.name, purpose=row.purpose, language=row.language, text=filled(row.text, words))
+        for row in rows
+    )
+
+
+def _names(nics: tuple[Nic, ...] | list[Nic]) -> str:
+    return fold_names(dict.fromkeys(nic.name for nic in nics))

@@ -1,0 +1,1 @@
+"""Environment variables of a job, and the binding of its ranks to processors."""

@@ -1,0 +1,123 @@
+"""Rows of environment variables and of platforms: the texts that `recipes/data` holds about both."""
+
+import functools
+from typing import Literal
+
+from msgspec.structs import replace
+
+from probes.base.record import StrictRecord
+from probes.base.rows import load_rows
+from recipes.machine.cluster_records import Transport
+
+Tier = Literal["required", "recommended", "default", "experiment", "workaround"]
+"""Weight of a variable. The job fails without a `required` one; `recommended` is a documented need;
+`default` is wanted everywhere; a `workaround` avoids a fault that a fact shows; an `experiment` is measured
+before it is used, and never exported by a plan.
+"""
+
+
+class When(StrictRecord, kw_only=True):
+    """Condition of a row; every field that is given must hold, and an unknown fact fulfils no field."""
+
+    device: Literal["cuda", "cpu"] | None = None
+    several_nodes: bool | None = None
+    transports: tuple[Transport, ...] = ()
+    """Transports between nodes, one of which the cluster has."""
+    gpus: tuple[str, ...] = ()
+    """Ids of GPU rows, one of which the cluster has."""
+    architectures: tuple[str, ...] = ()
+    programs: tuple[str, ...] = ()
+    interfaces: tuple[str, ...] = ()
+    """Network interfaces, all of which exist."""
+    files: tuple[str, ...] = ()
+    """Paths of `PLATFORM_FILES` of `probes/collect/surroundings.py`, one of which exists."""
+    environment: dict[str, str] = {}
+    """Variables that already have these values."""
+    facts: tuple[str, ...] = ()
+    """Names of predicates (`predicates.py`), all of which hold."""
+
+
+class Rule(StrictRecord, kw_only=True):
+    """One variable: its condition, its value, the reason and the source."""
+
+    variable: str
+    value: str
+    """Value; `{name}` is a word that a predicate returns."""
+    when: When = When()
+    tier: Tier = "recommended"
+    why: str
+    source: str = ""
+    """Source; a row of a platform without one has the platform's."""
+    date: str = ""
+    nccl_since: str = ""
+    """First version of NCCL with which the row applies. The first version that knows the variable counts too.
+    """
+    nccl_until: str = ""
+    """First version of NCCL that no longer needs the row."""
+    torch_since: str = ""
+    torch_until: str = ""
+    """First version of torch that no longer needs the row."""
+    renamed: bool = False
+    """True if another row has the other name of the variable: with an unknown torch both are exported."""
+    expires: str = ""
+    """Event after which a person should remove the variable."""
+    conflicts: tuple[str, ...] = ()
+    """Variables that must not be set together with this one."""
+    launchers: tuple[str, ...] = ()
+    """Launchers that need the variable; empty for all."""
+    preset_by: str = ""
+    """Owner that already sets the variable: the path of a configuration file, or a plugin or image in words.
+    """
+
+
+class Platform(StrictRecord, kw_only=True):
+    """A cloud's machine type, the facts by which it is recognised, and its documented variables."""
+
+    id: str
+    title: str
+    providers: tuple[str, ...] = ()
+    """Names of `Cloud.provider`; empty if the DMI table of these machines names no cloud."""
+    machine_types: tuple[str, ...] = ()
+    """Names that the DMI table states; they are compared only if the machine states its type."""
+    device_prefix: str = ""
+    """Beginning of the names of all training ports."""
+    when: When = When()
+    """Further conditions of the platform."""
+    applies: When = When(device="cuda", several_nodes=True)
+    """Condition of all rules of the platform: a job on one node needs no network."""
+    extends: str = ""
+    """Platform of the same file whose rules belong to this platform too."""
+    source: str
+    date: str
+    notes: str = ""
+    rules: tuple[Rule, ...] = ()
+
+
+@functools.lru_cache(maxsize=1)
+def load_rules() -> tuple[Rule, ...]:
+    """Return the rows of `recipes/data/environment.toml`, which apply on every platform."""
+    return load_rows("recipes", "rules", Rule, file="environment")
+
+
+@functools.lru_cache(maxsize=1)
+def load_platforms() -> tuple[Platform, ...]:
+    """Return the platforms of `recipes/data/platforms`, each with the rules of the platform it extends."""
+    rows = load_rows("recipes", "platforms", Platform)
+    by_id = {row.id: row for row in rows}
+
+    def rules(row: Platform) -> tuple[Rule, ...]:
+        own = {rule.variable for rule in row.rules}
+        return (*row.rules, *(rule for rule in inherited(row) if rule.variable not in own))
+
+    def inherited(row: Platform) -> tuple[Rule, ...]:
+        return rules(by_id[row.extends]) if row.extends else ()
+
+    return tuple(_cited(row, rules(row)) for row in rows)
+
+
+def _cited(row: Platform, rules: tuple[Rule, ...]) -> Platform:
+    """Return the platform with these rules, each with a source and a date."""
+    cited = tuple(
+        replace(rule, source=rule.source or row.source, date=rule.date or row.date) for rule in rules
+    )
+    return replace(row, rules=cited)

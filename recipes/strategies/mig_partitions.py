@@ -1,0 +1,75 @@
+"""Partitions of a GPU (MIG) for many small jobs."""
+
+import msgspec
+
+from probes.base.record import Unknown
+from probes.base.units import duration, gib, percent
+from recipes.machine.cluster_records import Cluster, Figure
+from recipes.strategies.situation import Situation, Verdict, inapplicable, judged, time_of, undecided
+from recipes.strategies.strategy_table import Strategy
+
+_SEVENTHS, _EIGHTHS = 7, 8
+
+
+def many_small_jobs(strategy: Strategy, here: Situation) -> Verdict:
+    """Judge several instances of a GPU, each with a job like this one.
+
+    An instance has a part of the multiprocessors, of the memory and of its bandwidth. A job whose kernels are
+    too small to fill a GPU loses less than that part, so that several jobs together finish earlier.
+    """
+    cluster, total = here.cluster, here.total_s
+    if not cluster.gpu.startswith(strategy.gpus):
+        return inapplicable(
+            strategy, here, f"{cluster.device_name} is not in the table of GPUs with seven MIG instances"
+        )
+    if cluster.world_size > 1:
+        return inapplicable(
+            strategy,
+            here,
+            f"the job uses {cluster.world_size} GPUs together, and NCCL does not join instances",
+        )
+    needed = here.plan.chosen.predicted.memory_bytes_per_gpu.needed
+    room = cluster.memory_bytes_per_rank
+    if room is None or isinstance(total, Unknown):
+        return undecided(strategy, here, "the memory of the GPU or the step time is unknown")
+    fitting = [row for row in strategy.partitions if needed <= room.value * row[2] / _EIGHTHS]
+    if not fitting:
+        largest = max(row[2] for row in strategy.partitions) / _EIGHTHS * room.value
+        return inapplicable(
+            strategy, here, f"the job needs {gib(needed)}, an instance has at most {gib(largest)}"
+        )
+    best: tuple[float, float, int] | None = None
+    for instances, sevenths, eighths in fitting:
+        part = time_of(here.job._replace(cluster=_instance(cluster, sevenths, eighths))).total
+        if not isinstance(part, Unknown) and (best is None or part / instances < best[0]):
+            best = (part / instances, part, instances)
+    if best is None:
+        return undecided(strategy, here, "the step time on an instance is unknown")
+    each, alone, instances = best
+    because = (
+        f"{instances} jobs like this one, each on an instance: {duration(alone)} per step, "
+        f"{duration(each)} per job and step against {duration(total)} on the whole GPU",
+        f"the job needs {gib(needed)}, {percent(needed / room.value)} of the GPU's memory",
+        "a single job is slower on an instance",
+    )
+    return judged(strategy, here, 1 - each / total, alone, because)
+
+
+def _instance(cluster: Cluster, sevenths: int, eighths: int) -> Cluster:
+    def times(figures: dict[str, Figure]) -> dict[str, Figure]:
+        return {name: _times(figure, sevenths / _SEVENTHS) for name, figure in figures.items()}
+
+    bandwidth, memory = cluster.memory_bandwidth_bytes_per_s, cluster.memory_bytes_per_rank
+    return msgspec.structs.replace(
+        cluster,
+        flops_per_s=times(cluster.flops_per_s),
+        peak_flops_per_s=times(cluster.peak_flops_per_s),
+        memory_bandwidth_bytes_per_s=None if bandwidth is None else _times(bandwidth, eighths / _EIGHTHS),
+        memory_bytes_per_rank=None if memory is None else _times(memory, eighths / _EIGHTHS),
+        anchors=(),
+        image_anchors=(),
+    )
+
+
+def _times(figure: Figure, factor: float) -> Figure:
+    return msgspec.structs.replace(figure, value=figure.value * factor)

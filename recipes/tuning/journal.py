@@ -1,0 +1,100 @@
+"""The journal of a tune: one JSON object per line, first the start, then each trial when it ends.
+
+A tune that was killed may leave half a line at the end of the file; such a line is not counted.
+"""
+
+import hashlib
+from typing import NamedTuple, TypeAlias
+
+import msgspec
+
+from probes.base.errors import InputError
+from probes.base.record import Record
+from recipes.launch.recipe import Recipe
+from recipes.tuning.contest import Trial
+from recipes.tuning.tune_stages import Options
+from recipes.tuning.variants import BASELINE
+
+SCHEMA_VERSION = 1
+_STAGES = 2
+
+
+class Started(Record, kw_only=True, tag_field="event", tag="start"):
+    """The first line: what is measured."""
+
+    schema_version: int = SCHEMA_VERSION
+    recipe: str
+    """Digest of the recipe; another recipe needs another journal."""
+    options: Options
+    budget_s: float
+
+
+class Ran(Record, kw_only=True, tag_field="event", tag="trial"):
+    """One finished trial."""
+
+    stage: int
+    """Number of the stage, from 0."""
+    trial: Trial
+
+
+_Line: TypeAlias = Started | Ran
+
+
+class Journal(NamedTuple):
+    """The content of a journal."""
+
+    started: Started
+    trials: tuple[tuple[Trial, ...], ...]
+    """Trials of each stage."""
+    whole_bytes: int
+    """Number of bytes of the complete lines."""
+
+
+def line_of(entry: Started | Ran) -> bytes:
+    """Return the line of an entry, with its line break."""
+    return msgspec.json.encode(entry) + b"\n"
+
+
+def digest_of(recipe: Recipe) -> str:
+    """Return a digest of everything in the recipe that a trial depends on."""
+    counted = msgspec.structs.replace(recipe, notes=(), decisions=())
+    return hashlib.sha256(msgspec.json.encode(counted)).hexdigest()
+
+
+def read_journal(data: bytes, name: str) -> Journal | None:
+    """Return the content of the file `name`; None if not even the first line is complete.
+
+    A failed trial of the baseline ended its tune, so it is left out, and the trial is repeated. Raises
+    InputError for a file that is no journal, or that another version of rigtune wrote.
+    """
+    remedy = "name another folder with --out, or measure again without --resume"
+    started: Started | None = None
+    trials: list[list[Trial]] = [[] for _ in range(_STAGES)]
+    whole = data.rpartition(b"\n")[0] + b"\n" if b"\n" in data else b""
+    for number, line in enumerate(whole.splitlines(), 1):
+        try:
+            entry: _Line = msgspec.json.decode(line, type=_Line)
+        except msgspec.DecodeError as error:
+            raise InputError(f"{name}, line {number}: no entry of a journal: {error}", remedy) from error
+        if isinstance(entry, Started):
+            if started is not None or entry.schema_version != SCHEMA_VERSION:
+                raise InputError(f"{name}, line {number}: a second start, or of another version", remedy)
+            started = entry
+            continue
+        if started is None or not 0 <= entry.stage < _STAGES or not _is_sound(entry.trial):
+            raise InputError(f"{name}, line {number}: a trial that cannot be", remedy)
+        trials[entry.stage].append(entry.trial)
+    if started is None:
+        return None
+    kept = tuple(tuple(_without_failed_baseline(stage)) for stage in trials)
+    return Journal(started, kept, len(whole))
+
+
+def _is_sound(trial: Trial) -> bool:
+    has_time = trial.step_time_s is not None and 0 < trial.step_time_s < float("inf")
+    return trial.round >= 1 and has_time == (trial.outcome == "measured")
+
+
+def _without_failed_baseline(trials: list[Trial]) -> list[Trial]:
+    """Return the trials without those of the baseline that failed, because nothing can be compared then."""
+    return [trial for trial in trials if trial.candidate != BASELINE or trial.outcome == "measured"]

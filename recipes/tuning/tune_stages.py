@@ -1,0 +1,102 @@
+"""The stages of a tune: first layouts and settings, then environment variables on top of the winner.
+
+The second stage begins when the first is over, and its baseline is the recipe that won the first. Everything
+is computed from the recipe, the options and the trials, so that a tune that was interrupted continues where
+it ended.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from probes.base.record import Record
+from recipes.launch.recipe import Environment, Recipe
+from recipes.tuning.contest import Contest, Rules, Standing, Trial, expected_seconds, most_trials, standing
+from recipes.tuning.variants import Variant, variable_variants, variants
+
+
+class Options(Record, kw_only=True):
+    """The settings of a tune that must stay the same when it is resumed."""
+
+    steps: int = 20
+    """Optimizer steps of each trial."""
+    candidates: int = 6
+    """Largest number of layouts and settings to measure beside the recipe."""
+    rules: Rules = Rules()
+    """Rules of a contest; with several stages, each gets its share of `alpha`."""
+    variables: tuple[Environment, ...] = ()
+    """Environment variables to measure, each with one value."""
+
+
+class Stage(NamedTuple):
+    """One contest of a tune."""
+
+    title: str
+    variants: tuple[Variant, ...]
+    """The candidates; the first is the baseline."""
+    contest: Contest
+    state: Standing
+    is_out_of_time: bool
+    """Whether the time budget ended before the contest was decided."""
+
+    @property
+    def is_over(self) -> bool:
+        """Return whether the stage needs no further trial."""
+        return self.is_out_of_time or not self.state.due
+
+    @property
+    def winner(self) -> Variant | None:
+        """The candidate that won; None if the baseline stays."""
+        if self.state.decision != "winner":
+            return None
+        return next(each for each in self.variants if each.name == self.state.finalist)
+
+    @property
+    def recipe(self) -> Recipe:
+        """The recipe after this stage: that of the winner, or of the baseline."""
+        return (self.winner or self.variants[0]).recipe
+
+
+def stages_of(
+    recipe: Recipe,
+    options: Options,
+    trials: Sequence[Sequence[Trial]] = ((), ()),
+    budget_s: float = math.inf,
+) -> tuple[Stage, ...]:
+    """Return the stages up to the first that is not over.
+
+    `trials` has the trials of each stage. The stages share the budget by the number of trials that they take
+    at most. A stage is also over if the next has trials.
+    """
+    layouts, experiments = variants(recipe, options.candidates), options.variables
+    number = 2 if experiments else 1
+    alpha = options.rules.alpha / number
+    rules = msgspec.structs.replace(options.rules, alpha=alpha)
+    first = _stage("layout and settings", layouts, rules, trials[0])
+    if not experiments:
+        return (_within(first, budget_s),)
+    share = most_trials(first.contest)
+    for_second = most_trials(Contest(baseline="", challengers=("",) * len(experiments), rules=rules))
+    first = _within(first, budget_s * share / (share + for_second), is_closed=bool(trials[1]))
+    if not first.is_over:
+        return (first,)
+    second = _stage("environment variables", variable_variants(first.recipe, experiments), rules, trials[1])
+    spent_s = sum(trial.took_s for trial in trials[0])
+    return (first, _within(second, budget_s - spent_s))
+
+
+def _stage(title: str, candidates: tuple[Variant, ...], rules: Rules, trials: Sequence[Trial]) -> Stage:
+    baseline, *others = (each.name for each in candidates)
+    contest = Contest(baseline=baseline, challengers=tuple(others), rules=rules, trials=tuple(trials))
+    return Stage(title, candidates, contest, standing(contest), is_out_of_time=False)
+
+
+def _within(stage: Stage, budget_s: float, *, is_closed: bool = False) -> Stage:
+    """Return the stage, which is out of time if the next trial is not expected to fit into the budget."""
+    if not stage.state.due:
+        return stage
+    spent_s = sum(trial.took_s for trial in stage.contest.trials)
+    next_s = expected_seconds(stage.contest, stage.state.due[0])
+    return stage._replace(is_out_of_time=is_closed or spent_s + next_s > budget_s)

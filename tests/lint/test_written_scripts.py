@@ -1,0 +1,68 @@
+"""Lint finds nothing in the scripts that rigtune itself writes, for any platform and launcher."""
+
+from __future__ import annotations
+
+import importlib
+
+import pytest
+
+from probes.catalogue.hardware import load_catalogue
+from recipes.job.models.names import find_model
+from recipes.job.pins import Pins
+from recipes.launch.launcher_table import LAUNCHERS
+from recipes.launch.recipe import Command
+from recipes.launch.resolve import recipe_of
+from recipes.lint.context import Context
+from recipes.lint.reading import read_document
+from recipes.lint.rule_table import lint
+from recipes.machine.from_facts import cluster_from_facts
+from recipes.planning.planner import default_workload, make_plan
+from tests.support.platform_machines import PLATFORM_MACHINES
+from tests.support.worlds import worlds
+
+
+def scripts(facts, nodes: int, hosts: tuple[str, ...]):
+    """Yield the name and text of every file that a launcher writes for a small job."""
+    cluster = cluster_from_facts(facts, (), load_catalogue(), nodes=nodes)
+    plan = make_plan(default_workload(find_model("gpt2"), cluster), cluster, facts, Pins())
+    command = Command(kind="script", target="train.py")
+    recipe = recipe_of(plan, name="job", command=command, python="/opt/python", facts=facts, hosts=hosts)
+    for row in LAUNCHERS:
+        for artifact in importlib.import_module(row.module).render(recipe):
+            yield row.id, artifact.path, artifact.text
+
+
+def findings(facts, nodes: int, hosts: tuple[str, ...] = ()) -> list[str]:
+    found = []
+    for launcher, path, text in scripts(facts, nodes, hosts):
+        document = read_document(path, text, None)
+        if document is not None:
+            for context in (Context(), Context(machine=facts)):
+                found += [f"{launcher} {each.rule_id}: {each.message}" for each in lint((document,), context)]
+    return found
+
+
+@pytest.mark.parametrize("name", PLATFORM_MACHINES)
+def test_no_finding_in_scripts_for_a_platform(name: str) -> None:
+    facts = PLATFORM_MACHINES[name]
+    assert findings(facts, 1) == []
+    assert findings(facts, 2) == []
+    assert findings(facts, 2, ("node0", "node1")) == []
+
+
+@pytest.mark.parametrize(
+    "name", ["storage port", "several-interfaces aws-p5", "cpu, two interfaces", "mixed"]
+)
+def test_no_finding_in_scripts_for_a_difficult_machine(name: str) -> None:
+    facts = next(job.facts for job in worlds() if job.name == f"{name}, 2 nodes")
+    assert findings(facts, 2) == []
+
+
+def test_variables_of_mpi_are_in_its_script_alone():
+    texts = {
+        (launcher, path): text
+        for launcher, path, text in scripts(PLATFORM_MACHINES["oci-a100"], 2, ())
+        if path != "recipe.toml"
+    }
+    assert {launcher for (launcher, _), text in texts.items() if "UCX_TLS" in text} == {"mpi"}
+    assert "-x UCX_TLS" in texts["mpi", "launch-mpi.sh"]

@@ -1,0 +1,53 @@
+"""Twice a figure of a strategy, or another partition, moves its verdict."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import msgspec
+import pytest
+
+from recipes.strategies.situation import Situation, Verdict
+from recipes.strategies.strategy_table import load_strategies
+from recipes.strategies.why_not import verdict
+from tests.quantities.changing import figures
+from tests.support.strategy_cases import DDP, RECOMMENDED, SLOW, situation
+
+FIGURES = [(row.id, name) for row in load_strategies().values() for name in row.figures]
+OTHER_CASES: dict[tuple[str, str], dict[str, Any]] = {
+    ("data-parallel", "sent_bytes"): {"model": "gpt2"},
+    ("bf16-compression", "moved_bytes"): RECOMMENDED["fp16-compression"],
+    ("horovod-fusion", "cycle_s"): RECOMMENDED["horovod-cycle-time"],
+    ("powersgd", "least_rate"): {"model": "smollm-135m", "nodes": 2, "network": SLOW, "pins": DDP},
+}
+"""Cases for figures that are not decisive where the strategy wins."""
+MORE = {("powersgd", "least_rate"): 1e6}
+"""Factor for a figure whose double changes nothing, because it is a limit."""
+
+
+@functools.cache
+def _situation(strategy: str, name: str) -> Situation:
+    return situation(**OTHER_CASES.get((strategy, name), RECOMMENDED.get(strategy, {})))
+
+
+@pytest.mark.parametrize(("strategy", "name"), FIGURES)
+def test_twice_a_figure_moves_the_verdict(strategy: str, name: str) -> None:
+    row, here = load_strategies()[strategy], _situation(strategy, name)
+    factor = MORE.get((strategy, name), 2.0)
+    changed = msgspec.structs.replace(row, figures={**row.figures, name: factor * row.figures[name]})
+    assert _moves(verdict(changed, here), verdict(row, here))
+
+
+@pytest.mark.parametrize("column", [0, 1, 2])
+def test_other_partition_moves_the_verdict(column: int) -> None:
+    row, here = load_strategies()["mig"], _situation("mig", "")
+    parts = tuple(
+        tuple(2 * part if i == column else part for i, part in enumerate(each)) for each in row.partitions
+    )
+    changed = msgspec.structs.replace(row, partitions=parts)
+    assert _moves(verdict(changed, here), verdict(row, here))
+
+
+def _moves(one: Verdict, other: Verdict) -> bool:
+    return figures(one) != figures(other) or one.because != other.because

@@ -1,0 +1,206 @@
+"""Installation advice: driver branch, kernel modules and fabric services for a machine and a day."""
+
+from __future__ import annotations
+
+import datetime
+
+import msgspec
+import pytest
+
+from probes.base.errors import UsageError
+from probes.base.rows import load_rows
+from probes.catalogue.hardware import load_catalogue
+from probes.facts import MachineFacts, PciDevice, Power, Software
+from recipes.advice.hardware_plan import hardware_of, planned_hardware
+from recipes.advice.installation import (
+    Architecture,
+    Branch,
+    Distribution,
+    InstallationAdvice,
+    OtherMaker,
+    Toolkit,
+    advise_installation,
+)
+
+TODAY = datetime.date(2026, 11, 21)
+UBUNTU = "Ubuntu 24.04.2 LTS"
+
+
+def facts(system: str = UBUNTU, **software: str) -> MachineFacts:
+    return MachineFacts(software=Software(operating_system=system, **software))
+
+
+def advice(
+    gpu: str, count: int = 8, *, machine: MachineFacts | None = None, **options: object
+) -> InstallationAdvice:
+    model = load_catalogue().gpu(gpu)
+    assert model is not None
+    options.setdefault("today", TODAY)
+    return advise_installation(machine or facts(), planned_hardware(model, count), **options)  # type: ignore[arg-type]
+
+
+def commands(advised: InstallationAdvice) -> str:
+    return "\n".join(command for step in advised.steps for command in step.commands)
+
+
+GPUS = load_catalogue().gpus
+OTHER_MAKERS = load_rows("recipes", "other_makers", OtherMaker, file="advice/installation")
+ELSEWHERE = {architecture: maker for maker in OTHER_MAKERS for architecture in maker.architectures}
+
+
+@pytest.mark.parametrize("gpu", [row.id for row in GPUS if row.architecture not in {"kepler", *ELSEWHERE}])
+@pytest.mark.parametrize(
+    "system", ["Ubuntu 22.04.5 LTS", "Debian GNU/Linux 12 (bookworm)", "Rocky Linux 9.4", "AlmaLinux 10.0"]
+)
+def test_every_gpu_has_advice_on_every_distribution(gpu: str, system: str) -> None:
+    advised = advice(gpu, machine=facts(system))
+    assert advised.steps[0].title == "Driver: branch 580"
+    assert "{" not in commands(advised)
+    assert all(step.because and step.source for step in advised.steps)
+    assert any(row.fits for row in advised.compatibility)
+
+
+def test_modules_follow_the_architecture() -> None:
+    assert "nvidia-driver-580-server-open" in commands(advice("h100-sxm"))
+    assert "nvidia-driver-580-server\n" in commands(advice("v100-sxm2-32gb"))
+    assert "proprietary modules do not support" in advice("b200").steps[0].because
+
+
+def test_volta_gets_no_cuda_13() -> None:
+    fits = {row.cuda: row.fits for row in advice("v100-sxm2-32gb").compatibility}
+    assert fits["12.8"]
+    assert not fits["13.0"]
+
+
+def test_blackwell_gets_no_cuda_before_its_first() -> None:
+    assert {row.cuda: row.fits for row in advice("b200").compatibility}["12.6"] is False
+
+
+@pytest.mark.parametrize(
+    ("gpu", "count", "has"),
+    [
+        ("h100-sxm", 8, "nvidia-fabricmanager-580"),
+        ("b200", 8, "nvlsm"),
+        ("gb200", 4, "nvidia-imex"),
+        ("h100-pcie", 8, ""),
+        ("rtx-4090", 8, ""),
+    ],
+)
+def test_fabric_services_follow_the_board(gpu: str, count: int, has: str) -> None:
+    text = commands(advice(gpu, count))
+    if has:
+        assert has in text
+    assert ("fabricmanager" in text) == (gpu in ("h100-sxm", "b200"))
+
+
+def test_a_driver_of_the_right_branch_stays() -> None:
+    advised = advice("h100-sxm", machine=facts(driver_version="580.105.08"))
+    assert advised.steps[0].title == "Driver: keep 580.105.08"
+    assert advised.steps[0].commands == ()
+    advised = advice("h100-sxm", machine=facts(driver_version="535.183.01"))
+    assert advised.steps[0].title == "Driver: branch 580 in place of 535.183.01"
+
+
+def test_a_branch_is_not_chosen_after_its_end() -> None:
+    long_life = [
+        row.branch
+        for row in load_rows("recipes", "branches", Branch, file="advice/installation")
+        if row.end_of_life > "2026-11"
+    ]
+    assert advice("h100-sxm").steps[0].title in {f"Driver: branch {branch}" for branch in long_life}
+    with pytest.raises(UsageError, match="no driver branch"):
+        advice("h100-sxm", today=datetime.date(2040, 1, 1))
+
+
+def test_gpus_without_a_driver_are_known_by_the_bus() -> None:
+    devices = tuple(
+        PciDevice(bus_id=f"0000:{bus:02x}:00.0", kind="gpu", device_id="10de:2330") for bus in range(8)
+    )
+    switches = tuple(PciDevice(bus_id=f"0000:8{bus}:00.0", kind="nvswitch") for bus in range(4))
+    machine = msgspec.structs.replace(facts(), pci_devices=(*devices, *switches))
+    hardware = hardware_of(machine, load_catalogue())
+    assert (hardware.model.id, hardware.count, hardware.has_switch) == ("h100-sxm", 8, True)
+
+
+@pytest.mark.parametrize(
+    ("name", "command"),
+    [
+        ("ubuntu 24.04", "apt-get install -y nvidia-driver-580-server-open"),
+        ("debian 12", "nvidia-driver-pinning-580"),
+        ("RHEL 9.4", "nvidia-driver:580-open"),
+        ("rocky 9", "nvidia-driver:580-open"),
+        ("almalinux 10", "versionlock"),
+        ("sles 15 sp6", "zypper"),
+    ],
+)
+def test_a_distribution_may_be_named_as_people_do(name: str, command: str) -> None:
+    assert command in commands(advice("h100-sxm", machine=facts(name)))
+
+
+def test_unknown_hardware_and_distributions_are_refused() -> None:
+    with pytest.raises(UsageError, match="no GPU of this machine"):
+        hardware_of(facts(), load_catalogue())
+    with pytest.raises(UsageError, match="no installation advice for 'Plan 9'") as caught:
+        advice("h100-sxm", machine=facts("Plan 9"))
+    assert "Debian" in caught.value.hint
+    with pytest.raises(UsageError, match="the distribution is unknown"):
+        advice("h100-sxm", machine=MachineFacts())
+
+
+@pytest.mark.parametrize(
+    ("supplies_w", "words"),
+    [(None, "state the supplies"), (5000.0, "the supplies deliver"), (8000.0, "less"), (12e3, "enough")],
+)
+def test_power_is_compared_with_the_supplies(supplies_w: float | None, words: str) -> None:
+    advised = advice("h100-sxm", supplies_w=supplies_w)
+    assert advised.power.boards_w == 5600
+    assert words in advised.power.verdict
+
+
+def test_the_management_controller_states_the_supplies() -> None:
+    machine = msgspec.structs.replace(facts(), power=Power(supply_capacity_w=13200.0))
+    assert advice("h100-sxm", machine=machine).power.supplies_w == 13200
+    assert advice("h100-sxm", machine=machine, supplies_w=9000.0).power.supplies_w == 9000
+
+
+def test_gpus_without_peer_access_are_named() -> None:
+    assert any("no peer-to-peer" in remark for remark in advice("rtx-4090", 2).remarks)
+    assert advice("rtx-4090", 1).remarks == ()
+    assert any("bridge" in remark for remark in advice("h100-nvl", 4).remarks)
+
+
+@pytest.mark.parametrize(
+    ("table", "kind"),
+    [
+        ("branches", Branch),
+        ("architectures", Architecture),
+        ("toolkits", Toolkit),
+        ("distributions", Distribution),
+        ("other_makers", OtherMaker),
+    ],
+)
+def test_every_row_cites(table: str, kind: type[Branch]) -> None:
+    rows = load_rows("recipes", table, kind, file="advice/installation")
+    assert rows
+    assert all(row.source and row.date[:2] == "20" for row in rows)
+
+
+def test_every_architecture_of_the_catalogue_has_a_row() -> None:
+    known = {
+        row.architecture
+        for row in load_rows("recipes", "architectures", Architecture, file="advice/installation")
+    }
+    assert not known & set(ELSEWHERE)
+    assert {gpu.architecture for gpu in GPUS} == known | set(ELSEWHERE)
+
+
+@pytest.mark.parametrize("gpu", [row.id for row in GPUS if row.architecture in ELSEWHERE])
+def test_gpus_of_other_makers_are_led_to_their_makers_guide(gpu: str) -> None:
+    with pytest.raises(UsageError) as refusal:
+        advice(gpu)
+    assert "https://" in refusal.value.hint
+
+
+def test_kepler_has_no_driver_that_still_gets_fixes() -> None:
+    with pytest.raises(UsageError, match=r"no driver branch.* kepler"):
+        advice("k80")
