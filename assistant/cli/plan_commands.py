@@ -279,7 +279,8 @@ def _request_of(model: str, wanted: dict[str, Any], command: Command, *, for_rec
             program = guessed.id
     if not program and for_recipe and command.kind == "reference":
         program = REFERENCE_PROGRAM
-    return PlanRequest(model=model, pins=pins, program=program, **wanted)
+    keeps = for_recipe and command.kind != "reference"
+    return PlanRequest(model=model, pins=pins, program=program, keeps_program=keeps, **wanted)
 
 
 def _own_program(model: str, *, is_here: bool) -> Command:

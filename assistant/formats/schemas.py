@@ -24,7 +24,7 @@ RECORDS: dict[str, tuple[str, str]] = {
     "plan-sensitivity": ("recipes.planning.what_if", "Sensitivity"),
     "plan-compare": ("recipes.planning.what_if", "Comparison"),
     "tune": ("recipes.tuning.tune_result", "TuneResult"),
-    "plan-why-not": ("recipes.strategies.situation", "StrategyAnswers"),
+    "plan-why-not": ("recipes.strategies.verdicts", "StrategyAnswers"),
     "list-strategies": ("recipes.strategies.strategy_table", "StrategyList"),
     "predict": ("recipes.cases.prediction", "PredictReport"),
     "predict-collectives": ("assistant.usecases.predict", "CollectiveReport"),

@@ -38,7 +38,7 @@ from recipes.planning.programs import OWN, REFERENCE_PROGRAM, Program, program_n
 from recipes.planning.resorts import best_plan
 from recipes.planning.run_cost import RunLength, run_cost
 from recipes.planning.what_if import Variation
-from recipes.strategies.situation import Situation, on_all_ranks
+from recipes.strategies.verdicts import Situation, on_all_ranks
 from recipes.strategies.why_not import experiments
 
 
@@ -67,6 +67,8 @@ class PlanRequest(Record, kw_only=True):
     lora_rank: int | None = None
     program: str = ""
     """Training software: a row of `programs.toml`; empty for the user's own torch program."""
+    keeps_program: bool = False
+    """True if a recipe of the user's own program is made, so that no other program can replace it."""
     headroom: float | None = None
     """Part of each GPU's memory that stays free; None for the default."""
     gpu: str | None = None
@@ -148,7 +150,7 @@ def plan_of(
         # Last resorts are for the whole machine; a goal that leaves GPUs idle plans its own sizes.
         is_whole = size == whole and change is None and request.objective in ("throughput", "time")
         if is_whole and model is asked and isinstance(workload, Workload):
-            named = program if request.program else None
+            named = program if request.program or request.keeps_program else None
             plan = best_plan(workload, timed, facts, pins, program=named, headroom=headroom)
         else:
             plan = make_plan(workload, timed, facts, pins, program=program, headroom=headroom)

@@ -5,8 +5,8 @@ from collections.abc import Generator
 from assistant.usecases.events import Event, StageStarted, stage
 from assistant.usecases.plan import plan_of, situation_of
 from assistant.usecases.what_if import Place
-from recipes.strategies.situation import StrategyAnswers
 from recipes.strategies.strategy_table import strategy_named
+from recipes.strategies.verdicts import StrategyAnswers
 from recipes.strategies.why_not import why_not
 
 

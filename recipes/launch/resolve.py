@@ -138,7 +138,7 @@ def recipe_of(
                 name=variable.name,
                 value=variable.value,
                 why=variable.why,
-                source=variable.source,
+                source=f"{variable.source}, read {variable.date}" if variable.date else variable.source,
                 launchers=variable.launchers,
             )
             for variable in plan.env

@@ -9,7 +9,7 @@ from probes.base.record import Unknown
 from probes.facts import MachineFacts
 from recipes.constants import constant
 from recipes.environment.choosing_variables import environment_of
-from recipes.environment.situation import Situation
+from recipes.environment.job_situation import Situation
 from recipes.job.candidate import Candidate, Degrees, Offload
 from recipes.job.models.counts import load_models
 from recipes.job.pins import Pins

@@ -10,7 +10,8 @@ from recipes.predict.speed.collectives import Collective, Group, collective_time
 from recipes.predict.speed.communication import beside, exposed_share
 from recipes.predict.training_job import ImageJob
 from recipes.strategies.compression import sent_bytes
-from recipes.strategies.situation import (
+from recipes.strategies.strategy_table import Strategy
+from recipes.strategies.verdicts import (
     Situation,
     Verdict,
     inapplicable,
@@ -20,7 +21,6 @@ from recipes.strategies.situation import (
     trained_parameters,
     undecided,
 )
-from recipes.strategies.strategy_table import Strategy
 
 _BACKWARD = 2 / 3
 """Part of the computation that is the backward pass: two of three products of the same size."""

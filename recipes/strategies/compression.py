@@ -11,7 +11,8 @@ from recipes.machine.cluster_records import Cluster
 from recipes.predict.breakdowns import TimeBreakdown
 from recipes.predict.speed.collectives import collective_time_s, world_group
 from recipes.predict.training_job import ImageJob, Job
-from recipes.strategies.situation import (
+from recipes.strategies.strategy_table import Strategy
+from recipes.strategies.verdicts import (
     Situation,
     Verdict,
     copying_s,
@@ -23,7 +24,6 @@ from recipes.strategies.situation import (
     undecided,
     with_bandwidth,
 )
-from recipes.strategies.strategy_table import Strategy
 
 _FP32_BYTES = 4.0
 _HALF_BYTES = 2

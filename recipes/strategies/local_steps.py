@@ -8,7 +8,8 @@ from probes.base.units import duration, gib
 from recipes.planning.plan import Plan
 from recipes.planning.planner import make_plan
 from recipes.predict.speed.collectives import Group, collective_time_s, world_group
-from recipes.strategies.situation import (
+from recipes.strategies.strategy_table import Strategy
+from recipes.strategies.verdicts import (
     Situation,
     Verdict,
     copying_s,
@@ -18,7 +19,6 @@ from recipes.strategies.situation import (
     trained_parameters,
     undecided,
 )
-from recipes.strategies.strategy_table import Strategy
 
 
 def averaged_seldom(strategy: Strategy, here: Situation) -> Verdict:

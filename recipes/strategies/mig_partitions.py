@@ -5,8 +5,8 @@ import msgspec
 from probes.base.record import Unknown
 from probes.base.units import duration, gib, percent
 from recipes.machine.cluster_records import Cluster, Figure
-from recipes.strategies.situation import Situation, Verdict, inapplicable, judged, time_of, undecided
 from recipes.strategies.strategy_table import Strategy
+from recipes.strategies.verdicts import Situation, Verdict, inapplicable, judged, time_of, undecided
 
 _SEVENTHS, _EIGHTHS = 7, 8
 

@@ -9,7 +9,8 @@ from recipes.job.models.counts import parameter_count
 from recipes.job.workload import Workload
 from recipes.machine.cluster import catalogue_peaks
 from recipes.strategies.compression import sent_bytes, with_traffic
-from recipes.strategies.situation import (
+from recipes.strategies.strategy_table import Strategy
+from recipes.strategies.verdicts import (
     Situation,
     Verdict,
     inapplicable,
@@ -17,7 +18,6 @@ from recipes.strategies.situation import (
     missing_setting,
     undecided,
 )
-from recipes.strategies.strategy_table import Strategy
 
 
 def without_waiting(strategy: Strategy, here: Situation) -> Verdict:

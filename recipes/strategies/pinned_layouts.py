@@ -13,7 +13,8 @@ from recipes.planning.plan import Plan
 from recipes.planning.planner import make_plan
 from recipes.planning.programs import Program, program_named
 from recipes.predict.speed.collectives import Group, collective_time_s
-from recipes.strategies.situation import (
+from recipes.strategies.strategy_table import Strategy
+from recipes.strategies.verdicts import (
     Situation,
     Verdict,
     chosen,
@@ -23,7 +24,6 @@ from recipes.strategies.situation import (
     trained_parameters,
     undecided,
 )
-from recipes.strategies.strategy_table import Strategy
 
 _DEGREES = ("tp", "pp", "cp", "ep")
 _DIVIDING = "torch"

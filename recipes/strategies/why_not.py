@@ -12,8 +12,8 @@ from recipes.strategies.local_steps import averaged_seldom
 from recipes.strategies.mig_partitions import many_small_jobs
 from recipes.strategies.parameter_servers import without_waiting
 from recipes.strategies.pinned_layouts import in_one_process, own_name, searched_layout
-from recipes.strategies.situation import Situation, StrategyAnswers, Verdict
 from recipes.strategies.strategy_table import Kind, Strategy, load_strategies, strategy_named
+from recipes.strategies.verdicts import Situation, StrategyAnswers, Verdict
 
 _JUDGES: dict[Kind, Callable[[Strategy, Situation], Verdict]] = {
     "one-process": in_one_process,

@@ -30,8 +30,8 @@ from recipes.job.pins import Pins
 from recipes.job.workload import TransformerModel
 from recipes.machine.cluster_records import Cluster, Figure
 from recipes.planning.planner import default_workload, make_plan
-from recipes.strategies.situation import Situation
 from recipes.strategies.strategy_table import strategy_named
+from recipes.strategies.verdicts import Situation
 from recipes.strategies.why_not import verdict
 from tests.support.slow_link import ADDRESSES, DEVICE, refusal, slow_link
 

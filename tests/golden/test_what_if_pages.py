@@ -14,7 +14,7 @@ from assistant.pages.training.what_if_page import comparison_page, scaling_page,
 from assistant.text.plain_writer import text_of
 from recipes.planning.plan import Experiment, FastestProgram, Plan, RunCost
 from recipes.planning.what_if import Change, Sensitivity, comparison, scaling_curve
-from recipes.strategies.situation import Status, StrategyAnswers, Verdict
+from recipes.strategies.verdicts import Status, StrategyAnswers, Verdict
 from tests.support.tui_plans import gpu_plan
 from tests.support.what_if import NO_PLAN, refused_answer, timed_answer
 

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from recipes.strategies.situation import Situation, Verdict
 from recipes.strategies.strategy_table import load_strategies
+from recipes.strategies.verdicts import Situation, Verdict
 from recipes.strategies.why_not import verdict
 from tests.quantities.changing import figures
 from tests.support.strategy_cases import DDP, RECOMMENDED, SLOW, situation

@@ -14,8 +14,8 @@ from recipes.job.workload import TransformerModel
 from recipes.machine.from_words import MachineWords, cluster_from_words
 from recipes.planning.planner import default_workload, make_plan
 from recipes.planning.programs import program_named
-from recipes.strategies.situation import Situation, Verdict
 from recipes.strategies.strategy_table import strategy_named
+from recipes.strategies.verdicts import Situation, Verdict
 from recipes.strategies.why_not import verdict
 from tests.support.machines import h100_node, with_gpus
 

@@ -4,7 +4,7 @@ from assistant.pages.blocks import Block, Cell, Page, Row, Section, section, wor
 from probes.base.record import Unknown
 from probes.base.units import duration, percent, plural
 from recipes.planning.plan import Experiment, Plan
-from recipes.strategies.situation import StrategyAnswers, Verdict
+from recipes.strategies.verdicts import StrategyAnswers, Verdict
 
 _WITHOUT_A_GAIN = ("chosen", "not-applicable", "unknown")
 """Answers that begin with their reason."""

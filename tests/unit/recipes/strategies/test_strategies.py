@@ -17,8 +17,8 @@ from recipes.job.pins import Pins
 from recipes.planning.planner import make_plan
 from recipes.planning.programs import load_programs
 from recipes.strategies.compression import low_rank_share
-from recipes.strategies.situation import Situation, Verdict, on_all_ranks
 from recipes.strategies.strategy_table import load_strategies, strategy_named
+from recipes.strategies.verdicts import Situation, Verdict, on_all_ranks
 from recipes.strategies.why_not import experiments, verdict, why_not
 from tests.support.clusters import case, cpu_cluster
 from tests.support.strategy_cases import (
