@@ -25,12 +25,13 @@ from recipes.job.workload import (
     stored_bits,
 )
 from recipes.machine.cluster_records import Cluster
+from recipes.planning.examined import Examined
 from recipes.planning.layout_reasons import Comparison, is_tie, lost_because, not_searched
 from recipes.planning.plan import Choice, Plan, Rejected
 from recipes.planning.programs import OWN, Program, program_named
 from recipes.planning.reasons import decisions_of, memory_warning, rejection, tightest
 from recipes.planning.refusals import nothing_legal, require_sound
-from recipes.planning.search import Examined, neighbours, refusing, search_with_headroom
+from recipes.planning.search import neighbours, refusing, search_with_headroom
 from recipes.planning.space import Request, divisors, strategy_of
 from recipes.predict.job_prediction import memory_for, predicted_for
 from recipes.predict.stacks import load_stacks

@@ -10,6 +10,7 @@ from recipes.environment.environment_plan import EnvVar, HostSetting
 from recipes.job.pins import Pins
 from recipes.job.workload import AnyWorkload, VisionWorkload, Workload
 from recipes.machine.cluster_records import Basis, Cluster
+from recipes.planning.examined import Examined
 from recipes.planning.image_jobs import why_image_micro_batch
 from recipes.planning.layout_reasons import (
     Comparison,
@@ -22,7 +23,6 @@ from recipes.planning.layout_reasons import (
 )
 from recipes.planning.layout_words import describe
 from recipes.planning.plan import Choice, Decision
-from recipes.planning.search import Examined
 from recipes.predict.breakdowns import MemoryBreakdown
 from recipes.predict.candidate_prediction import nearness
 from recipes.predict.parameters import memory_interval

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from .model import ModelShape
-from .parallel import build_model
+from .parallel import STRATEGIES, build_model
 
 ALPHABET = 64
 STRIDES = (1, 3, 5, 7)
@@ -32,6 +32,10 @@ class TrainConfig:
     """Forward and backward passes per optimizer step."""
     global_batch: int | None = None
     """Sequences per optimizer step over all ranks; checked if given."""
+    dp: int | None = None
+    """Copies of the parameters, for the strategy `hsdp`; None if `fsdp` is given."""
+    fsdp: int | None = None
+    """Ranks that share one copy of the parameters, for the strategy `hsdp`."""
     activation_checkpointing: str = "none"
     precision: str = "bf16"
     bucket_mb: int | None = None
@@ -81,7 +85,7 @@ class TrainConfig:
                 raise ValueError(
                     f"{name} must be a whole number of at least {least}, not {getattr(self, name)!r}"
                 )
-        for name in ("bucket_mb", "prefetch"):
+        for name in ("bucket_mb", "prefetch", "dp", "fsdp"):
             value = getattr(self, name)
             if value is not None and (not isinstance(value, int) or value < 1):
                 raise ValueError(f"{name} must be a whole number of at least 1, not {value!r}")
@@ -99,7 +103,7 @@ class TrainConfig:
             if not isinstance(value, (int, float)) or not 0 <= value <= most:
                 raise ValueError(f"{name} must be a number from 0 to {most}, not {value!r}")
         choices = {
-            "strategy": ("ddp", "fsdp"),
+            "strategy": STRATEGIES,
             "activation_checkpointing": ("none", "full"),
             "precision": ("bf16", "fp32"),
             "schedule": ("constant", "cosine", "linear", "wsd"),
@@ -108,13 +112,34 @@ class TrainConfig:
         }
         for name, allowed in choices.items():
             if getattr(self, name) not in allowed:
-                raise ValueError(f"{name} must be {' or '.join(allowed)}, not {getattr(self, name)!r}")
+                raise ValueError(f"{name} must be {listed(allowed)}, not {getattr(self, name)!r}")
+
+    def sharing_ranks(self, world_size: int) -> int:
+        """Return the number of ranks that share one copy of the parameters. Raises ValueError.
+
+        With `hsdp` the ranks form several groups, and each group has one copy.
+        """
+        if self.strategy != "hsdp":
+            return world_size if self.strategy == "fsdp" else 1
+        ranks = self.fsdp or world_size // max(1, self.dp or 1)
+        if (
+            ranks < 2
+            or ranks >= world_size
+            or world_size % ranks
+            or self.dp not in (None, world_size // ranks)
+        ):
+            raise ValueError(
+                f"strategy hsdp needs several groups of several ranks, but {world_size} ranks cannot form "
+                f"dp {self.dp} groups of fsdp {self.fsdp} ranks"
+            )
+        return ranks
 
     def check_world_size(self, world_size: int) -> None:
         """Raise ValueError if the actual global batch differs from the requested global batch.
 
         The global batch affects convergence.
         """
+        self.sharing_ranks(world_size)
         actual = self.micro_batch * self.grad_accum * world_size
         if self.global_batch is not None and self.global_batch != actual:
             raise ValueError(
@@ -122,6 +147,11 @@ class TrainConfig:
                 f"{self.grad_accum} "
                 f"x world size {world_size} = {actual}"
             )
+
+
+def listed(words: tuple[str, ...]) -> str:
+    """Return the words as a choice: `ddp, fsdp or hsdp`."""
+    return " or ".join(filter(None, (", ".join(words[:-1]), words[-1])))
 
 
 def learning_rate_factor(step: int, config: TrainConfig) -> float:
@@ -182,6 +212,7 @@ class Trainer:
         self.model = build_model(
             config.model,
             strategy=config.strategy,
+            sharing_ranks=config.sharing_ranks(self.world_size),
             precision=config.precision,
             recompute=config.activation_checkpointing == "full",
             device=device,
@@ -240,8 +271,11 @@ class Trainer:
     def reduction(self, *, last: bool) -> contextlib.AbstractContextManager[Any]:
         """Return the context for a micro-batch: DDP exchanges gradients only in the last micro-batch.
 
-        FSDP exchanges them each time, because they stay sharded.
+        FSDP exchanges them each time, because they stay sharded. Groups of HSDP exchange their shards only in
+        the last micro-batch.
         """
+        if self.config.strategy == "hsdp":
+            self.model.set_requires_all_reduce(last)
         if not last and isinstance(self.model, torch.nn.parallel.DistributedDataParallel):
             return self.model.no_sync()
         return contextlib.nullcontext()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from probes.base.errors import UsageError
@@ -146,10 +147,18 @@ def test_a_recipe_and_its_plan_have_the_same_settings_and_no_files(program):
 def test_the_reference_workload_refuses_what_only_a_program_of_the_user_can_do():
     plan = _plan("llama-3-8b", program_named("own"), 4, Pins(strategy="hsdp"))
     own = recipe_of(plan, name="job", command=Command(kind="script", target="train.py"), python="")
-    require_runnable(own)
-    with pytest.raises(UsageError, match="no strategy hsdp") as error:
-        require_runnable(recipe_of(plan, name="job", command=Command(kind="reference"), python=""))
-    assert error.value.hint == "strategies: ddp, fsdp"
+    reference = recipe_of(plan, name="job", command=Command(kind="reference"), python="")
+    for recipe in (own, reference):
+        require_runnable(recipe)
+    half = msgspec.structs.replace(own.parallelism, precision="fp16")
+    require_runnable(msgspec.structs.replace(own, parallelism=half))
+    with pytest.raises(UsageError, match="does not train in fp16") as error:
+        require_runnable(msgspec.structs.replace(reference, parallelism=half))
+    assert error.value.hint == "precisions: bf16, fp32"
+    zero = msgspec.structs.replace(own.parallelism, strategy="zero1")
+    with pytest.raises(UsageError, match="no strategy zero1") as error:
+        require_runnable(msgspec.structs.replace(reference, parallelism=zero))
+    assert error.value.hint == "strategies: ddp, fsdp, hsdp"
 
 
 def test_files_are_written_for_programs_of_the_table():
