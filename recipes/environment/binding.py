@@ -12,7 +12,7 @@ from probes.judging.affinity import affinity_of
 from probes.judging.reporting import fold_names
 from recipes.constants import constant
 from recipes.environment.environment_plan import HostSetting, RankBinding
-from recipes.environment.situation import Situation
+from recipes.environment.job_situation import Situation
 from recipes.machine.ranks import training_gpus
 
 _NUMA_BINDING_SINCE = "2.9"

@@ -14,7 +14,7 @@ from recipes.environment.conditions import fits_versions, platform_of, words_of
 from recipes.environment.effective import effective_view
 from recipes.environment.environment_plan import EnvironmentPlan, EnvVar
 from recipes.environment.environment_rows import Platform, Rule, load_rules
-from recipes.environment.situation import Situation
+from recipes.environment.job_situation import Situation
 
 _BINDING = ("required", "workaround")
 """Tiers that replace a setting of the machine."""
@@ -37,7 +37,8 @@ def environment_of(situation: Situation) -> tuple[tuple[EnvVar, ...], Environmen
     choice = _Choice()
     for rule, owner in (*_platform_rules(platform, situation), *((rule, "") for rule in load_rules())):
         _place(rule, owner, situation, standing, choice)
-    exported = tuple(_without_conflicts(choice, standing))
+    presets = {name: variable.value for name, variable in choice.presets.items()}
+    exported = tuple(_without_conflicts(choice, {**presets, **standing}))
     bindings = rank_bindings(situation)
     return exported, EnvironmentPlan(
         platform=platform.id if platform else "",
@@ -116,7 +117,7 @@ def _variable(rule: Rule, words: dict[str, str]) -> EnvVar:
     return EnvVar(
         name=rule.variable,
         value=rule.value.format(**words),
-        why=rule.why.format(**words),
+        why=f"{rule.why.format(**words)}{f'; no longer needed with {rule.expires}' if rule.expires else ''}",
         source=rule.source,
         date=rule.date,
         tier=rule.tier,
@@ -133,13 +134,15 @@ def _without_conflicts(choice: _Choice, standing: dict[str, str]) -> list[EnvVar
     A `required` variable stays, and the variables of other rows that contradict it are left out.
     """
     ordered = sorted(choice.exported.values(), key=lambda variable: variable.tier not in _BINDING)
-    names = {*standing, *choice.presets} - choice.exported.keys()
+    standing = {name: value for name, value in standing.items() if name not in choice.exported}
+    settings = {*standing, *(f"{name}={value}" for name, value in standing.items())}
     kept: list[EnvVar] = []
     for variable in ordered:
-        is_free = names.isdisjoint(variable.conflicts) and not any(
-            variable.name in other.conflicts for other in kept
+        own = {variable.name, f"{variable.name}={variable.value}"}
+        is_free = settings.isdisjoint(variable.conflicts) and all(
+            own.isdisjoint(other.conflicts) for other in kept
         )
         if is_free or variable.tier in _BINDING:
             kept.append(variable)
-            names.add(variable.name)
+            settings |= own
     return [variable for variable in choice.exported.values() if variable in kept]

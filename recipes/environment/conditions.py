@@ -8,8 +8,8 @@ from probes.catalogue.nccl_variables import load_variables
 from probes.facts import value_of
 from probes.judging.rails import training_ports
 from recipes.environment.environment_rows import Platform, Rule, When, load_platforms
+from recipes.environment.job_situation import Situation
 from recipes.environment.predicates import PREDICATES, Words
-from recipes.environment.situation import Situation
 
 
 def words_of(when: When, situation: Situation) -> Words | None:

@@ -21,7 +21,7 @@ class EnvVar(Record, kw_only=True):
     expires: str = ""
     """Event after which the variable should be removed; empty if none is known."""
     conflicts: tuple[str, ...] = ()
-    """Variables that must not be set together with this one."""
+    """Variables, or variables with a value (`NAME=1`), that must not be set together with this one."""
     launchers: tuple[str, ...] = ()
     """Launchers whose scripts export the variable; empty for all."""
 

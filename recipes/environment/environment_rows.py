@@ -62,7 +62,7 @@ class Rule(StrictRecord, kw_only=True):
     expires: str = ""
     """Event after which a person should remove the variable."""
     conflicts: tuple[str, ...] = ()
-    """Variables that must not be set together with this one."""
+    """Variables, or variables with a value (`NAME=1`), that must not be set together with this one."""
     launchers: tuple[str, ...] = ()
     """Launchers that need the variable; empty for all."""
     preset_by: str = ""

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from probes.base.record import Unknown, items_of, known, only_known, value_or
 from probes.base.units import percent
 from probes.base.versions import at_least
+from probes.catalogue.thresholds import load_thresholds
 from probes.judging.rails import (
     candidate_interfaces,
     default_interface,
@@ -18,7 +19,7 @@ from probes.judging.rails import (
     meeting_interface,
     training_ports,
 )
-from recipes.environment.situation import Situation
+from recipes.environment.job_situation import Situation
 
 Words = dict[str, str]
 """Texts that a predicate returns, by the names under which a row's `value` and `why` use them."""
@@ -27,9 +28,8 @@ _TIGHT = 0.9
 """Share of the memory limit above which fragmentation may determine whether a job fits."""
 _FAST_GBPS = 40.0
 """Rate from which one TCP connection cannot fill an interface (NCCL user guide, NCCL_SOCKET_NTHREADS)."""
-_FIXED_DRIVER = "550.40.07"
-"""First driver that reports peer access of the RTX 40 series as absent; accelerate, utils/environment.py."""
-_RTX_40 = re.compile(r"GeForce RTX 40\d0")
+_AFFECTED = "GeForce RTX 40"
+"""Boards whose old drivers claim peer access, as in the check `peer-access-geforce`."""
 
 
 def _holds(condition: object) -> Words | None:
@@ -114,12 +114,13 @@ def _memory_tight(situation: Situation) -> Words | None:
 
 def _broken_peer_access(situation: Situation) -> Words | None:
     """Return the driver if it claims that boards of the RTX 40 series reach each other's memory."""
+    fixed = load_thresholds().geforce_peer_access_fixed.value
     gpus = items_of(situation.facts.gpus)
     drivers = [situation.facts.software.driver_version, *(gpu.driver_version for gpu in gpus)]
     driver = next((each for each in only_known(drivers) if each), None)
-    is_old = driver is not None and at_least(driver, _FIXED_DRIVER) is False
-    is_affected = any(_RTX_40.search(value_or(gpu.name, "")) for gpu in gpus)
-    return {"driver": str(driver)} if is_old and is_affected and len(gpus) > 1 else None
+    is_old = driver is not None and at_least(driver, fixed) is False
+    affected = [gpu for gpu in gpus if _AFFECTED in value_or(gpu.name, "")]
+    return {"driver": str(driver)} if is_old and len(affected) > 1 else None
 
 
 def _blocked_numa_calls(situation: Situation) -> Words | None:

@@ -12,7 +12,7 @@ from probes.catalogue.hardware import load_catalogue
 from probes.facts import MachineFacts
 from recipes.environment.choosing_variables import environment_of
 from recipes.environment.environment_plan import EnvironmentPlan, EnvVar
-from recipes.environment.situation import Situation
+from recipes.environment.job_situation import Situation
 from recipes.job.candidate import Degrees
 from recipes.job.models.names import find_model
 from recipes.machine.cluster_records import Cluster

@@ -11,7 +11,7 @@ from recipes.lint.document import Document, Setting
 from recipes.lint.editing import removal, rewrite
 from recipes.lint.finding import Edit
 from recipes.lint.rule_table import Documents, Findings, make_finding, per_document
-from recipes.lint.views import is_on_cloud, last, literal_settings, mentions, number, value
+from recipes.lint.views import is_on_cloud, is_one_machine, last, literal_settings, mentions, number, value
 
 _CLASSES = {41: "OCI", 136: "Alibaba", 52: "GCP", 96: "CoreWeave", 84: "GCP"}
 """Traffic classes that clouds publish for their own fabrics."""
@@ -154,12 +154,13 @@ def _links(document: Document, item: Setting, active: list[Nic]) -> Findings:
 
 
 def _unset(documents: Documents, ports: tuple[Nic, ...], training: tuple[Nic, ...]) -> Findings:
-    """Report active ports of two kinds if NCCL_IB_HCA is not set."""
+    """Report active ports of two kinds if NCCL_IB_HCA is not set and the ranks are on several machines."""
     names = f": ={','.join(dict.fromkeys(port.name for port in training))}" if training else ""
     layers = {str(port.link_layer) for port in ports if is_up(port) and known(port.link_layer)}
     for document in documents:
         if (
             len(layers) > 1
+            and not is_one_machine(document)
             and document.settings
             and any(command.program == "torchrun" for command in document.commands)
         ):

@@ -25,6 +25,13 @@ _SWITCHES = {
 }
 
 
+_WITHOUT_PEERS = re.compile(r"GeForce RTX 40[5-9]0")
+"""Boards in a script's comments that cannot reach each other's memory, so that the switch costs nothing.
+
+Source: NVIDIA driver 550.40.07 release notes; NVIDIA/nccl-tests#117.
+"""
+
+
 @per_document()
 def disabled(document: Document, context: Context) -> Findings:
     """Check for RDMA, peer-to-peer or shared memory that is turned off."""
@@ -56,7 +63,8 @@ def _has_no_use(document: Document, item: Setting, *, is_here: bool) -> bool:
     """Return whether the ranks do not need the transport."""
     if item.name == "NCCL_IB_DISABLE":
         return is_here or nodes_that_get(document, item) == 1
-    return has_one_gpu(document)
+    has_no_peers = item.name == "NCCL_P2P_DISABLE" and _WITHOUT_PEERS.search(document.text) is not None
+    return has_one_gpu(document) or has_no_peers
 
 
 def _cost(name: str, context: Context) -> str:

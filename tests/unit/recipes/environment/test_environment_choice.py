@@ -245,6 +245,8 @@ def test_a_required_variable_replaces_the_setting_of_a_file():
 
 def test_a_variable_that_conflicts_with_a_setting_is_left_out():
     facts = node(training=NEW_TORCH)
+    rack = job(PLATFORM_MACHINES["oci-gb200"], tight=True).variables
+    assert ("NCCL_NVLS_ENABLE" in rack, "PYTORCH_ALLOC_CONF" in rack) == (True, False)
     hooked = with_file(in_container(facts), "environment", TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK="1")
     assert "PYTORCH_ALLOC_CONF" in job(in_container(facts), tight=True).variables
     assert "PYTORCH_ALLOC_CONF" not in job(hooked, tight=True).variables

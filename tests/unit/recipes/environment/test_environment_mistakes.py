@@ -19,7 +19,7 @@ from probes.facts import MachineFacts
 from probes.judging.rails import NOT_A_NETWORK, candidate_interfaces, default_interface, training_ports
 from recipes.environment.choosing_variables import environment_of
 from recipes.environment.environment_rows import load_platforms, load_rules
-from recipes.environment.situation import Situation
+from recipes.environment.job_situation import Situation
 from recipes.job.models.names import find_model
 from recipes.predict.candidate_prediction import predict_memory
 from tests.support.any_facts import any_of
@@ -318,7 +318,8 @@ def test_no_value_is_misread():
 def test_exported_variables_do_not_conflict_and_state_why():
     for job in worlds():
         for variable in job.variables.values():
-            assert not set(variable.conflicts) & set(job.variables), job.name
+            others = {*job.variables, *(f"{name}={value}" for name, value in job.values.items())}
+            assert not set(variable.conflicts) & others, job.name
             assert variable.tier != "experiment", job.name
             assert variable.why
             assert variable.source
