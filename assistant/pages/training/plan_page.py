@@ -46,7 +46,7 @@ def plan_page(plan: Plan, *, verbose: bool = False) -> Page:
         headline(plan),
         run_section(plan),
         decisions(plan),
-        environment_section(plan.environment),
+        environment_section(plan.environment, plan.cluster),
         own_words(plan),
         *prediction(plan),
         others(plan, None if verbose else _SHOWN),
