@@ -191,8 +191,7 @@ def _all_profiles(model: MigModel, row: GpuModel) -> dict[str, str]:
     memories = [memory_of(profile, model, row) for profile in model.profiles]
     return {
         "profiles": "; ".join(
-            f"{profile.count} x {profile.name} ({profile.slices}/{model.slices} of the compute slices, "
-            f"{gib(memory.size_bytes)} each)"
+            f"{profile.count} x {profile.name} ({profile.slices}/{model.slices}, {gib(memory.size_bytes)})"
             for profile, memory in zip(model.profiles, memories, strict=True)
         ),
         "origin": "; ".join(dict.fromkeys(memory.origin for memory in memories)),
