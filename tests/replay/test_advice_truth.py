@@ -57,7 +57,7 @@ TRUTH: list[tuple[str, Subject, str, str]] = [
         "A100 PCIe",
         "mig",
         "profile",
-        "A100 PCIe 80 GB, at most on one GPU (compute slices and memory of each instance): 7 x 1g.10gb (1/7, 9.6 GiB)",
+        "of each instance): 7 x 1g.10gb (1/7, 9.6 GiB)",
     ),
     ("consumer GPU", "hardware", "board-heat", "0.32 kW"),
     ("consumer GPU", "hardware", "gpu-link-full", "GPU0: PCIe 4 x16"),
