@@ -25,7 +25,7 @@ def require_sound(workload: AnyWorkload, cluster: Cluster, pins: Pins, program: 
         (
             isinstance(workload, Workload) and workload.model.kind not in program.kinds,
             f"{program.title} does not train models such as {workload.model.id}",
-            f"it trains: {', '.join(program.kinds)}; leave --program out, or name another program",
+            f"it trains {', '.join(program.kinds)} models; leave --program out, or name another program",
         ),
         (
             workload.precision not in program.precisions,
