@@ -91,7 +91,7 @@ def _first_cores(cpus: str | Unknown, threads: int | Unknown, cores: int) -> tup
     """Return the CPUs of the first cores of a node.
 
     With several threads per core, the kernel numbers the second threads of all cores after the first threads,
-    so that a node has as many ranges of equal length as a core has threads. Other numbers are Unknown.
+    so that a node has as many ranges of equal length as a core has threads. Any other numbering is Unknown.
     """
     if isinstance(cpus, Unknown):
         return cpus
