@@ -45,7 +45,7 @@ def observe_kubelet(parts: Parts) -> Iterator[Observed]:
 
 
 def host_nodes(facts: MachineFacts) -> tuple[NumaNode, ...]:
-    """Return the NUMA nodes with CPUs, without the memory of GPUs that the kernel shows as nodes."""
+    """Return the NUMA nodes that have CPUs; nodes that stand for the memory of a GPU are left out."""
     return tuple(
         node for node in items_of(facts.numa_nodes) if node.is_gpu_memory is not True and node.cpus != ""
     )
@@ -63,7 +63,7 @@ def _cpus(facts: MachineFacts, nodes: tuple[NumaNode, ...]) -> Iterator[Observed
     chosen = [_first_cores(node.cpus, threads, cores) for node in nodes]
     missing = first_unknown(*chosen)
     if missing is not None:
-        # Two CPUs are a whole core with or without a second thread.
+        # Two CPUs per reserved core are enough for a whole core, whether it has one thread or two.
         yield Observed("reserved_unknown", {"reason": missing.words, "count": str(2 * cores * len(nodes))})
         return
     reserved = cpu_list(cpu for each in only_known(chosen) for cpu in each)
@@ -184,7 +184,7 @@ def kubelet_documents(observations: tuple[Observed, ...]) -> tuple[Document, ...
     lines: list[str] = []
     said: list[str] = []
     for name, (value, reasons) in fields.items():
-        if reasons != said:  # neighbours with one reason share the comment
+        if reasons != said:  # consecutive settings with the same reason share one comment
             lines += [f"# {' '.join(reason.split())}" for reason in dict.fromkeys(reasons)]
         said = reasons
         lines += _field(name, value)

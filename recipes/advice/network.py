@@ -127,7 +127,7 @@ def traffic_class_of(parts: Parts, stated: TrafficClass | None) -> tuple[Traffic
 
 
 def _forced(parts: Parts) -> int | None:
-    """Return the traffic class that all RoCE devices force; None if none, or if they differ."""
+    """Return the traffic class that all RoCE devices force; None if there is none, or if they differ."""
     classes = {nic.traffic_class for nic in items_of(parts.facts.nics) if nic.link_layer == "Ethernet"}
     forced = {tc for tc in classes if isinstance(tc, int) and tc > 0}
     return forced.pop() if len(forced) == 1 else None
