@@ -34,10 +34,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "tune": ("tune_command", "measure the best few candidates of a recipe, and keep what wins"),
     "explain": ("explain_command", "what NCCL, torch, Slurm or kernel logs show: what happened, where, why"),
     "advise": ("advise_commands", "what to install; hardware, MIG, containers, kubelet and network"),
-    "list": (
-        "table_commands",
-        "checks, benchmarks, launchers, programs, models, machines, gpus, stacks, kinds or rules",
-    ),
+    "list": ("table_commands", "the rows of rigtune's tables: checks, models, machines, gpus and others"),
     "tui": ("tui_command", "the terminal UI (the default on a terminal)"),
 }
 """The module in this package that defines `<name>_command`, and one line of help."""

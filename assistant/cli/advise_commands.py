@@ -32,7 +32,7 @@ def advise_command() -> None:
     """
 
 
-def _source_command(name: str) -> Callable[[Callable[..., None]], click.Command]:
+def _source_command(name: str, short_help: str) -> Callable[[Callable[..., None]], click.Command]:
     """Return a decorator that makes a subcommand which reads a machine and prints text or JSON."""
 
     def decorate(function: Callable[..., None]) -> click.Command:
@@ -40,7 +40,7 @@ def _source_command(name: str) -> Callable[[Callable[..., None]], click.Command]
             format_option("text", "json"),
             source_options,
             click.argument("more_paths", nargs=-1, type=PATH, metavar=""),
-            advise_command.command(name),
+            advise_command.command(name, short_help=short_help),
         ):
             function = add(function)
         return function  # type: ignore[return-value]
@@ -75,7 +75,7 @@ _NETWORK = click.option(
 )
 
 
-@_source_command("install")
+@_source_command("install", "what to install: driver, CUDA toolkit, Fabric Manager")
 @click.option(
     "--gpu",
     metavar="GPU",
@@ -119,7 +119,7 @@ def install(
     emit_answer(advice, output_format, lambda _: advice_page(advice))
 
 
-@_source_command("hardware")
+@_source_command("hardware", "power supplies, slots, cooling, NICs and memory")
 @_gpu_options
 @_NETWORK
 @click.option("--cpu", metavar="NAME", help="Processor, for --gpu, such as 'EPYC 9654'.")
@@ -134,7 +134,7 @@ def hardware(**asked: Any) -> None:
     _advise("hardware", asked)
 
 
-@_source_command("mig")
+@_source_command("mig", "a division of the GPUs for many small jobs")
 @_gpu_options
 @click.option("--model", metavar="MODEL", help="Model that each of many small jobs trains.")
 @click.option("--memory-gib", "need_gib", type=Number(0, 1e4, min_open=True), metavar="GIB",
@@ -144,7 +144,7 @@ def mig(**asked: Any) -> None:
     _advise("mig", asked)
 
 
-@_source_command("container")
+@_source_command("container", "options of Docker and Podman, a profile of LXD")
 @_gpu_options
 @_NETWORK
 def container(**asked: Any) -> None:
@@ -152,13 +152,13 @@ def container(**asked: Any) -> None:
     _advise("container", asked)
 
 
-@_source_command("kubelet")
+@_source_command("kubelet", "a configuration of the kubelet for the NUMA nodes")
 def kubelet(**asked: Any) -> None:
     """Show a fragment of the kubelet's configuration for the NUMA nodes of this machine."""
     _advise("kubelet", asked)
 
 
-@_source_command("network")
+@_source_command("network", "DSCP, PFC and ECN for RoCE")
 @_gpu_options
 @_NETWORK
 @click.option("--nodes", type=click.IntRange(1), metavar="N", help="Machines of one job (default: several).")

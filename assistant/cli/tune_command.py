@@ -10,10 +10,10 @@ from assistant.cli.interrupts import stop_on_signals
 from assistant.cli.options import PATH, facts_of, format_option, python_option, verbosity_options
 from assistant.cli.output import emit_answer
 from assistant.cli.recipe_commands import read_recipe
-from assistant.usecases.tune import TuneRequest, tune_recipe
+from assistant.usecases.tune import TuneRequest, experiment_variables, tune_recipe
 from probes.base.errors import ExitCode
 from recipes.tuning.tune_result import TuneResult
-from recipes.tuning.variants import experiment_variables, variables_to_try
+from recipes.tuning.variants import variables_to_try
 
 _PARTS = re.compile(r"(\d+(?:\.\d+)?)([smh])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600}

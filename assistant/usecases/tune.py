@@ -15,6 +15,9 @@ from assistant.usecases.short_run import ShortRun, never, short_run
 from probes.base.errors import UsageError, WorkerError
 from probes.base.record import Record
 from probes.base.units import duration, plural
+from probes.facts import MachineFacts
+from recipes.environment.choosing_variables import environment_of
+from recipes.environment.job_situation import Situation
 from recipes.launch.edited import refreshed
 from recipes.launch.program_files import require_runnable
 from recipes.launch.recipe import Command, Environment, Recipe
@@ -23,7 +26,7 @@ from recipes.tuning.contest import Rules, Trial, most_trials
 from recipes.tuning.journal import Ran, Started, digest_of, line_of, read_journal
 from recipes.tuning.tune_result import TuneResult, result_of, tuned_recipe
 from recipes.tuning.tune_stages import Options, Stage, stages_of
-from recipes.tuning.variants import BASELINE, Variant, variable_variants
+from recipes.tuning.variants import BASELINE, Variant, memory_of_recipe, variable_variants
 
 JOURNAL = "journal.jsonl"
 BEFORE = "recipe-before.toml"
@@ -51,6 +54,30 @@ class TuneRequest(Record, kw_only=True):
     """Whether the reference workload runs instead of the recipe's own program."""
     resume: bool = False
     dry_run: bool = False
+
+
+def experiment_variables(recipe: Recipe, facts: MachineFacts) -> tuple[Environment, ...]:
+    """Return the variables of tier `experiment` that apply to the recipe on this machine.
+
+    The result is empty if the recipe describes no machine.
+    """
+    if recipe.machine is None:
+        return ()
+    candidate = recipe.parallelism.candidate
+    _, environment = environment_of(
+        Situation(
+            facts=facts,
+            cluster=recipe.machine,
+            memory=memory_of_recipe(recipe, recipe.machine),
+            program=recipe.program,
+            degrees=candidate.degrees,
+            sharding=candidate.sharding_stage,
+        )
+    )
+    return tuple(
+        Environment(name=each.name, value=each.value, why=each.why, source=each.source)
+        for each in environment.experiments
+    )
 
 
 @stage("tune")

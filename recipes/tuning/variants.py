@@ -13,18 +13,18 @@ import msgspec
 from probes.base.errors import UsageError
 from probes.base.record import Record, StrictRecord
 from probes.base.rows import load_rows
-from probes.facts import MachineFacts
-from recipes.environment.choosing_variables import environment_of
-from recipes.environment.job_situation import Situation
 from recipes.job.candidate import Candidate, Degrees
 from recipes.job.pins import Pins
 from recipes.launch.edited import workload_of
 from recipes.launch.recipe import Environment, Parallelism, Recipe
 from recipes.launch.resolve import prediction_of
+from recipes.machine.cluster_records import Cluster
+from recipes.planning.examined import Examined
 from recipes.planning.planner import request_of
 from recipes.planning.programs import OWN, REFERENCE_PROGRAM, program_named
-from recipes.planning.search import Examined, neighbours, refusing, search
+from recipes.planning.search import neighbours, refusing, search
 from recipes.planning.space import Request, strategy_of
+from recipes.predict.breakdowns import MemoryBreakdown
 from recipes.predict.job_prediction import memory_for, predicted_for, time_for
 from recipes.predict.training_job import job_of
 
@@ -250,29 +250,10 @@ def _name(settings: Iterable[Setting]) -> str:
     return ", ".join(f"{setting.name} {setting.value}" for setting in settings)
 
 
-def experiment_variables(recipe: Recipe, facts: MachineFacts) -> tuple[Environment, ...]:
-    """Return the variables of tier `experiment` that apply to the recipe on this machine.
-
-    The result is empty if the recipe describes no machine.
-    """
-    if recipe.machine is None:
-        return ()
-    request = request_of(workload_of(recipe), recipe.machine, program_named(recipe.program), Pins())
-    candidate = recipe.parallelism.candidate
-    _, environment = environment_of(
-        Situation(
-            facts=facts,
-            cluster=recipe.machine,
-            memory=_examined(request, candidate).memory,
-            program=recipe.program,
-            degrees=candidate.degrees,
-            sharding=candidate.sharding or "none",
-        )
-    )
-    return tuple(
-        Environment(name=each.name, value=each.value, why=each.why, source=each.source)
-        for each in environment.experiments
-    )
+def memory_of_recipe(recipe: Recipe, machine: Cluster) -> MemoryBreakdown:
+    """Return the predicted memory of the recipe on a machine."""
+    request = request_of(workload_of(recipe), machine, program_named(recipe.program), Pins())
+    return _examined(request, recipe.parallelism.candidate).memory
 
 
 def variables_to_try(words: Iterable[str]) -> tuple[Environment, ...]:

@@ -8,8 +8,11 @@ from pathlib import Path
 from tests.rooms import PACKAGES, ROOT, draw, floors, read_imports
 
 MOST_ROOMS = 40
-MOST_ARROWS = 210
-"""Pairs of rooms of which one imports the other. A new arrow is a decision: raise this with a reason."""
+MOST_ARROWS = 240
+"""Pairs of rooms of which one imports the other. A new arrow is a decision: raise this with a reason.
+
+The rooms of environment, settings, advice, strategies and tuning brought the last thirty.
+"""
 MOST_LOOSE_MODULES = 8
 MOST_REPEATED_NAMES = 25
 """Base names used twice in a package, mostly the two halves of a benchmark."""

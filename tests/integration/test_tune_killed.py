@@ -41,7 +41,7 @@ def start(folder: Path, python: str, *words: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         (
             *(sys.executable, "-m", "assistant", "tune", "recipe.toml", "--python", python, "--steps", "6"),
-            *("--candidates", "2", "--budget", "1h", "--format", "json", *words),
+            *("--candidates", "1", "--budget", "1h", "--format", "json", *words),
         ),
         cwd=folder,
         env={**os.environ, "PYTHONPATH": str(ROOT), "RIGTUNE_TEST_TUNE": str(folder)},

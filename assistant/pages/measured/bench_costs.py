@@ -7,6 +7,7 @@ from assistant.usecases.bench.bench_list import BenchEntry
 from probes.base.record import Unknown
 from probes.base.units import duration
 from probes.bench.bench_requests import Suite
+from probes.bench.benchmark_table import ALL_DEVICES
 from probes.facts import MachineFacts
 from recipes.machine.ranks import training_gpus
 
@@ -65,7 +66,7 @@ def planned(entries: Sequence[BenchEntry], suite: Suite) -> tuple[BenchEntry, ..
 
 def cost(entries: Sequence[BenchEntry], facts: MachineFacts | None, suite: Suite) -> str:
     """Return how long a run takes on this machine and which devices it occupies; announced before the run."""
-    occupied = "all GPUs, or all CPUs if there are no GPUs"
+    occupied = ALL_DEVICES
     if facts is not None and not isinstance(facts.gpus, Unknown):
         occupied = "all GPUs" if training_gpus(facts) else "all CPUs"
     return f"about {duration(_seconds(planned(entries, suite), suite))}, occupies {occupied}"

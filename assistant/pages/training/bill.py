@@ -9,6 +9,9 @@ _MEMORY_TERMS = ("parameters", "gradients", "optimizer", "activations", "logits"
 _LEAST_SHARE = 0.0005
 """Smallest fraction of the sum that is shown; a smaller fraction would be written as 0 %."""
 
+_EXPONENT_FROM = 10_000
+"""Number from which four digits would be written with an exponent."""
+
 
 def memory_terms(memory: MemoryBreakdown) -> Shares:
     """Return the peak memory of the GPU that needs most, term by term."""
@@ -51,7 +54,9 @@ def speed(
         if isinstance(tokens_per_s_per_gpu, float | int)
         else []
     )
-    parts += [f"{samples_per_s:.4g} samples/s in all"] if samples_per_s is not None else []
+    if samples_per_s is not None:
+        samples = f"{samples_per_s:.4g}" if samples_per_s < _EXPONENT_FROM else count(round(samples_per_s))
+        parts.append(f"{samples} samples/s in all")
     counted = " (causal attention counted)" if isinstance(tokens_per_s_per_gpu, float | int) else ""
     parts += [f"MFU {percent(mfu)}{counted}"] if isinstance(mfu, float | int) and parts else []
     return ", ".join(parts)

@@ -54,7 +54,9 @@ def program_line(fastest: FastestProgram) -> str:
 
 
 def hours(value: float) -> str:
-    """Return hours as people say them: `12.3 days`, `5.2 h`, `12 min`."""
+    """Return hours as people say them: `12.3 days`, `5.2 h`, `12 min`, `3.7 s`."""
+    if value < 1 / 60:
+        return f"{value * 3600:.2g} s"
     if value >= 72:
         return f"{value / 24:.3g} days" if value < 24_000 else f"{count(round(value / 24))} days"
     return f"{value:.3g} h" if value >= 1 else f"{value * 60:.2g} min"

@@ -5,12 +5,9 @@ import msgspec
 from assistant.usecases.bench.bench_context import bench_context
 from assistant.usecases.measure import MeasureOptions
 from probes.base.record import Record, known
-from probes.bench.benchmark_table import BENCHMARKS
+from probes.bench.benchmark_table import ALL_DEVICES, BENCHMARKS
 from probes.facts import MachineFacts
 from recipes.machine.ranks import training_gpus
-
-_DEVICES = "all GPUs, or all CPUs if there are no GPUs"
-"""Text in the table for a benchmark that occupies all devices that can train."""
 
 
 class BenchEntry(Record, kw_only=True):
@@ -56,7 +53,7 @@ def list_benchmarks(facts: MachineFacts, options: MeasureOptions) -> tuple[Bench
                 suites=row.suites,
                 cost_s=row.cost_s,
                 full_cost_s=row.full_cost_s,
-                occupies=device if row.occupies == _DEVICES else row.occupies,
+                occupies=device if row.occupies == ALL_DEVICES else row.occupies,
                 applies=not why_not,
                 why_not=why_not,
             )

@@ -11,10 +11,16 @@ import pytest
 
 from assistant.cli import command_line
 from assistant.usecases.events import Progress, StageFinished, StageStarted
-from assistant.usecases.tune import BEFORE, JOURNAL, TuneRequest, tune_recipe
+from assistant.usecases.plan import PlanRequest, plan_workload
+from assistant.usecases.probe import probe_machine
+from assistant.usecases.tune import BEFORE, JOURNAL, TuneRequest, experiment_variables, tune_recipe
 from probes.base.errors import ExitCode, OutputError, UsageError, WorkerError
+from probes.collect.collecting import CollectOptions
+from probes.facts import MachineFacts
+from probes.sources.choose import open_source
 from recipes.launch.recipe import Command, Environment
 from recipes.launch.recipe_file import dump_recipe, load_recipe
+from recipes.launch.resolve import recipe_of
 from recipes.tuning.variants import BASELINE
 from tests.support.clusters import cpu_cluster
 
@@ -292,3 +298,14 @@ def test_an_impossible_number_of_nodes_is_reported_before_anything_starts(make_r
     source.write_text(dump_recipe(msgspec.structs.replace(make_recipe(nodes=2))))
     assert command(source, "--dry-run") == ExitCode.USAGE
     assert "needs 2 nodes, but names no hosts" in capsys.readouterr().err
+
+
+def test_variables_of_tier_experiment_are_measured_and_never_planned():
+    *_, probed = probe_machine(open_source((), "dgx-h100"), CollectOptions())
+    *_, planned = plan_workload(probed.result, (), PlanRequest(model="llama-3-8b", program="reference"))
+    recipe = recipe_of(planned.result, name="job", command=Command(kind="reference"), python="")
+    assert recipe.parallelism.strategy == "fsdp"
+    (variable,) = experiment_variables(recipe, MachineFacts())
+    assert (variable.name, variable.value) == ("CUDA_DEVICE_MAX_CONNECTIONS", "32")
+    assert variable.name not in {each.name for each in recipe.environment}
+    assert experiment_variables(msgspec.structs.replace(recipe, machine=None), MachineFacts()) == ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -90,3 +91,14 @@ def test_other_programs_get_settings_instead_of_files(tmp_path, capsys):
     assert command_line(auto) == 2
     assert "not written yet" in capsys.readouterr().err
     assert not folder.exists()
+
+
+def test_the_own_program_is_never_replaced_by_another_program(tmp_path, capsys):
+    (tmp_path / "train.py").write_text("pass\n")
+    plan = ["plan", "llama-3.2-1b", "--gpu", "T4", "--gpus", "2", "--format", "json"]
+    programs = []
+    for words in ([], ["-o", "recipe.toml", "--", "train.py"]):
+        assert command_line([*plan, *words]) == 0
+        programs.append(json.loads(capsys.readouterr().out)["chosen"]["program"])
+    assert programs == ["deepspeed", "own"]
+    assert load_recipe((tmp_path / "recipe.toml").read_text(), "recipe.toml").program == "own"

@@ -107,3 +107,8 @@ def test_what_speaks_against_the_numbers_is_said_while_and_after_they_are_taken(
 def test_every_width_can_be_drawn(measured, width):
     assert page(measured, judged_on_gpus(), width=width).strip()
     assert words(*benchmarks.drawings(measured, Judgement()), width=width) is not None
+
+
+def test_a_known_machine_occupies_its_gpus_or_its_cpus():
+    assert {entry.occupies for entry in ON_GPUS if entry.id in ("gemm", "collectives")} == {"all GPUs"}
+    assert {entry.occupies for entry in ON_CPU if entry.id in ("gemm", "collectives")} == {"all CPUs"}

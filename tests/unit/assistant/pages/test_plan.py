@@ -5,6 +5,7 @@ import pytest
 
 from assistant.pages.training import plan_page as page
 from assistant.pages.training.bill import speed
+from assistant.pages.training.run_lines import hours
 from recipes.job.candidate import Degrees
 from recipes.planning.layout_words import describe, layout_title
 from tests.support.tui_plans import gpu_plan
@@ -34,6 +35,20 @@ def test_every_decision_shows_value_basis_and_reason(is_wide, width):
 )  # fmt: skip
 def test_a_speed_has_at_least_three_digits_and_names_the_rank(tokens, per, shown):
     assert speed(tokens, None, per=per) == shown
+
+
+@pytest.mark.parametrize(
+    ("samples", "shown"), [(5.99681, "5.997"), (9999.0, "9999"), (11049.3, "11049"), (182345.6, "182 k")]
+)
+def test_a_large_rate_of_samples_has_no_exponent(samples, shown):
+    assert speed(None, None, samples) == f"{shown} samples/s in all"
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"), [(0.00102, "3.7 s"), (0.2, "12 min"), (5.2, "5.2 h"), (295.2, "12.3 days")]
+)
+def test_hours_are_shown_in_the_unit_that_people_use(value, shown):
+    assert hours(value) == shown
 
 
 def test_the_prediction_names_its_terms():

@@ -23,6 +23,8 @@ from recipes.launch.provision import (
     render_provision,
 )
 from recipes.launch.recipe import Artifact
+from recipes.lint.reading import read_document
+from tests.support.linting import judge
 
 ODD = ProvisionOptions(rigtune="/opt/tools@1.0/bin/rigtune", policy="/policy.toml", expect="dgx-h100", gpus=4)
 OPTIONS = [ProvisionOptions(expect_gpus=8), ProvisionOptions(policy="/etc/rigtune/policy.toml"), ODD]
@@ -79,6 +81,15 @@ def test_scripts_have_no_complaints(kind: str, options: ProvisionOptions) -> Non
             continue
         done = subprocess.run(("shellcheck", *words), input=text, text=True, capture_output=True, check=False)
         assert done.stdout == ""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("options", [*OPTIONS, NO_GPUS], ids=["plain", "policy", "other paths", "no GPUs"])
+def test_the_project_s_own_rules_have_no_complaints(kind: str, options: ProvisionOptions) -> None:
+    if kind == "kubernetes-init" and not options.gpus:
+        pytest.skip("an init container needs GPUs")
+    documents = [read_document(path, artifact.text) for path, artifact in files(kind, options).items()]
+    assert judge(*filter(None, documents)) == ()
 
 
 def test_the_policy_reaches_every_check() -> None:

@@ -10,14 +10,12 @@ from assistant.usecases.probe import probe_machine
 from probes.base.errors import UsageError
 from probes.base.units import GIB
 from probes.collect.collecting import CollectOptions
-from probes.facts import MachineFacts
 from probes.sources.choose import open_source
 from recipes.launch.recipe import Command, Environment
 from recipes.launch.recipe_file import dump_recipe, faults, load_recipe
 from recipes.launch.resolve import recipe_of
 from recipes.tuning.variants import (
     BASELINE,
-    experiment_variables,
     load_settings,
     variable_variants,
     variables_to_try,
@@ -138,12 +136,3 @@ def test_each_value_of_a_variable_is_a_candidate(here):
 def test_a_variable_without_a_value_is_refused(word):
     with pytest.raises(UsageError, match="no variable with a value"):
         variables_to_try((word,))
-
-
-def test_variables_of_tier_experiment_are_measured_and_never_planned():
-    recipe = planned("llama-3-8b")
-    assert recipe.parallelism.strategy == "fsdp"
-    (variable,) = experiment_variables(recipe, MachineFacts())
-    assert (variable.name, variable.value) == ("CUDA_DEVICE_MAX_CONNECTIONS", "32")
-    assert variable.name not in {each.name for each in recipe.environment}
-    assert experiment_variables(msgspec.structs.replace(recipe, machine=None), MachineFacts()) == ()
