@@ -21,7 +21,7 @@ def _check(
     tier: Tier = "quick",
     is_state: bool = False,
 ) -> CheckRow:
-    """Return the row of a check that is a function of `module` (`gpu.gpu_use`) with its name."""
+    """Return the row of a check; its function in `module` (`gpu.gpu_use`) is named like the check."""
     return CheckRow(
         id=check_id,
         title=title,

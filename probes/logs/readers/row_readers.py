@@ -26,7 +26,7 @@ class Row(NamedTuple):
     """A message of a log."""
 
     word: str
-    """Text that every such message contains; these texts are the signs of the reader."""
+    """Text that every such message contains; used to search quickly for lines that the reader may parse."""
     shape: re.Pattern[str]
     """Pattern whose named groups become fields of the record."""
     fields: Mapping[str, Any]
