@@ -47,10 +47,10 @@ class Rule(StrictRecord, kw_only=True):
     tier: Tier = "recommended"
     why: str
     source: str = ""
-    """Source; a row of a platform without one has the platform's."""
+    """Source; a row without its own source has the source of its platform."""
     date: str = ""
     nccl_since: str = ""
-    """First version of NCCL with which the row applies. The first version that knows the variable counts too.
+    """First version of NCCL with which the row applies. The variable's own first version is a limit too.
     """
     nccl_until: str = ""
     """First version of NCCL that no longer needs the row."""
@@ -58,7 +58,7 @@ class Rule(StrictRecord, kw_only=True):
     torch_until: str = ""
     """First version of torch that no longer needs the row."""
     renamed: bool = False
-    """True if another row has the other name of the variable: with an unknown torch both are exported."""
+    """True if another row has another name of the variable: if torch is unknown, both are exported."""
     expires: str = ""
     """Event after which a person should remove the variable."""
     conflicts: tuple[str, ...] = ()
