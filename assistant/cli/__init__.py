@@ -41,7 +41,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 
 
 _AGAIN_AFTER_S = 0.05
-"""Seconds after which an interrupt that Python dropped is repeated: the dropping callback has ended."""
+"""Seconds until a dropped interrupt is repeated; the callback that dropped it has then ended."""
 
 
 class LazyGroup(click.Group):

@@ -131,11 +131,11 @@ class _Count(click.ParamType):  # type: ignore[type-arg]
 
 TOKENS = _Count()
 _MOST_SIZES = 64
-"""Most numbers of nodes of one scaling curve."""
+"""Maximum number of sizes on one scaling curve."""
 
 
 class _Nodes(click.ParamType):  # type: ignore[type-arg]
-    """Numbers of nodes: `4`, `1,2,4`, or `1,2,4,...,4096`, which goes on by the last ratio or difference."""
+    """Numbers of nodes: `4`, `1,2,4`, or `1,2,4,...,4096`, continued by the last ratio or difference."""
 
     name = "nodes"
 

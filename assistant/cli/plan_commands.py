@@ -265,7 +265,8 @@ def _require_one_machine(machine: str | None, gpu: str | None) -> None:
 def _request_of(model: str, wanted: dict[str, Any], command: Command, *, for_recipe: bool) -> PlanRequest:
     """Return the options of `plan_options` as a request.
 
-    A recipe without a program of the user's runs the reference workload, so the plan is made for that one.
+    A recipe without the user's own program runs the reference workload, so the plan is made for this
+    workload.
     """
     pins = pins_of(
         wanted.pop("pinned"),
@@ -274,7 +275,8 @@ def _request_of(model: str, wanted: dict[str, Any], command: Command, *, for_rec
     program = wanted.pop("program") or ""
     if not program and command.kind != "reference":
         guessed = program_of_command((command.target, *command.arguments))
-        # rigtune writes files for few programs yet; a script of another program still gets launch files.
+        # rigtune writes files for few programs. A recipe for a script of another program is planned as the
+        # user's own program, so that it still gets launch files.
         if guessed is not None and (not for_recipe or guessed.id in WRITTEN):
             program = guessed.id
     if not program and for_recipe and command.kind == "reference":

@@ -45,7 +45,7 @@ class _Duration(click.ParamType):  # type: ignore[type-arg]
     default="20m",
     show_default=True,
     metavar="TIME",
-    help="Longest time of all trials together, with those that --resume continues.",
+    help="Time limit for all trials together, including earlier trials that --resume continues.",
 )
 @click.option(
     "--steps", type=click.IntRange(min=2), default=20, show_default=True, help="Optimizer steps per trial."
@@ -56,7 +56,7 @@ class _Duration(click.ParamType):  # type: ignore[type-arg]
     default=6,
     show_default=True,
     metavar="K",
-    help="Most layouts and settings to measure beside the recipe, the fastest predicted first.",
+    help="Maximum number of layouts and settings to measure besides the recipe, fastest prediction first.",
 )
 @click.option(
     "--variables",

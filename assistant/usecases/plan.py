@@ -55,7 +55,7 @@ class PlanRequest(Record, kw_only=True):
     precision: Precision | None = None
     steps: int | None = None
     tokens: int | None = None
-    """Tokens of the whole run; None if steps or samples are given, or neither."""
+    """Tokens of the whole run; None if steps, samples or no length are given."""
     samples: int | None = None
     """Sequences or images of the whole run."""
     image_size: int | None = None
@@ -110,7 +110,7 @@ def plan_of(
     request: PlanRequest,
     change: Variation | None = None,
 ) -> Plan:
-    """Return the plan of a request, on the machine as `change` makes it; the same plan for the same input.
+    """Return the plan of a request, on the machine that `change` returns; equal input gives an equal plan.
 
     Raises UsageError, InputError or NoFeasiblePlanError.
     """
@@ -147,7 +147,8 @@ def plan_of(
         timed = cluster
         if request.model and program.id != REFERENCE_PROGRAM:
             timed = with_own_steps(cluster, workload, measurements)
-        # Last resorts are for the whole machine; a goal that leaves GPUs idle plans its own sizes.
+        # `best_plan` also tries last resorts, but only on the whole machine. The goals `cost` and
+        # `fewest-gpus` may leave GPUs idle: they plan each size by itself.
         is_whole = size == whole and change is None and request.objective in ("throughput", "time")
         if is_whole and model is asked and isinstance(workload, Workload):
             named = program if request.program or request.keeps_program else None

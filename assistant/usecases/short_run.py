@@ -106,7 +106,7 @@ class ShortRun(NamedTuple):
 
 
 def never() -> bool:
-    """Return that nobody wants to stop."""
+    """Return False: nobody requests a stop."""
     return False
 
 

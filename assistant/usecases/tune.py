@@ -254,7 +254,7 @@ def _trial(
     )
     if is_stopped():
         return None
-    # The reasons of a plan say nothing about a candidate.
+    # The plan's reasons and notes do not apply to a candidate.
     bare = msgspec.structs.replace(variant.recipe, decisions=(), notes=())
     running = short_run(
         bare,
@@ -289,7 +289,7 @@ def _limit_s(stage: Stage, name: str) -> float | None:
 
 
 def _trial_of(run: ShortRun, number: int, variant: Variant) -> Trial:
-    """Return the trial that a run was."""
+    """Return the record of a run as trial number `number` of `variant`."""
     if run.failure or not run.steps_s:
         is_short = run.is_out_of_memory and not run.is_too_slow
         return Trial(

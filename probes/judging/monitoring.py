@@ -1,8 +1,8 @@
 """Judge a machine that is in use: skip states that are no faults, and ignore old events and counts.
 
-An event that leaves nothing to repair (a program's Xid, a process that was killed for memory) counts only for
-a while, and counts from before an earlier run do not count. A fault remains, however old it is, until a boot,
-a reset or a recovery settles it.
+An event that leaves nothing to repair (a program's Xid, a process that was killed for memory) causes a
+finding only for a while, and a counter causes a finding only if it rose since an earlier run. A fault
+remains, however old it is, until a boot, a reset or a recovery settles it.
 """
 
 import datetime

@@ -98,9 +98,9 @@ def training_rails(facts: MachineFacts) -> Rails:
     Among the ports that are up, the group of one link layer and rate with the most bandwidth is the fabric.
     If the PCIe distances are known, only ports below a GPU's switch compete. Bonds and DPUs are set aside if
     there are plain ports of the same rate, unless they are the majority (some machines train over them). A
-    port outside this group belongs to it if it has the same link layer and device type (and, if distances are
-    known, is below a GPU's switch too). The unused second port of a card does not belong to it, unless other
-    cards use both ports. If no port is up, all ports are `down`.
+    slower or inactive port also belongs to the fabric if it has the same link layer and device type (and, if
+    distances are known, is below a GPU's switch too). The unused second port of a card does not belong to the
+    fabric, unless other cards use both ports. If no port is up, all ports are `down`.
     """
     nics, competing = items_of(facts.nics), _competing(facts)
     if not competing:

@@ -145,7 +145,7 @@ class Filled(Record, kw_only=True):
 def read_form(values: dict[str, str], before: PlanRequest) -> Filled:
     """Return the request of a filled form, or the complaint about each wrong field.
 
-    Settings that have no field are those of the request before.
+    Settings without a field keep the values of the previous request.
     """
     read: dict[str, Any] = {}
     complaints: dict[str, str] = {}

@@ -9,7 +9,7 @@ from recipes.strategies.verdicts import StrategyAnswers, Verdict
 _WITHOUT_A_GAIN = ("chosen", "not-applicable", "unknown")
 """Answers that begin with their reason."""
 _NAMED = 2
-"""Experiments that the line of a plan names."""
+"""Maximum number of experiments that a plan's line names."""
 
 
 def strategies_page(answers: StrategyAnswers) -> Page:

@@ -248,7 +248,7 @@ def _all_events(case: Case) -> list[LogEvent]:
 
 
 def _further_actions(case: Case) -> Iterator[str]:
-    """Yield what the driver asks for, and the actions of effects that go further than the root's own."""
+    """Yield the driver's requested action, and the actions of effects that are worse than their cause."""
     for effect in case.effects:
         if effect.code == RECOVERY_XID:
             action = _requested_action(effect.events[-1])
@@ -265,7 +265,7 @@ def _requested_action(event: LogEvent) -> str | None:
 
 
 def _recovery(evidence: Evidence, events: Collection[LogEvent]) -> Iterator[Finding]:
-    """Yield the action that Xid 154 names last on each device, unless the finding on its root names it."""
+    """Yield the last action of Xid 154 on each device, unless the finding on the cause names this action."""
     last: dict[str, LogEvent] = {}
     folded = [
         event for case in _cases(evidence, events) for effect in case.effects for event in effect.events
