@@ -31,7 +31,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "export": ("recipe_commands", "write launch files from a recipe"),
     "run": ("recipe_commands", "start a recipe"),
     "verify": ("recipe_commands", "train a few steps, and compare predicted with measured"),
-    "tune": ("tune_command", "measure the best few candidates of a recipe, and keep what wins"),
+    "tune": ("tune_command", "measure the best few candidates of a recipe, and keep the winner"),
     "explain": ("explain_command", "what NCCL, torch, Slurm or kernel logs show: what happened, where, why"),
     "advise": ("advise_commands", "what to install; hardware, MIG, containers, kubelet and network"),
     "list": ("table_commands", "the rows of rigtune's tables: checks, models, machines, gpus and others"),

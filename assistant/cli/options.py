@@ -125,7 +125,7 @@ class _Count(click.ParamType):  # type: ignore[type-arg]
         except (ValueError, OverflowError):
             number = 0
         if not 1 <= number <= 10**18:
-            self.fail(f"{text[:40]!r} is no number; give one such as 300B", param, ctx)
+            self.fail(f"{text[:40]!r} is not a number; give one such as 300B", param, ctx)
         return number
 
 
@@ -152,7 +152,9 @@ class _Nodes(click.ParamType):  # type: ignore[type-arg]
                     counts.append(int(word))
         except (ValueError, IndexError):
             self.fail(
-                f"{str(value)[:60]!r} is no number of nodes; give 4, or 1,2,4,...,64 for a curve", param, ctx
+                f"{str(value)[:60]!r} is not a number of nodes; give 4, or 1,2,4,...,64 for a curve",
+                param,
+                ctx,
             )
         if len(counts) > _MOST_SIZES:
             self.fail(f"{len(counts)} numbers of nodes are too many; give at most {_MOST_SIZES}", param, ctx)

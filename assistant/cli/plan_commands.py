@@ -75,7 +75,7 @@ from recipes.planning.programs import REFERENCE_PROGRAM, program_of_command
     "strategies",
     multiple=True,
     metavar="STRATEGY",
-    help="Show what a strategy of `rigtune list strategies` would win here, or why it cannot; repeatable.",
+    help="Show what a strategy of `rigtune list strategies` would gain here, or why it cannot; repeatable.",
 )
 @click.option("-o", "--output", type=PATH, metavar="FILE", help="Write the recipe (TOML) to this file.")
 @click.option("--overwrite", is_flag=True, help="Replace a recipe that was edited, or another file.")
@@ -199,7 +199,7 @@ def auto_command(
     own training command after `--`; if you give PROGRAM, MODEL is needed.
     """
     from assistant.pages.training.auto_page import auto_page
-    from assistant.usecases.auto import AutoOptions, auto  # a plan alone needs no check and no benchmark
+    from assistant.usecases.auto import AutoOptions, auto  # a plan needs neither a check nor a benchmark
 
     command = _own_program(model, is_here=not from_paths and machine is None)
     if len(wanted["nodes"]) > 1:

@@ -82,7 +82,7 @@ from recipes.launch.recipe_file import load_recipe
     default=None,
     metavar="N",
     help="With --provision kubernetes-init or kubernetes-job: number of GPUs that the pod requests (default: "
-    "8). A Job with 0 checks all GPUs of the node beside other jobs.",
+    "8). A Job with 0 checks all GPUs of the node, even while other jobs run.",
 )
 @click.option(
     "--nodes",

@@ -69,7 +69,7 @@ class CheckRow(Row, kw_only=True):
     tier: Tier = "quick"
     needs: tuple[Need, ...] = ()
     is_state: bool = False
-    """True if the check judges a state that is no fault (a program on the GPU); monitoring skips it."""
+    """True if the check judges a state that is not a fault (a program on the GPU); monitoring skips it."""
     rules: dict[str, Any] | None = None
     """Data row of the check, if any; the function then takes the row as its second argument."""
 

@@ -117,7 +117,7 @@ def training_rails(facts: MachineFacts) -> Rails:
     if not any(_is_bond(nic) for nic in fabric):
         kin = [nic for nic in kin if not _is_bond(nic)]
     cards = [card_of(nic) for nic in fabric]
-    # If each card has one port in the group, an unused second port of a card is no failed rail.
+    # If each card has one port in the group, an unused second port of a card is not a failed rail.
     if len(cards) == len(set(cards)):
         kin = [nic for nic in kin if is_up(nic) or card_of(nic) not in cards]
     return Rails(
@@ -213,7 +213,7 @@ def _names_near_gpus(links: tuple[Link, ...] | Unknown) -> set[str]:
 def candidate_interfaces(facts: MachineFacts) -> tuple[Interface, ...] | Unknown:
     """Return the interfaces over which the ranks might connect.
 
-    Such an interface is up, is no member of a bond, leads to a network and has, as far as is known, an
+    Such an interface is up, is not a member of a bond, leads to a network and has, as far as is known, an
     address beyond its link.
     """
     if isinstance(facts.interfaces, Unknown):

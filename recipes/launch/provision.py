@@ -231,7 +231,7 @@ def render_provision(row: ProvisionRow, options: ProvisionOptions) -> tuple[Arti
     image = f"rigtune:{options.version.replace('+', '-')}" if options.image is None else options.image
     if not image.strip() or any(character.isspace() for character in image):
         raise UsageError(
-            f"{image!r} is no container image", "give one such as registry.example.org/rigtune:1.0"
+            f"{image!r} is not a container image", "give one such as registry.example.org/rigtune:1.0"
         )
     return tuple(
         Artifact(
@@ -268,7 +268,7 @@ def origin(version: str, commit: str) -> str:
 def origin_of(head: str) -> tuple[str, str] | None:
     """Return the version and the commit of the rigtune that wrote a hook, from the hook's first lines.
 
-    Both are empty for a hook of a rigtune that wrote neither. None if the text is no hook.
+    Both are empty for a hook of a rigtune that wrote neither. None if the text is not a hook.
     """
     if match := _ORIGIN.search(head):
         return match[1], match[2]

@@ -1,6 +1,6 @@
 """The form of a plan: its fields, their initial values, and the request of a filled form.
 
-Every value is checked at its field, so that a wrong text is reported beside the field that has it.
+Every value is checked at its field, so that a mistake is reported beside its field.
 """
 
 from collections.abc import Callable
@@ -60,7 +60,7 @@ def _tuning(text: str) -> str:
 
 def _number(text: str) -> int:
     if not text.isascii() or not text.isdigit() or len(text) > _LONGEST_NUMBER or int(text) < 1:
-        raise UsageError(f"{text[:20]!r} is no positive whole number", "correct or clear the field")
+        raise UsageError(f"{text[:20]!r} is not a positive whole number", "correct or clear the field")
     return int(text)
 
 

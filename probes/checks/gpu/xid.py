@@ -1,6 +1,6 @@
 """Judge the driver's messages in the kernel log: Xids, timeouts of the system processor (GSP), and others.
 
-An application's fault is no fault of the node. A fault counts less if the machine was booted, the driver
+An application's fault is not a fault of the node. A fault counts less if the machine was booted, the driver
 loaded or the GPU recovered afterwards; only a card that falls off the bus repeatedly remains a fault. Source:
 NVIDIA Xid catalogue (`probes/data/xid.toml`); gpud and NVSentinel, Xid handling; NVIDIA driver sources.
 """
@@ -24,7 +24,7 @@ APPLICATION = Judge(
 )
 GSP = Judge(
     check_id="gsp-timeout",
-    why="Every call to this GPU hangs for seconds or for ever, and so do the programs that make these calls.",
+    why="Every call to this GPU hangs for seconds or forever, and so do the programs that make these calls.",
 )
 DRIVER = Judge(
     check_id="driver-messages",

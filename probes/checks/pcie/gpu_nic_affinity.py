@@ -2,7 +2,7 @@
 
 GPUDirect RDMA runs at full rate below one PCIe switch or host bridge; across sockets it runs at half of this
 rate, or NCCL turns it off. On Grace machines every distance is NODE or SYS because NVLink-C2C hides the PCIe
-tree; this is no fault.
+tree; this is not a fault.
 
 If only a matrix of `nvidia-smi topo -m` is known, it names the NICs but neither their state nor their role.
 Then a GPU is reported if it has no NIC close by although most GPUs have one, and a machine is reported if all

@@ -123,7 +123,7 @@ def learned_policy(facts: MachineFacts, catalogue: Catalogue) -> Policy:
 def policy_text(policy: Policy, name: str, day: datetime.date, doubts: tuple[Doubt, ...] = ()) -> str:
     """Write a learned policy as a commented file; `name` is the name of the machine.
 
-    The reasons for doubt stand above their fields.
+    The reasons for doubt are comments above their fields.
     """
     parts = [_HEAD.format(name=_plain_line(name), day=day)]
     for section, comment in _SECTIONS.items():

@@ -40,7 +40,7 @@ class Expansion(msgspec.Struct, eq=False):
     start: int
     end: int
     name: str | None
-    """None if the expansion is no plain variable."""
+    """None if the expansion is not a plain variable."""
     is_list: bool = False
     """Whether the expansion is `${NAME[@]}`."""
 
