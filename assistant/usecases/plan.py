@@ -99,7 +99,7 @@ def plan_workload(
 def situation_of(
     plan: Plan, facts: MachineFacts, measurements: tuple[Measurement, ...], request: PlanRequest
 ) -> Situation:
-    """Return the plan on all ranks of the requested machine, for which strategies are judged."""
+    """Return the plan on all ranks of the requested machine; strategies are judged for this plan."""
     here = Situation(plan, facts, request.pins, request.headroom)
     return on_all_ranks(here, _cluster_of(facts, measurements, request))
 

@@ -167,11 +167,11 @@ class Sensitivity(Record, kw_only=True):
     """Answer without a change and without a measured step, which would hide the changes."""
     changes: tuple[Change, ...]
     best_change: str
-    """Hardware number whose double wins most, or makes the job fit; empty if no double wins anything."""
+    """Hardware number whose double gains most, or makes the job fit; empty if no double gains anything."""
     best_gain: float | Unknown
     """Gain of `best_change`; Unknown if there is no plan without it."""
     best_other_change: str
-    """Hardware number whose double wins most, without the rates of products and attention; empty if none."""
+    """Hardware number whose double gains most, without the rates of products and attention; empty if none."""
     best_other_gain: float | Unknown
 
 
@@ -325,7 +325,7 @@ def _one_fewer(cluster: Cluster) -> Cluster:
 
 
 def _best(changes: list[Change], base: Answer) -> tuple[str, float | Unknown]:
-    """Return the change whose double wins most, and its gain; without a plan, the first that fits."""
+    """Return the change whose double gains most, and its gain; without a plan, the first that fits."""
     doubled = [change for change in changes if change.twice is not None and change.twice.layout]
     if not base.layout and doubled:
         return doubled[0].name, Unknown(Reason.NOT_SUPPORTED, "there is no plan without it")

@@ -187,7 +187,8 @@ def _cases(evidence: Evidence, events: Collection[LogEvent]) -> list[Case]:
         elif cause is None or (event.device, cause) in codes:
             groups.setdefault((device, code), []).append(event)
         else:
-            # If the log lacks the Xid that caused a cleanup (Xid 45), the cleanup counts as that Xid.
+            # A cleanup (Xid 45) names the Xid that caused it. If the log lacks that Xid, the cleanup is
+            # counted as that Xid.
             groups.setdefault((device, cause), []).append(event)
 
     def case_of(device: str, code: int, group: list[LogEvent], **further: Any) -> Case:
