@@ -26,6 +26,7 @@ from assistant.cli.options import (
     verbosity_options,
 )
 from assistant.cli.output import emit_answer
+from assistant.cli.training_options import stated_of, training_options
 from assistant.pages.training.plan_page import plan_page
 from assistant.pages.training.strategies_page import strategies_page
 from assistant.pages.training.what_if_page import comparison_page, scaling_page, sensitivity_page
@@ -52,6 +53,7 @@ from recipes.planning.programs import REFERENCE_PROGRAM, program_of_command
 @source_options
 @python_option
 @plan_options
+@training_options
 @click.option(
     "--measurements",
     type=PATH,
@@ -166,6 +168,7 @@ def plan_command(
 @source_options
 @python_option
 @plan_options
+@training_options
 @click.option(
     "--out",
     "directory",
@@ -272,6 +275,8 @@ def _request_of(model: str, wanted: dict[str, Any], command: Command, *, for_rec
         wanted.pop("pinned"),
         **{name: wanted.pop(name) for name in ("strategy", "micro_batch", "ranks_per_node", "learning_rate")},
     )
+    stated = stated_of(wanted)
+    task = wanted.pop("task")
     program = wanted.pop("program") or ""
     if not program and command.kind != "reference":
         guessed = program_of_command((command.target, *command.arguments))
@@ -282,7 +287,15 @@ def _request_of(model: str, wanted: dict[str, Any], command: Command, *, for_rec
     if not program and for_recipe and command.kind == "reference":
         program = REFERENCE_PROGRAM
     keeps = for_recipe and command.kind != "reference"
-    return PlanRequest(model=model, pins=pins, program=program, keeps_program=keeps, **wanted)
+    return PlanRequest(
+        model=model,
+        pins=pins,
+        program=program,
+        keeps_program=keeps,
+        stated=stated,
+        fine_tuning=None if task is None else task == "fine-tuning",
+        **wanted,
+    )
 
 
 def _own_program(model: str, *, is_here: bool) -> Command:

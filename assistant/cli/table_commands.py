@@ -17,7 +17,7 @@ from assistant.usecases.listing import KINDS, list_entries
 @click.argument("kind", type=click.Choice(KINDS))
 @format_option("text", "json")
 def list_command(kind: str, output_format: str) -> None:
-    """List checks, benchmarks, launchers, programs, strategies, models, machines, gpus, stacks, kinds, rules.
+    """List the rows of a table: checks, benchmarks, launchers, programs, strategies, models and others.
 
     Programs are the training software that `rigtune plan --program` can plan for. Strategies are ways to
     train on several GPUs that `rigtune plan --why-not` can judge. Stacks are software stacks

@@ -13,7 +13,7 @@ from assistant.formats.monitoring import problem_line
 from assistant.pages.terms import STATUS
 from assistant.pages.verdict.verdict_page import counts_line, name_of
 from assistant.text.plain_writer import clean
-from probes.base.record import known, printable
+from probes.base.record import REPLACEMENT, known, printable
 from probes.judging.check_table import CHECKS
 from probes.judging.findings import WORST_FIRST, Finding, Status
 from probes.judging.verdict import Verdict
@@ -113,9 +113,7 @@ def _attribute(name: str, value: str) -> str:
 def _xml(text: str) -> str:
     """Return `text` without the characters that XML 1.0 cannot contain in any form."""
     return "".join(
-        each
-        if each in "\t\n" or (each.isprintable() and each not in "\ufffe\uffff")
-        else "\N{REPLACEMENT CHARACTER}"
+        each if each in "\t\n" or (each.isprintable() and each not in "\ufffe\uffff") else REPLACEMENT
         for each in printable(text)
     ).translate(_XML_ESCAPES)
 

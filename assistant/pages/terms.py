@@ -1,10 +1,10 @@
 """Define how each status is written, the order of the statuses, and the names of a finding's parts."""
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, TypeVar
 
 from assistant.pages.blocks import Tone, Words, words
+from probes.base.grouping import grouped
 from probes.base.record import T, Unknown
 from probes.judging.findings import Finding, Status
 
@@ -73,14 +73,6 @@ def short(value: T | Unknown | None, how: Callable[[T], str] = str) -> str:
     if isinstance(value, Unknown):
         return "?"
     return "-" if value is None else how(value)
-
-
-def grouped(items: Iterable[tuple[Key, T]]) -> dict[Key, list[T]]:
-    """Return the values by key, in the order in which the keys first appear."""
-    groups: dict[Key, list[T]] = defaultdict(list)
-    for key, value in items:
-        groups[key].append(value)
-    return groups
 
 
 def folded(indices: Sequence[int]) -> str:

@@ -26,6 +26,7 @@ from assistant.pages.blocks import (
     spans,
     words,
 )
+from probes.base.record import REPLACEMENT
 from probes.base.units import percent
 
 WIDTH = 80
@@ -182,10 +183,7 @@ def clean(text: str) -> str:
     """Return `text` without characters that move the cursor or colour the terminal."""
     if text.isascii() and text.isprintable():
         return text
-    return "".join(
-        each if each.isprintable() else " " if each.isspace() else "\N{REPLACEMENT CHARACTER}"
-        for each in text
-    )
+    return "".join(each if each.isprintable() else " " if each.isspace() else REPLACEMENT for each in text)
 
 
 def clean_lines(text: str) -> str:

@@ -22,8 +22,10 @@ from recipes.advice.machine_parts import Parts, PartsList, described_machine, pa
 from recipes.advice.mig import Need, observe_mig
 from recipes.advice.network import network_documents, observe_network, stated_class
 from recipes.job.pins import Pins
+from recipes.machine.completed import MOST_GPUS
 
-MOST_GPUS = 1024
+LIVE = "live"
+"""Title of the machine on which rigtune runs."""
 
 
 class Question(Record, kw_only=True):
@@ -56,7 +58,7 @@ def advise(facts: MachineFacts, catalogue: Catalogue, question: Question) -> Adv
     observations = tuple(observe(parts, question))
     return Advice(
         subject=question.subject,
-        machine=facts.source or "this machine",
+        machine="this machine" if facts.source in ("", LIVE) else facts.source,
         lines=lines_for(question.subject, observations),
         documents=document(parts, observations),
     )
@@ -96,8 +98,11 @@ _Write = Callable[[Parts, tuple[Observed, ...]], tuple[Document, ...]]
 _SUBJECTS: dict[Subject, tuple[_Observe, _Write]] = {
     "hardware": (lambda parts, _: observe_hardware(parts), _no_documents),
     "mig": (_observe_mig, _no_documents),
-    "container": (lambda parts, _: observe_container(parts), lambda _, seen: container_documents(seen)),
-    "kubelet": (lambda parts, _: observe_kubelet(parts), lambda _, seen: kubelet_documents(seen)),
+    "container": (
+        lambda parts, _: observe_container(parts),
+        lambda _, observed: container_documents(observed),
+    ),
+    "kubelet": (lambda parts, _: observe_kubelet(parts), lambda _, observed: kubelet_documents(observed)),
     "network": (
         lambda parts, asked: observe_network(parts, asked.nodes, stated_class(asked.dscp, asked.priority)),
         network_documents,

@@ -12,11 +12,13 @@ from probes.catalogue.text_kinds import KINDS as PASTES
 from probes.judging.check_table import CHECKS
 from recipes.job.models.counts import load_models, parameter_count
 from recipes.job.models.image_models import load_vision_models
+from recipes.job.training_recipes import load_training_recipes
 from recipes.launch.launcher_table import LAUNCHERS
 from recipes.launch.program_files import WRITTEN
 from recipes.lint.rule_table import load_rules
 from recipes.planning.programs import Program, load_programs
 from recipes.predict.stacks import load_stacks
+from recipes.settings.recipe_choice import batch_words
 from recipes.strategies.strategy_table import load_strategies
 
 KINDS = (
@@ -29,6 +31,7 @@ KINDS = (
     "machines",
     "gpus",
     "stacks",
+    "training-recipes",
     "kinds",
     "rules",
 )
@@ -72,6 +75,8 @@ def list_entries(kind: str) -> tuple[dict[str, Any], ...]:
                 }
                 for row in BENCHMARKS
             )
+        case "training-recipes":
+            return _training_recipes()
         case "programs":
             return tuple(
                 {
@@ -118,6 +123,22 @@ def list_entries(kind: str) -> tuple[dict[str, Any], ...]:
                 {"id": row.id, "title": f"{row.title}, {gib(row.memory_bytes)}"}
                 for row in load_catalogue().gpus
             )
+
+
+def _training_recipes() -> tuple[dict[str, Any], ...]:
+    return tuple(
+        {
+            "id": row.id,
+            "title": f"{row.model}: {row.learning_rate:g} at {batch_words(row, row.batch)} per step",
+            "kind": row.kind,
+            "task": "fine-tuning" if row.is_fine_tuning else "pretraining",
+            "tuning": row.tuning,
+            "optimizer": row.optimizer,
+            "source": row.source,
+            "checked": row.checked,
+        }
+        for row in load_training_recipes().values()
+    )
 
 
 def _divisions(row: Program) -> tuple[tuple[str, bool], ...]:

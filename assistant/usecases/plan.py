@@ -17,6 +17,7 @@ from recipes.job.pins import Pins
 from recipes.job.workload import (
     NARROW_PRECISIONS,
     AnyWorkload,
+    Optimizer,
     Precision,
     TransformerModel,
     Tuning,
@@ -38,6 +39,8 @@ from recipes.planning.programs import OWN, REFERENCE_PROGRAM, Program, program_n
 from recipes.planning.resorts import best_plan
 from recipes.planning.run_cost import RunLength, run_cost
 from recipes.planning.what_if import Variation
+from recipes.settings.recipe_choice import optimizer_of
+from recipes.settings.setting import NOTHING_STATED, Stated
 from recipes.strategies.verdicts import Situation, on_all_ranks
 from recipes.strategies.why_not import experiments
 
@@ -67,6 +70,12 @@ class PlanRequest(Record, kw_only=True):
     lora_rank: int | None = None
     program: str = ""
     """Training software: a row of `programs.toml`; empty for the user's own torch program."""
+    optimizer: Optimizer | None = None
+    """None for AdamW, or for the usual optimizer of an image model."""
+    fine_tuning: bool | None = None
+    """Whether a trained model is trained further; None: only adapters are."""
+    stated: Stated = NOTHING_STATED
+    """Knowledge of the user about rates, batches, failures and storage."""
     keeps_program: bool = False
     """True if a recipe of the user's own program is made, so that no other program can replace it."""
     headroom: float | None = None
@@ -143,6 +152,7 @@ def plan_of(
         pins = request.pins
         if change is not None:  # a change may take a GPU from each node
             pins = msgspec.structs.replace(pins, ranks_per_node=None)
+        stated = _stated(request, workload)
         # The reference workload has its own measured steps.
         timed = cluster
         if request.model and program.id != REFERENCE_PROGRAM:
@@ -152,11 +162,18 @@ def plan_of(
         is_whole = size == whole and change is None and request.objective in ("throughput", "time")
         if is_whole and model is asked and isinstance(workload, Workload):
             named = program if request.program or request.keeps_program else None
-            plan = best_plan(workload, timed, facts, pins, program=named, headroom=headroom)
+            plan = best_plan(workload, timed, facts, pins, program=named, headroom=headroom, stated=stated)
         else:
-            plan = make_plan(workload, timed, facts, pins, program=program, headroom=headroom)
+            plan = make_plan(workload, timed, facts, pins, program=program, headroom=headroom, stated=stated)
         step = plan.chosen.predicted.step_time_s.total
-        cost = run_cost(workload, cluster, step, price=request.price, length_from=_length_from(request))
+        cost = run_cost(
+            workload,
+            cluster,
+            step,
+            price=request.price,
+            checkpoints=plan.checkpoints,
+            length_from=_length_from(request),
+        )
         decisions = (
             plan.decisions if asked is not None else for_default_model(plan.decisions, request.headroom)
         )
@@ -243,6 +260,9 @@ def _workload_of(
             tuning=request.tuning,
             adapter_rank=request.lora_rank,
             program=program,
+            optimizer=request.optimizer or optimizer_of(request.stated) or "adamw",
+            fine_tuning=request.fine_tuning,
+            stated=request.stated,
         )
     _require_image_settings(model, request)
     return image_workload(
@@ -253,6 +273,18 @@ def _workload_of(
         precision=request.precision or native_precision(cluster, program),
         steps=request.steps,
         samples=request.samples,
+        optimizer=request.optimizer or optimizer_of(request.stated),
+        stated=request.stated,
+    )
+
+
+def _stated(request: PlanRequest, workload: AnyWorkload) -> Stated:
+    """Return what the user knows, with the length of the run if the user gave one."""
+    tokens = None
+    if _length_from(request) != "assumed" and isinstance(workload, Workload):
+        tokens = float(workload.steps * workload.tokens_per_step)
+    return msgspec.structs.replace(
+        request.stated, tokens=tokens, batch_is_given=request.global_batch is not None
     )
 
 
@@ -278,6 +310,7 @@ def _require_image_settings(model: VisionModel, request: PlanRequest) -> None:
             f"--tuning {request.tuning}",
             "only transformers are trained with adapters",
         ),
+        (request.fine_tuning is True, "--task fine-tuning", "give --known-batch and --known-lr"),
         (request.lora_rank is not None, "--lora-rank", "only transformers are trained with adapters"),
         (
             request.precision in NARROW_PRECISIONS,

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
 import msgspec
 
+from probes.base.patterns import pattern
+
 if TYPE_CHECKING:
     from typing_extensions import dataclass_transform
 else:
@@ -158,7 +160,11 @@ def line_ref(number: int) -> EvidenceRef:
     return EvidenceRef(source="", key="", detail=f"line {number}")
 
 
-_INVISIBLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+REPLACEMENT = "\ufffd"
+"""The replacement character. Its name in the source text would make Python load the table of all names while
+it compiles, and an interrupt at that moment becomes a SyntaxError.
+"""
+_INVISIBLE = pattern("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 """Control characters (ECMA-48) except tab and line ends, and marks of bidirectional text (UAX #9)."""
 
 
@@ -200,7 +206,7 @@ def is_invisible(character: str) -> bool:
 
 def visible(text: str) -> str:
     """Return `text` with U+FFFD for characters that move a terminal's cursor or reverse its text."""
-    return text if text.isprintable() else _INVISIBLE.sub("\N{REPLACEMENT CHARACTER}", text)
+    return text if text.isprintable() else _INVISIBLE.sub(REPLACEMENT, text)
 
 
 def printable(text: str) -> str:
@@ -208,10 +214,7 @@ def printable(text: str) -> str:
     try:
         return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     except UnicodeEncodeError:  # a lone surrogate from a JSON escape
-        return "".join(
-            "\N{REPLACEMENT CHARACTER}" if "\ud800" <= character <= "\udfff" else character
-            for character in text
-        )
+        return "".join(REPLACEMENT if "\ud800" <= character <= "\udfff" else character for character in text)
 
 
 def _printable(value: Any) -> Any:

@@ -69,7 +69,10 @@ class CheckRow(Row, kw_only=True):
     tier: Tier = "quick"
     needs: tuple[Need, ...] = ()
     is_state: bool = False
-    """True if the check judges a state that is not a fault (a program on the GPU); monitoring skips it."""
+    """True if monitoring skips the check, because it judges a state or setting, not a fault.
+
+    Examples are a program on the GPU, persistence mode, and a virtual machine that hides its topology.
+    """
     rules: dict[str, Any] | None = None
     """Data row of the check, if any; the function then takes the row as its second argument."""
 

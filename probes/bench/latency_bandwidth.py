@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from probes.base.grouping import grouped
 from probes.base.record import Record
 from probes.base.statistics import quantile
 from probes.facts.measurements import Measurement, Parameter
@@ -87,10 +88,11 @@ def fit(points: Iterable[Point]) -> Fit | None:
 
     Impossible points are ignored. Of several points with one size, the median is used.
     """
-    by_size: dict[float, list[float]] = {}
-    for size_bytes, duration_s in points:
-        if 0 < size_bytes < float("inf") and 0 < duration_s < float("inf"):
-            by_size.setdefault(size_bytes, []).append(duration_s)
+    by_size = grouped(
+        (size_bytes, duration_s)
+        for size_bytes, duration_s in points
+        if 0 < size_bytes < float("inf") and 0 < duration_s < float("inf")
+    )
     curve = [(size_bytes, quantile(times, 0.5)) for size_bytes, times in sorted(by_size.items())]
     if len(curve) < _FEWEST_POINTS:
         return None
@@ -108,10 +110,11 @@ def fit(points: Iterable[Point]) -> Fit | None:
 
 def fits(measurements: Iterable[Measurement]) -> tuple[Fit, ...]:
     """Return one fit for each set of `collective_time_s` measurements that differ only in size."""
-    groups: dict[tuple[object, ...], list[Measurement]] = {}
-    for row in measurements:
-        if row.metric == "collective_time_s" and row.samples and isinstance(row.parameters.get("bytes"), int):
-            groups.setdefault((row.bench_id, row.subject, *sorted(_common(row).items())), []).append(row)
+    groups = grouped(
+        ((row.bench_id, row.subject, *sorted(_common(row).items())), row)
+        for row in measurements
+        if row.metric == "collective_time_s" and row.samples and isinstance(row.parameters.get("bytes"), int)
+    )
     models = [
         (group[0], fit((float(row.parameters["bytes"]), row.median) for row in group))
         for group in groups.values()

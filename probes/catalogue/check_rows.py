@@ -10,15 +10,15 @@ conditions an event meets determines the finding. An event that matches no rule 
 """
 
 import functools
-import re
 from typing import Any, Literal
 
+from probes.base.patterns import pattern
 from probes.base.record import StrictRecord
 from probes.base.rows import read_rows, row_text
 from probes.base.table_rows import Group, Need, Tier
 
 FILES = ("gpu", "host", "network")
-_SYSCTL = re.compile(r'"sysctl:([a-z0-9_.]+)"')
+_SYSCTL = pattern(r'"sysctl:([a-z0-9_.]+)"')
 
 Each = Literal["gpus", "nics", "RoCE ports", "filesystems"]
 Given = Literal["training ports"]

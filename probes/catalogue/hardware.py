@@ -8,6 +8,7 @@ import re
 from typing import Literal
 
 from probes.base.errors import UsageError
+from probes.base.grouping import grouped
 from probes.base.nearest import nearest
 from probes.base.record import StrictRecord
 from probes.base.rows import load_rows
@@ -252,11 +253,7 @@ class Catalogue:
 
     @functools.cached_property
     def _gpus_by_plain_name(self) -> dict[str, list[GpuModel]]:
-        rows: dict[str, list[GpuModel]] = {}
-        for row in self.gpus:
-            for name in row.plain_names:
-                rows.setdefault(name, []).append(row)
-        return rows
+        return grouped((name, row) for row in self.gpus for name in row.plain_names)
 
 
 @functools.lru_cache(maxsize=64)

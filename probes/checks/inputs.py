@@ -6,6 +6,7 @@ them is wrong. Source: the collectors' own notes (`MachineFacts.unread` and `.co
 
 from collections.abc import Iterator
 
+from probes.base.grouping import grouped
 from probes.base.record import NOT_RECORDED, EvidenceRef
 from probes.facts import Contradiction, Unread
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
@@ -26,9 +27,7 @@ _LONGEST = 80
 
 def input_readable(evidence: Evidence) -> Iterator[Finding]:
     """Yield one finding for each file or command that could not be read."""
-    by_source: dict[str, list[Unread]] = {}
-    for unread in evidence.facts.unread:
-        by_source.setdefault(unread.source, []).append(unread)
+    by_source = grouped((unread.source, unread) for unread in evidence.facts.unread)
     for source, lines in by_source.items():
         more = f", and {len(lines) - _SHOWN} more" if len(lines) > _SHOWN else ""
         yield READABLE.warned(
@@ -50,12 +49,11 @@ def input_agreement(evidence: Evidence) -> Iterator[Finding]:
 
     Grouping keeps the report short if files come from two machines, because these differ in most fields.
     """
-    by_subject: dict[str, list[Contradiction]] = {}
-    for conflict in evidence.facts.contradictions:
-        by_subject.setdefault(conflict.subject, []).append(conflict)
-    alike: dict[tuple[str, ...], list[str]] = {}
-    for subject, conflicts in by_subject.items():
-        alike.setdefault(tuple(dict.fromkeys(conflict.field for conflict in conflicts)), []).append(subject)
+    by_subject = grouped((conflict.subject, conflict) for conflict in evidence.facts.contradictions)
+    alike = grouped(
+        (tuple(dict.fromkeys(conflict.field for conflict in conflicts)), subject)
+        for subject, conflicts in by_subject.items()
+    )
     for fields, subjects in alike.items():
         more = f" and {len(fields) - _SHOWN} more" if len(fields) > _SHOWN else ""
         first = by_subject[subjects[0]]

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from probes.base.patterns import pattern
 from probes.base.record import (
     NOT_RECORDED,
     EvidenceRef,
@@ -38,7 +39,7 @@ from probes.judging.reporting import (
     subject_name,
 )
 
-_PLACE = re.compile(r"\{([a-z][a-z0-9_.\[\]]*)(?::([a-z]+))?\}")
+_PLACE = pattern(r"\{([a-z][a-z0-9_.\[\]]*)(?::([a-z]+))?\}")
 _SYSCTL = "sysctl:"
 _SHOWN = 8
 """Maximum number of entries of a list that a finding shows."""

@@ -1,10 +1,10 @@
 """Collect the kernel's command line, settings and counters, and the daemon that synchronises the clock."""
 
 import math
-import re
 
 import msgspec
 
+from probes.base.patterns import pattern
 from probes.base.record import (
     DEEP_ONLY,
     EvidenceRef,
@@ -101,7 +101,7 @@ _UNITS = (
 _PID_FILES = ("/run/chrony/chronyd.pid", "/run/chronyd.pid", "/run/ntpd.pid", "/run/openntpd.pid")
 _DAEMONS = ("chronyd", "ntpd", "systemd-timesyn", "phc2sys", "ptp4l")
 """Names of processes as the kernel reports them, cut after 15 characters."""
-_INTEGER = re.compile(r"-?[0-9]{1,18}")
+_INTEGER = pattern(r"-?[0-9]{1,18}")
 _SWAPPED = str.maketrans("./", "/.")
 _SYNCHRONIZED = "/run/systemd/timesync/synchronized"
 _TIMEDATECTL = ("timedatectl", "show", "-p", "NTPSynchronized")

@@ -5,12 +5,14 @@ from typing import NamedTuple
 
 import msgspec
 
+from probes.base.grouping import grouped
 from probes.base.record import EvidenceRef, Reason, Unknown
-from probes.base.units import gib, percent, quantity
+from probes.base.units import percent, quantity
 from probes.compare.comparing import SWEPT, Beside, beside_references
 from probes.compare.slow_causes import Cause
 from probes.facts.measurements import BenchFailure, Measurement
 from probes.judging.findings import Evidence, Finding, Findings, Judge, Remedy, Status
+from probes.judging.measurement_evidence import MOST_SHOWN, measurements_of, refs_of
 from probes.judging.reporting import HOST, Check, fold_names, given
 
 WRONG = "wrong_result"
@@ -18,16 +20,6 @@ WRONG = "wrong_result"
 _REASONS = {"timeout": Reason.TIMEOUT, "no_interpreter": Reason.TOOL_MISSING}
 _LEFT_OUT = frozenset({"unsupported", "stopped"})
 """Kinds of failures that show no fault of the machine: not supported, or stopped by the user."""
-_MOST_SHOWN = 4
-
-
-def of(evidence: Evidence, bench_ids: Collection[str], *metrics: str) -> tuple[Measurement, ...]:
-    """Return the measurements of some benchmarks, of all metrics or of the named metrics."""
-    return tuple(
-        row
-        for row in evidence.measurements
-        if row.bench_id in bench_ids and row.samples and (not metrics or row.metric in metrics)
-    )
 
 
 def on_measured(
@@ -41,37 +33,12 @@ def on_measured(
         judge: Judge, evidence: Evidence
     ) -> Generator[Finding, None, tuple[Measurement, ...] | None]:
         yield from failures(judge, evidence, failed)
-        measured = of(evidence, bench_ids, *metrics)
+        measured = measurements_of(evidence, bench_ids, *metrics)
         if not measured:
             yield judge.skipped(HOST, absent)
         return measured or None
 
     return given(judge, measured_of)
-
-
-def words_of(measured: Measurement) -> str:
-    """Return the case in a few words: `bf16 8192x8192x8192`, `all reduce 1.0 GiB`."""
-    parts = []
-    for name, value in measured.parameters.items():
-        if name in ("m", "n", "k", "world_size", "backend", "model") or isinstance(value, bool):
-            continue
-        if name.endswith("bytes") and isinstance(value, (int, float)):
-            parts.append(gib(value))
-        else:
-            parts.append(
-                value.replace("_", " ") if isinstance(value, str) else f"{name.replace('_', ' ')} {value}"
-            )
-    shape = [str(measured.parameters[name]) for name in ("m", "n", "k") if name in measured.parameters]
-    return " ".join([*parts, *(["x".join(shape)] if shape else [])])
-
-
-def ref_of(measured: Measurement) -> EvidenceRef:
-    detail = ", ".join(filter(None, (measured.subject, words_of(measured))))
-    return EvidenceRef(source="measurement", key=f"{measured.bench_id} {measured.metric}", detail=detail)
-
-
-def refs_of(measured: Iterable[Measurement]) -> tuple[EvidenceRef, ...]:
-    return tuple(dict.fromkeys(ref_of(row) for row in list(measured)[:_MOST_SHOWN]))
 
 
 def failures(judge: Judge, evidence: Evidence, bench_ids: Collection[str]) -> Iterator[Finding]:
@@ -95,10 +62,7 @@ Parts = dict[str, list[Beside]]
 
 def by_subject(short: Iterable[Beside]) -> Parts:
     """Return one part for each subject, with the subject's measurements that fall short."""
-    parts: Parts = {}
-    for beside in short:
-        parts.setdefault(beside.measured.subject, []).append(beside)
-    return parts
+    return grouped((beside.measured.subject, beside) for beside in short)
 
 
 class Aspect(NamedTuple):
@@ -130,7 +94,7 @@ def judge_references(aspect: Aspect, evidence: Evidence) -> Iterator[Finding]:
     """
     judge = aspect.judge
     yield from failures(judge, evidence, aspect.bench_ids)
-    measured = of(evidence, aspect.bench_ids, aspect.metric)
+    measured = measurements_of(evidence, aspect.bench_ids, aspect.metric)
     if not measured:
         yield judge.skipped(HOST, f"no {aspect.what} was measured")
         return
@@ -230,8 +194,8 @@ def observed(measured: Iterable[Measurement]) -> str:
     for (metric, fixed), best in families.items():
         low, high = quantity(min(best.values()), units[metric]), quantity(max(best.values()), units[metric])
         sentences.append(f"{fixed} {low if low == high else f'{low} to {high}'}".strip())
-    more = f"; and {len(sentences) - _MOST_SHOWN} more" if len(sentences) > _MOST_SHOWN else ""
-    return "; ".join(sentences[:_MOST_SHOWN]) + more
+    more = f"; and {len(sentences) - MOST_SHOWN} more" if len(sentences) > MOST_SHOWN else ""
+    return "; ".join(sentences[:MOST_SHOWN]) + more
 
 
 def _is_label(name: str, value: object) -> bool:

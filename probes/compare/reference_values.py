@@ -1,6 +1,5 @@
 """Rates that a machine should reach, from its facts and the rows of published results. Pure."""
 
-import re
 from collections.abc import Callable, Sequence
 
 from probes.base.record import EvidenceRef, Record, Unknown, items_of, known, only_known
@@ -18,6 +17,7 @@ from probes.compare.reference_rows import (
 from probes.facts import Gpu, MachineFacts
 from probes.facts.measurements import Measurement
 from probes.judging.findings import Evidence, Status
+from probes.judging.measurement_evidence import gpus_in
 from probes.judging.rails import training_ports
 
 _BOARD = 5
@@ -143,11 +143,6 @@ class Reference(Record, kw_only=True):
 def gpu_named(evidence: Evidence, name: str) -> Gpu | None:
     """Return the GPU in the facts that has a name such as `GPU3`."""
     return next((gpu for gpu in items_of(evidence.facts.gpus) if f"GPU{gpu.index}" == name), None)
-
-
-def gpus_in(subject: str) -> tuple[str, ...]:
-    """Return the GPUs that a subject names: one for a device, two for a pair."""
-    return tuple(f"GPU{number}" for number in re.findall(r"GPU(\d+)", subject))
 
 
 def reference_of(evidence: Evidence, measured: Measurement) -> Reference | None:

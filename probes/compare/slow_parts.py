@@ -9,6 +9,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Generic, Literal, NamedTuple, TypeVar
 
+from probes.base.grouping import largest
 from probes.base.record import Record
 from probes.base.statistics import outliers, quantile
 from probes.compare.reference_rows import load_references
@@ -130,10 +131,7 @@ def slow_parts(rates: Mapping[Pair, float], *, least_difference: float) -> tuple
     member has none. This is true even if a bad member slows down most pairs, as one member of three does.
     With only two members, the slow one cannot be identified.
     """
-    best: dict[str, float] = {}
-    for pair, rate in rates.items():
-        for name in pair:
-            best[name] = max(rate, best.get(name, 0.0))
+    best = largest((name, rate) for pair, rate in rates.items() for name in pair)
     bad = outliers(best, worse="low", least_difference=least_difference)
     usual = quantile(list(best.values()), 0.5) if bad else 0.0
     members = {outlier.name for outlier in bad}

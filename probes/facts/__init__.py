@@ -119,12 +119,12 @@ class MachineFacts(Record, kw_only=True):
     pci_gpus: tuple[str, ...] | Unknown = NOT_RECORDED
     """Bus ids of the NVIDIA GPUs on the PCI bus, with or without a working driver."""
     attached_gpus: int | Unknown = NOT_RECORDED
-    driver_answer_s: float | Unknown = NOT_RECORDED
-    """Seconds until the driver had answered a first query about every GPU."""
     """Number of GPUs that the driver reports as attached.
 
     The number exceeds the length of `gpus` if an output was cut off or a GPU is lost.
     """
+    driver_answer_s: float | Unknown = NOT_RECORDED
+    """Seconds until the driver had answered a first query about every GPU."""
     pci_devices: tuple[PciDevice, ...] | Unknown = NOT_RECORDED
     accelerators: tuple[Accelerator, ...] | Unknown = NOT_RECORDED
     """Accelerators of vendors other than NVIDIA."""

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from probes.base.grouping import grouped
 from probes.base.record import NOT_RECORDED, Reason, Record, Unknown, items_of, known
 from probes.facts import Gpu, LinkKind, MachineFacts, State
 from probes.judging.rails import NEAR, roles_of, training_rails
@@ -211,10 +212,7 @@ def _choice(gpu: Gpu, ports: _Ports) -> _Share:
             None,
             f"no training port is up ({fold_names(ports.down)} down)" if ports.down else "no RDMA device",
         )
-    at: dict[LinkKind, list[str]] = {}
-    for nic in ports.up:
-        if (name, nic) in ports.distances:
-            at.setdefault(ports.distances[name, nic], []).append(nic)
+    at = grouped((ports.distances[name, nic], nic) for nic in ports.up if (name, nic) in ports.distances)
     kind = next((kind for kind in NEAREST_FIRST if kind in at), None)
     # Among ports at the same distance, the ports of the GPU's NUMA node avoid the link between sockets.
     same_node = [

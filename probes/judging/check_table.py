@@ -168,7 +168,7 @@ CHECKS: tuple[CheckRow, ...] = (
     _pcie("iommu", "The IOMMU does not translate", "pcie.pcie_settings"),
     _gpu_pcie("gpu-nic-affinity", "Every GPU has a training port close by", "pcie.gpu_nic_affinity"),
     _gpu_pcie("gpu-sockets", "The GPUs are spread over the sockets", "host.numa_nodes"),
-    _gpu_pcie("topology-visible", "The machine shows its PCIe topology", "host.numa_nodes"),
+    _gpu_pcie("topology-visible", "The machine shows its PCIe topology", "host.numa_nodes", is_state=True),
     _pcie("numa", "The NUMA node of each device is known", "host.numa_nodes"),
     _gpu_pcie("numa-hidden", "Both sockets' NUMA nodes are visible", "host.numa_nodes"),
     _nic("nic-state", "The RDMA ports are up", "network.nic_link", required=True),

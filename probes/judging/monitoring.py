@@ -6,10 +6,10 @@ remains, however old it is, until a boot, a reset or a recovery settles it.
 """
 
 import datetime
-import re
 
 import msgspec
 
+from probes.base.patterns import pattern
 from probes.base.record import items_of, known
 from probes.facts import LogEvent
 from probes.judging.counters import since
@@ -17,9 +17,9 @@ from probes.judging.findings import Evidence, Finding, Status
 
 STATE = "a state that is not a fault: --mode monitor does not judge it"
 
-_UPTIME = re.compile(r"\d{1,8}\.\d{1,9}")
+_UPTIME = pattern(r"\d{1,8}\.\d{1,9}")
 """Seconds since boot, as `dmesg` prints them; nine digits and more are seconds since 1970."""
-_ISO = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:[.,]\d{1,9})?(Z|[+-]\d\d:?\d\d)")
+_ISO = pattern(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:[.,]\d{1,9})?(Z|[+-]\d\d:?\d\d)")
 
 
 def recent(evidence: Evidence) -> Evidence:

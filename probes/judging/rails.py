@@ -3,6 +3,7 @@
 A node also has ports and interfaces for storage and management, which may be down or slower.
 """
 
+from probes.base.grouping import grouped
 from probes.base.record import NOT_RECORDED, Reason, Record, Unknown, items_of, known, value_or
 from probes.catalogue.nic_models import load_nic_models
 from probes.facts import Interface, Link, MachineFacts, Nic
@@ -160,9 +161,7 @@ def _role_aside(nic: Nic) -> str:
 
 
 def _widest_group(nics: list[Nic]) -> list[Nic]:
-    groups: dict[tuple[str, float], list[Nic]] = {}
-    for nic in nics:
-        groups.setdefault(_kind(nic), []).append(nic)
+    groups = grouped((_kind(nic), nic) for nic in nics)
     # The widest group has the highest total rate; InfiniBand wins a tie, then the faster port.
     layer, rate = max(groups, key=lambda key: (key[1] * len(groups[key]), key[0] == "InfiniBand", key[1]))
     return groups[layer, rate]

@@ -1,6 +1,5 @@
 """Select the subjects of a check, and create one finding per problem and one for all good subjects."""
 
-import re
 import shlex
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -8,6 +7,7 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
+from probes.base.patterns import pattern
 from probes.base.record import NOT_RECORDED, EvidenceRef, Reason, Unknown, first_unknown, items_of, known
 from probes.facts import Filesystem, Gpu, Interface, LogEvent, MachineFacts, Nic, ToolResult
 from probes.judging.findings import Evidence, Finding, Findings, Judge, Remedy
@@ -314,7 +314,7 @@ def judge_each(
         )
 
 
-_SINCE_BOOT = re.compile(r"[0-9]+\.[0-9]+")
+_SINCE_BOOT = pattern(r"[0-9]+\.[0-9]+")
 
 
 def occurrences(count: int, first: str, last: str) -> str:
@@ -345,7 +345,7 @@ def fold_names(names: Iterable[str]) -> str:
     return ", ".join(parts)
 
 
-_RUN = re.compile(r"(.*?)([0-9]{1,4})-([0-9]{1,4})")
+_RUN = pattern(r"(.*?)([0-9]{1,4})-([0-9]{1,4})")
 
 
 def unfolded(names: str) -> list[str]:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
+from probes.base.grouping import grouped
 from probes.base.stamps import has_date
 from probes.logs.event import Event
 from probes.logs.events.nccl_events import NcclCommShape, NcclInitComplete, NcclInitStart
@@ -63,9 +64,7 @@ def merged(events: Iterable[Event]) -> list[Event]:
     Events of a document come after the events of its lines. An event without a time follows the event
     before it in its source. Sources without any date come last, in the order in which they were read.
     """
-    sources: dict[str, list[Event]] = {}
-    for event in events:
-        sources.setdefault(event.source, []).append(event)
+    sources = grouped((event.source, event) for event in events)
     for of_source in sources.values():
         of_source.sort(key=lambda event: event.number)
     if len(sources) < 2:

@@ -5,9 +5,9 @@ NCCL also reports failed calls at level INFO that do not matter, such as the loo
 virtual network interface.
 """
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
+from probes.base.grouping import largest
 from probes.logs.cause_rows import load_causes
 from probes.logs.event import Event, carries
 from probes.logs.events.framework_events import K8sNotRunning
@@ -83,11 +83,11 @@ def without_recovered(events: Iterable[Event], last_lines: Mapping[str, int]) ->
 
 def _last(events: list[Event], kinds: set[str], *, kernel: bool = False) -> dict[str, int]:
     """Return for each source the number of the last line with an event of the given kinds."""
-    last: dict[str, int] = defaultdict(int)
-    for event in events:
-        if event.kind in kinds or (kernel and event.kind.startswith("kernel.")):
-            last[event.source] = max(event.number, last[event.source])
-    return dict(last)
+    return largest(
+        (event.source, event.number)
+        for event in events
+        if event.kind in kinds or (kernel and event.kind.startswith("kernel."))
+    )
 
 
 def _without_placed(events: list[Event]) -> list[Event]:

@@ -6,6 +6,7 @@ from typing import TypeVar
 
 import msgspec
 
+from probes.base.grouping import grouped
 from probes.base.record import Record, Unknown, only_known
 from probes.facts import Gpu, MigDevice
 from probes.facts.gpu_facts import UNNUMBERED
@@ -152,9 +153,7 @@ def _by_key(values: Sequence[tuple[R, ...] | Unknown], key: str) -> tuple[R, ...
     known = only_known(values)
     if not known:
         return values[0]
-    parts: dict[object, list[R]] = {}
-    for part in (part for value in known for part in value):
-        parts.setdefault(getattr(part, key), []).append(part)
+    parts = grouped((getattr(part, key), part) for value in known for part in value)
     return tuple(map(_first_known, parts.values()))
 
 

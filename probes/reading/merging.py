@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import msgspec
 
+from probes.base.grouping import grouped
 from probes.base.record import EvidenceRef, Record, Unknown, known, only_known
 from probes.facts import Contradiction, Interface, Link, Nic, Reading
 
@@ -122,10 +123,7 @@ _VOLATILE_OF_INTERFACES = frozenset(
 
 def merge_interfaces(groups: Iterable[tuple[Interface, ...]]) -> Merged[Interface]:
     """Return one record per name, in the order of first appearance. `groups` are in order of trust."""
-    by_name: dict[str, list[Interface]] = {}
-    for group in groups:
-        for interface in group:
-            by_name.setdefault(interface.name, []).append(interface)
+    by_name = grouped((interface.name, interface) for group in groups for interface in group)
     return merge_groups(by_name.items(), volatile=_VOLATILE_OF_INTERFACES)
 
 
@@ -137,10 +135,7 @@ def merge_links(sources: Sequence[tuple[Link, ...]]) -> Merged[Link]:
     other, because tools classify distances differently (on Grace nvidia-smi prints SYS for a single NUMA
     node).
     """
-    by_pair: dict[frozenset[str], list[Link]] = {}
-    for links in sources:
-        for link in links:
-            by_pair.setdefault(frozenset((link.a, link.b)), []).append(link)
+    by_pair = grouped((frozenset((link.a, link.b)), link) for links in sources for link in links)
     contradictions: list[Contradiction] = []
     merged: list[Link] = []
     for statements in by_pair.values():
@@ -179,10 +174,7 @@ def merge_nics(records: Sequence[Nic]) -> Merged[Nic]:
     named ports have no address: the record may describe one of these ports, and a card would be counted
     twice.
     """
-    ports: dict[tuple[str, int], list[Nic]] = {}
-    for nic in records:
-        if nic.name:
-            ports.setdefault((nic.name, nic.port), []).append(nic)
+    ports = grouped(((nic.name, nic.port), nic) for nic in records if nic.name)
     unplaced = any(all(isinstance(nic.pci_bus_id, Unknown) for nic in group) for group in ports.values())
     for nic in records:
         if not nic.name:

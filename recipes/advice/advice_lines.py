@@ -102,11 +102,11 @@ def lines_for(subject: Subject, observations: Iterable[Observed]) -> tuple[Line,
 
 def matches(subject: Subject, observations: Iterable[Observed]) -> tuple[tuple[Row, Observed], ...]:
     """Return the rows whose conditions were observed, in the order of the rows. Raises like `lines_for`."""
-    rows, seen = load_advice(subject), tuple(observations)
-    nameless = {each.condition for each in seen} - {row.when for row in rows}
+    rows, observed = load_advice(subject), tuple(observations)
+    nameless = {each.condition for each in observed} - {row.when for row in rows}
     if nameless:
         raise ValueError(f"no row of {subject} advice for {sorted(nameless)}")
-    return tuple((row, each) for row in rows for each in seen if each.condition == row.when)
+    return tuple((row, each) for row in rows for each in observed if each.condition == row.when)
 
 
 def unread(condition: str, value: Unknown) -> Observed:

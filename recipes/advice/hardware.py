@@ -3,22 +3,18 @@
 from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 
-from probes.base.record import NOT_RECORDED, Reason, Unknown, first_unknown, items_of, known, only_known
+from probes.base.record import NOT_RECORDED, Reason, Unknown, first_unknown, items_of, known
 from probes.base.rows import load_rows
 from probes.base.units import gib, percent
 from probes.catalogue.hardware import GpuModel
 from probes.catalogue.thresholds import Cited, load_thresholds
-from probes.facts import Gpu, Nic, PcieLink
-from probes.judging.affinity import affinity_of
-from probes.judging.rails import NEAR, training_ports, training_rails
+from probes.facts import Gpu
 from probes.judging.reporting import fold_names
 from recipes.advice.advice_lines import Observed, unread
+from recipes.advice.hardware_links import listed, observe_gpu_slots, observe_links
 from recipes.advice.machine_parts import Parts, figure, processor_of
-from recipes.machine.cluster import slot_bytes_per_s
-from recipes.machine.cluster_records import PcieSlot
 from recipes.machine.from_words import load_designs
 
-_ON_BOARD = ("sxm", "sxm2", "sxm3")
 _HOT = ("hw_thermal_slowdown", "sw_thermal_slowdown")
 _BRAKED = ("hw_power_brake_slowdown", "hw_slowdown")
 
@@ -47,15 +43,12 @@ def _observe(parts: Parts) -> Iterator[Observed]:
     else:
         yield from _power(parts)
         yield from _lowered_limits(parts)
-        yield from _gpu_slots(parts)
+        yield from observe_gpu_slots(parts)
         yield from _temperatures(parts)
         yield from _throttling(parts)
         yield from _gpu_memory(parts)
         yield from _cores(parts)
-    yield from _nic_slots(parts)
-    yield from _lanes(parts)
-    yield from _switches(parts)
-    yield from _nics(parts)
+    yield from observe_links(parts)
 
 
 class Tools(Cited, kw_only=True):
@@ -103,14 +96,14 @@ def _power(parts: Parts) -> Iterator[Observed]:
     words = {
         "boards": _kilowatts(boards),
         "gpus": str(len(limits)),
-        "limits": _listed((limit.value for limit in limits), "W"),
+        "limits": listed((limit.value for limit in limits), "W"),
         "field": _fields(limits),
     }
     yield Observed("board_heat", words)
-    if parts.is_virtual:
+    if parts.is_virtual and isinstance(parts.supplies_w, Unknown):
         yield Observed("supplies_of_host", words)
         return
-    on_board = any(row is not None and row.form in _ON_BOARD for row in parts.rows)
+    on_board = any(row is not None and _is_module(row) for row in parts.rows)
     processors = _processor_power(parts)
     if on_board:
         machine = boards * figure("board_power_factor")
@@ -133,6 +126,17 @@ def _power(parts: Parts) -> Iterator[Observed]:
         yield Observed("supplies_short", words)
     else:
         yield Observed("supplies_tight" if parts.supplies_w < machine else "supplies_enough", words)
+
+
+def _is_module(row: GpuModel) -> bool:
+    """Return whether a GPU is a module on a board with NVSwitches or direct NVLinks, as in a DGX.
+
+    Machines of a rack, whose NVLinks span nodes, and Grace superchips have supplies of another kind.
+    """
+    is_joined = row.nvlink_count > 0 and not row.nvlink_bridge and row.link_kind == "nvlink"
+    design = load_designs().get(row.design)
+    is_in_rack = design is not None and design.domain_gpus is not None
+    return is_joined and not row.host_link_bytes_per_s and not is_in_rack
 
 
 def _processor_power(parts: Parts) -> float | Unknown:
@@ -158,113 +162,6 @@ def _lowered_limits(parts: Parts) -> Iterator[Observed]:
             "power_limit_lowered",
             {"gpus": fold_names(names), "limit": f"{limit:g}", "default": f"{default:g}"},
         )
-
-
-def _gpu_slots(parts: Parts) -> Iterator[Observed]:
-    if parts.is_planned:
-        return
-    groups: dict[tuple[str, str, str], list[str]] = {}
-    for gpu, row in zip(parts.gpus, parts.rows, strict=True):
-        link = gpu.pcie
-        if isinstance(link.width, Unknown) or isinstance(link.width_max, Unknown):
-            reason = first_unknown(link.width, link.width_max) or NOT_RECORDED
-            key = ("gpu_link_unknown", reason.words, "")
-        elif link.width < link.width_max:
-            key = ("gpu_link_narrow", _slot(link), f"x{link.width_max}")
-        elif row is not None and link.width_max < row.pcie_width:
-            key = ("gpu_slot_narrow", _slot(link), f"x{row.pcie_width}")
-        elif row is not None and known(link.generation_max) and link.generation_max < row.pcie_generation:
-            key = ("gpu_slot_slow", _slot(link), f"PCIe {row.pcie_generation}")
-        else:
-            key = ("gpu_link_full", _slot(link), f"x{link.width_max}")
-        groups.setdefault(key, []).append(f"GPU{gpu.index}")
-    for (condition, slot, most), names in groups.items():
-        yield Observed(condition, {"devices": fold_names(names), "slot": slot, "most": most, "reason": slot})
-
-
-def _nic_slots(parts: Parts) -> Iterator[Observed]:
-    nics = items_of(parts.facts.nics)
-    if parts.is_planned:
-        return
-    groups: dict[tuple[str, str, str], list[str]] = {}
-    for nic in nics:
-        groups.setdefault(_nic_slot(nic), []).append(nic.name)
-    for (condition, slot, most), names in groups.items():
-        devices = fold_names(dict.fromkeys(names))
-        yield Observed(condition, {"devices": devices, "slot": slot, "most": most, "reason": slot})
-
-
-def _nic_slot(nic: Nic) -> tuple[str, str, str]:
-    link = nic.pcie
-    if isinstance(link.width, Unknown) or isinstance(link.width_max, Unknown):
-        reason = first_unknown(link.width, link.width_max) or NOT_RECORDED
-        return "nic_link_unknown", reason.words, ""
-    if link.width < link.width_max:
-        return "nic_link_narrow", _slot(link), f"x{link.width_max}"
-    generation = link.generation if known(link.generation) else link.generation_max
-    if isinstance(generation, Unknown) or isinstance(nic.rate_gbps, Unknown):
-        return "nic_link_full", _slot(link), "unknown"
-    carried = slot_bytes_per_s(PcieSlot(generation=generation, width=link.width)) * 8 / 1e9
-    is_slow = 0 < carried < nic.rate_gbps
-    return (
-        "nic_slot_slow" if is_slow else "nic_link_full",
-        f"{_slot(link)} carries {carried:.0f} Gb/s",
-        f"{nic.rate_gbps:g} Gb/s",
-    )
-
-
-def _lanes(parts: Parts) -> Iterator[Observed]:
-    """Compare the lanes of the processors with those that a list of parts needs."""
-    cpu = parts.facts.cpu
-    if not parts.is_planned:
-        return
-    family = processor_of(cpu.model) if known(cpu.model) else None
-    if family is None or isinstance(cpu.sockets, Unknown):
-        yield unread("lanes_unknown", cpu.model if isinstance(cpu.model, Unknown) else NOT_RECORDED)
-        return
-    row = family[0]
-    devices = len(parts.gpus) + len(items_of(parts.facts.nics))
-    wanted = devices * int(figure("lanes_per_device"))
-    lanes = row.lanes if cpu.sockets == 1 else row.lanes_of_two
-    words = {
-        "wanted": str(wanted),
-        "lanes": str(lanes),
-        "devices": str(devices),
-        "generation": str(row.generation),
-        "cpu": f"{cpu.sockets} x {cpu.model}",
-    }
-    yield Observed("lanes_short" if lanes < wanted else "lanes_enough", words)
-
-
-def _switches(parts: Parts) -> Iterator[Observed]:
-    """Report which GPUs and NICs are below one PCIe switch."""
-    links = parts.facts.links
-    nics = items_of(parts.facts.nics)
-    if parts.is_planned or not (parts.gpus or nics):
-        return
-    pairs = [
-        link
-        for link in items_of(links)
-        if link.kind != "NVLINK" and known(link.kind) and "GPU" in (link.a[:3], link.b[:3])
-    ]
-    if not pairs:
-        if isinstance(links, Unknown) or len(parts.gpus) > 1:  # a single GPU shares nothing
-            yield unread("switches_unknown", links if isinstance(links, Unknown) else NOT_RECORDED)
-        return
-    groups: list[set[str]] = []
-    for link in pairs:
-        if link.kind in NEAR:
-            joined = [group for group in groups if group & {link.a, link.b}]
-            groups = [group for group in groups if group not in joined]
-            groups.append({link.a, link.b}.union(*joined))
-    for condition, is_shared in (("switch_shared", True), ("switch_paired", False)):
-        chosen = [each for each in groups if (sum(name[:3] == "GPU" for name in each) > 1) == is_shared]
-        if chosen:
-            yield Observed(condition, {"devices": "; ".join(map(fold_names, chosen))})
-    if not groups:
-        hidden = parts.is_virtual
-        kinds = ", ".join(sorted({str(link.kind) for link in pairs}))
-        yield Observed("topology_hidden" if hidden else "no_switch", {"kinds": kinds})
 
 
 def _temperatures(parts: Parts) -> Iterator[Observed]:
@@ -324,65 +221,6 @@ def _throttling(parts: Parts) -> Iterator[Observed]:
         yield Observed("not_throttled", {"reasons": ", ".join(present) or "none"})
 
 
-def _nics(parts: Parts) -> Iterator[Observed]:
-    facts, gpus = parts.facts, len(parts.gpus)
-    if isinstance(facts.nics, Unknown):
-        yield unread("nics_unknown", facts.nics)
-        return
-    ports = training_ports(facts)
-    down = training_rails(facts).down
-    if not facts.nics:
-        yield Observed("no_nic")
-    elif isinstance(ports, Unknown):
-        yield unread("rails_unknown", ports)
-    else:
-        if down:
-            yield Observed("rails_down", {"ports": fold_names(nic.name for nic in down)})
-        yield from _rails(parts, ports, gpus)
-    yield from _distances(parts)
-
-
-def _rails(parts: Parts, ports: tuple[Nic, ...], gpus: int) -> Iterator[Observed]:
-    rates = [nic.rate_gbps for nic in ports]
-    missing = first_unknown(*rates)
-    if missing is not None:
-        yield unread("rails_unknown", missing)
-    if missing is not None or not ports or not gpus:
-        return
-    per_gpu = sum(only_known(rates)) / gpus
-    words = {
-        "ports": fold_names(nic.name for nic in ports),
-        "count": str(len(ports)),
-        "gpus": str(gpus),
-        "rate": _listed(only_known(rates), "Gb/s"),
-        "per_gpu": f"{per_gpu:.4g}",
-    }
-    row = next((row for row in parts.rows if row is not None and row.design), None)
-    design = load_designs()[row.design] if row else None
-    if design is None or not design.network_gbps:
-        yield Observed("rail_rate", words)
-    else:
-        usual = design.network_gbps / design.gpus_per_node
-        words |= {"usual": f"{usual:.4g}", "design": design.title}
-        yield Observed("rail_rate_low" if per_gpu < usual else "rail_rate_usual", words)
-    even = gpus % len(ports) == 0 or len(ports) % gpus == 0
-    if not even:
-        yield Observed("rails_uneven", words)
-
-
-def _distances(parts: Parts) -> Iterator[Observed]:
-    if parts.is_planned or not parts.gpus or not items_of(parts.facts.nics):
-        return
-    places = items_of(affinity_of(parts.facts))
-    groups: dict[str, list[str]] = {}
-    for place in places:
-        if isinstance(place.kind, str):
-            groups.setdefault(place.kind, []).append(place.gpu)
-    for kind, names in groups.items():
-        condition = "nic_near" if kind in NEAR else "nic_far"
-        yield Observed(condition, {"gpus": fold_names(names), "kind": kind})
-
-
 def _gpu_memory(parts: Parts) -> Iterator[Observed]:
     sizes = parts.of_each(_memory)
     if isinstance(sizes, Unknown):
@@ -417,17 +255,8 @@ def _cores(parts: Parts) -> Iterator[Observed]:
     yield Observed("cores_few" if cores < wanted else "cores_enough", words)
 
 
-def _slot(link: PcieLink) -> str:
-    generation = f"PCIe {link.generation_max} " if known(link.generation_max) else ""
-    return f"{generation}x{link.width}"
-
-
 def _fields(values: Iterable[_Read]) -> str:
     return " and ".join(dict.fromkeys(value.fact for value in values))
-
-
-def _listed(values: Iterable[float], unit: str) -> str:
-    return " and ".join(f"{value:g}" for value in dict.fromkeys(values)) + f" {unit}"
 
 
 def _kilowatts(power_w: float) -> str:

@@ -100,6 +100,8 @@ def _first_cores(cpus: str | Unknown, threads: int | Unknown, cores: int) -> tup
     numbers = parse_cpu_list(cpus)
     if isinstance(numbers, Unknown):
         return numbers
+    if len(numbers) <= cores * threads:
+        return Unknown(Reason.NOT_SUPPORTED, f"a node with the CPUs {cpus[:60]} has no core to spare")
     if threads == 1:
         return numbers[:cores]
     per_thread, rest = divmod(len(numbers), threads)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from probes.base.errors import UsageError
-from probes.base.record import Record, Unknown, first_unknown, items_of, known
+from probes.base.record import Record, Unknown, first_unknown, items_of, known, only_known
 from probes.base.rows import load_rows
 from probes.catalogue.thresholds import Cited, load_thresholds
 from probes.facts import Nic, value_of
@@ -39,22 +39,30 @@ class HostCommands(Cited, kw_only=True):
 
 
 class TrafficClass(Record, kw_only=True):
-    """The class of training traffic that the owner of the fabric states."""
+    """The class of training traffic."""
 
     dscp: int
     priority: int
+    tc: int
+    """Traffic class of the IP header, the value of NCCL_IB_TC: the DSCP << 2, with any ECN bits."""
 
-    @property
-    def tc(self) -> int:
-        """Traffic class of the IP header, the value of NCCL_IB_TC."""
-        return self.dscp << _ECN_BITS
+
+def _class_of(dscp: int, priority: int | None = None, tc: int | None = None) -> TrafficClass:
+    """Return the class of a DSCP.
+
+    NICs map a DSCP to the priority DSCP / 8 unless they are configured otherwise.
+    """
+    return TrafficClass(
+        dscp=dscp,
+        priority=dscp // _PRIORITIES if priority is None else priority,
+        tc=dscp << _ECN_BITS if tc is None else tc,
+    )
 
 
 def stated_class(dscp: int | None, priority: int | None) -> TrafficClass | None:
     """Return the class that the user states; None if no DSCP is stated.
 
-    NICs map a DSCP to the priority DSCP / 8 unless they are configured otherwise. Raises UsageError for
-    numbers outside of their ranges.
+    Raises UsageError for numbers outside of their ranges.
     """
     if dscp is not None and not 0 <= dscp <= _MOST_DSCP:
         raise UsageError(
@@ -66,7 +74,7 @@ def stated_class(dscp: int | None, priority: int | None) -> TrafficClass | None:
         if priority is not None:
             raise UsageError("--priority without --dscp", "state both, as the owner of the fabric names them")
         return None
-    return TrafficClass(dscp=dscp, priority=priority if priority is not None else dscp // _PRIORITIES)
+    return _class_of(dscp, priority)
 
 
 def observe_network(
@@ -112,25 +120,24 @@ def _of_ports(parts: Parts, ports: tuple[Nic, ...], stated: TrafficClass | None)
         yield from _roce(parts, roce, stated)
 
 
-def traffic_class_of(parts: Parts, stated: TrafficClass | None) -> tuple[TrafficClass, str]:
+def _traffic_class(
+    parts: Parts, ports: tuple[Nic, ...], stated: TrafficClass | None
+) -> tuple[TrafficClass, str]:
     """Return the class of training traffic, and the condition that names its origin."""
-    forced = _forced(parts)
-    variable = _variable(parts)
+    forced, variable = _forced(ports), _variable(parts)
     if stated is not None:
         return stated, "dscp_stated"
     for tc, condition in ((forced, "dscp_forced"), (variable, "dscp_environment")):
         if tc is not None and 0 <= tc <= _MOST_CLASS:
-            dscp = tc >> _ECN_BITS
-            return TrafficClass(dscp=dscp, priority=dscp // _PRIORITIES), condition
-    usual = TrafficClass(dscp=int(figure("usual_dscp")), priority=int(figure("usual_priority")))
-    return usual, "dscp_unknown"
+            return _class_of(tc >> _ECN_BITS, tc=tc), condition
+    return _class_of(int(figure("usual_dscp")), int(figure("usual_priority"))), "dscp_unknown"
 
 
-def _forced(parts: Parts) -> int | None:
-    """Return the traffic class that all RoCE devices force; None if none, or if they differ."""
-    classes = {nic.traffic_class for nic in items_of(parts.facts.nics) if nic.link_layer == "Ethernet"}
-    forced = {tc for tc in classes if isinstance(tc, int) and tc > 0}
-    return forced.pop() if len(forced) == 1 else None
+def _forced(ports: tuple[Nic, ...]) -> int | None:
+    """Return the traffic class that all ports force; None if none is forced, or if the ports differ."""
+    classes = {nic.traffic_class for nic in ports}
+    only = classes.pop() if len(classes) == 1 else None
+    return only if isinstance(only, int) and only > 0 else None
 
 
 def _variable(parts: Parts) -> int | None:
@@ -139,7 +146,7 @@ def _variable(parts: Parts) -> int | None:
 
 
 def _roce(parts: Parts, ports: tuple[Nic, ...], stated: TrafficClass | None) -> Iterator[Observed]:
-    chosen, origin = traffic_class_of(parts, stated)
+    chosen, origin = _traffic_class(parts, ports, stated)
     words = {
         "ports": _names(ports),
         "count": str(len(ports)),
@@ -150,7 +157,10 @@ def _roce(parts: Parts, ports: tuple[Nic, ...], stated: TrafficClass | None) -> 
     yield Observed("roce", words)
     classes = [nic.traffic_class for nic in ports]
     missing = first_unknown(*classes)
-    reason = str(missing) if missing else "not forced"
+    numbers = ", ".join(sorted({str(number) for number in only_known(classes)}))
+    if len(set(only_known(classes))) > 1:
+        yield Observed("dscp_differs", {"ports": _names(ports), "classes": numbers})
+    reason = str(missing) if missing else numbers
     variable = absence(parts.facts, "NCCL_IB_TC")
     yield Observed(origin, {**words, "reason": reason, "variable": variable})
     yield from _disagreement(parts, chosen, origin)
@@ -223,14 +233,14 @@ def _mtu(ports: tuple[Nic, ...]) -> Iterator[Observed]:
 
 def network_documents(parts: Parts, observations: tuple[Observed, ...]) -> tuple[Document, ...]:
     """Return the text for the owner of the fabric; none unless ports with RoCE carry training."""
-    seen = {each.condition: each.words for each in observations}
-    if "roce" not in seen:
+    words_of = {each.condition: each.words for each in observations}
+    if "roce" not in words_of:
         return ()
-    is_agreed = "dscp_unknown" not in seen
+    is_agreed = "dscp_unknown" not in words_of
     ports = items_of(training_ports(parts.facts))
     rates = dict.fromkeys(f"{nic.rate_gbps:g} Gb/s" for nic in ports if known(nic.rate_gbps))
     words = {
-        **seen["roce"],
+        **words_of["roce"],
         "rate": " and ".join(rates) or "an unknown rate",
         "status": "in use on the machines" if is_agreed else "proposed, not in use yet",
         "cnp_dscp": str(int(figure("cnp_dscp"))),

@@ -8,6 +8,7 @@ src/platform-aws.cpp).
 
 from collections.abc import Sequence
 
+from probes.base.grouping import grouped
 from probes.facts import EnvironmentVariable
 from recipes.environment.environment_plan import EffectiveVariable, EnvVar
 
@@ -31,9 +32,7 @@ def effective_view(
         *((variable.name, variable.value, variable.origin) for variable in standing if _is_shown(variable)),
         *((variable.name, variable.value, variable.source) for variable in presets),
     ]
-    by_name: dict[str, list[tuple[str, str]]] = {}
-    for name, value, origin in settings:
-        by_name.setdefault(name, []).append((value, origin))
+    by_name = grouped((name, (value, origin)) for name, value, origin in settings)
     return tuple(_merged(name, by_name[name], advised.get(name, "")) for name in sorted(by_name))
 
 

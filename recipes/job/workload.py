@@ -11,9 +11,6 @@ With formats of 16 bits and fewer, training keeps fp32 master weights (mixed pre
 has pure weights.
 """
 
-PLANNED_PRECISIONS = ("bf16", "fp32")
-"""Precisions that the planner offers and the reference workload can run."""
-
 ModelKind = Literal["decoder", "encoder", "encoder-decoder"]
 BiasPlace = Literal["attention-output", "mlp", "router", "head"]
 

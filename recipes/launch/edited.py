@@ -15,6 +15,7 @@ from recipes.planning.programs import program_named
 from recipes.planning.reasons import MEMORY_WARNING, margin_decision, memory_warning
 from recipes.predict.breakdowns import MemoryBreakdown
 from recipes.predict.candidate_prediction import predict
+from recipes.settings.convergence import value_texts
 
 _BEFORE = (
     "Decisions that are not marked as yours have the reasons of the first plan; the prediction is that of "
@@ -88,7 +89,7 @@ def workload_of(recipe: Recipe) -> Workload:
         steps=recipe.convergence.steps,
         tuning=tuning,
         base_bits=stored_bits(tuning),
-        fine_tuning=tuning != "full",
+        fine_tuning=recipe.job.fine_tuning or tuning != "full",
         adapter_rank=recipe.job.adapter_rank,
         optimizer=recipe.job.optimizer,
     )
@@ -108,6 +109,7 @@ def _settings(recipe: Recipe) -> dict[str, str]:
         "precision": parallelism.precision,
         "learning_rate": f"{convergence.learning_rate:g}",
         "warmup_steps": str(convergence.warmup_steps),
+        **value_texts(convergence),
         "bucket_mb": str(parallelism.bucket_mb),
         "prefetch": str(parallelism.prefetch),
         **{variable.name: variable.value for variable in recipe.environment},

@@ -82,6 +82,11 @@ def _beyond(recipe: Recipe, program_id: str) -> list[tuple[str, str]]:
             f"precisions: {', '.join(program.precisions)}",
         ),
         (
+            program_id == REFERENCE_PROGRAM and recipe.job.optimizer != "adamw",
+            f"it has no optimizer {recipe.job.optimizer}",
+            "give your own training program after `--` of `rigtune plan`",
+        ),
+        (
             recipe.job.tuning not in program.tunings,
             f"it has no {recipe.job.tuning} training",
             "give your own training program after `--` of `rigtune plan`",
@@ -107,6 +112,7 @@ def recipe_settings(recipe: Recipe) -> tuple[tuple[str, str], ...]:
         learning_rate=convergence.learning_rate,
         warmup_steps=convergence.warmup_steps,
         steps=convergence.steps,
+        optimization=convergence,
         tuning=recipe.job.tuning,
         adapter_rank=recipe.job.adapter_rank,
         layers=recipe.model.layers + int(recipe.model_details.get("encoder_layers", 0)),

@@ -13,6 +13,7 @@ from recipes.job.workload import DEFAULT_ADAPTER_RANK, Optimizer, Precision, Tun
 from recipes.machine.cluster_records import Basis, Cluster
 from recipes.planning.plan import OWN_PROGRAM
 from recipes.planning.space import SHARDING_OF
+from recipes.settings.setting import Optimization
 
 SCHEMA_VERSION = 1
 
@@ -97,6 +98,8 @@ class Job(StrictRecord, kw_only=True):
 
     tuning: Tuning = "full"
     """Training of all weights, or of adapters over frozen ones."""
+    fine_tuning: bool = False
+    """Whether a trained model is trained further on instructions or questions; adapters always are."""
     adapter_rank: int = DEFAULT_ADAPTER_RANK
     optimizer: Optimizer = "adamw"
 
@@ -112,12 +115,24 @@ class Fingerprint(StrictRecord, kw_only=True):
     """Digest of the GPUs, CPU, network ports and software of the machine, and of the rates used."""
 
 
-class Convergence(StrictRecord, kw_only=True):
+class Convergence(Optimization, kw_only=True):
     """Settings that affect the trained model, not the speed."""
 
     learning_rate: float
     warmup_steps: int
     steps: int
+
+
+class CheckpointSettings(StrictRecord, kw_only=True):
+    """Checkpoints of the run; None for what is unknown."""
+
+    every_steps: int | None = None
+    """Steps between two checkpoints."""
+    interval_s: float | None = None
+    bytes: float | None = None
+    """Size of a checkpoint with optimizer states."""
+    write_s: float | None = None
+    """Time for which training stops to write a checkpoint."""
 
 
 class Environment(StrictRecord, kw_only=True, omit_defaults=True):
@@ -143,8 +158,8 @@ class Command(StrictRecord, kw_only=True):
     arguments: tuple[str, ...] = ()
     """Arguments of the program.
 
-    They may contain {micro_batch}, {grad_accum}, {global_batch}, {learning_rate}, {warmup_steps}, {steps} and
-    {sequence_length}.
+    They may contain {micro_batch}, {grad_accum}, {global_batch}, {learning_rate}, {warmup_steps}, {steps},
+    {sequence_length} and the other names of `PLACEHOLDERS`.
     """
     working_directory: str = ""
     """Folder in which the program runs; empty for the folder in which the job is started."""
@@ -234,6 +249,8 @@ class Recipe(StrictRecord, kw_only=True):
     model: ModelShape
     parallelism: Parallelism
     convergence: Convergence
+    checkpoints: CheckpointSettings | None = None
+    """None in recipes of older versions."""
     resources: Resources
     command: Command
     environment: tuple[Environment, ...] = ()
@@ -279,6 +296,13 @@ PLACEHOLDERS = (
     "warmup_steps",
     "steps",
     "sequence_length",
+    "schedule",
+    "final_share",
+    "beta1",
+    "beta2",
+    "weight_decay",
+    "gradient_clipping",
+    "checkpoint_steps",
 )
 
 _TOKEN = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
@@ -295,8 +319,17 @@ def settings(recipe: Recipe) -> dict[str, str]:
         convergence.warmup_steps,
         convergence.steps,
         recipe.model.sequence_length,
+        convergence.schedule,
+        convergence.final_share,
+        convergence.beta1,
+        convergence.beta2,
+        convergence.weight_decay,
+        convergence.gradient_clipping,
+        # A run whose checkpoints are unknown saves at its end.
+        (recipe.checkpoints and recipe.checkpoints.every_steps) or convergence.steps,
     )
-    return dict(zip(PLACEHOLDERS, map(repr, values), strict=True))
+    texts = (value if isinstance(value, str) else repr(value) for value in values)
+    return dict(zip(PLACEHOLDERS, texts, strict=True))
 
 
 def expand(argument: str, values: dict[str, str]) -> str:

@@ -18,6 +18,7 @@ from recipes.launch.recipe import (
     SCHEMA_VERSION,
     VARIABLE_PATTERN,
     Command,
+    Convergence,
     Recipe,
     expand,
     settings,
@@ -46,6 +47,8 @@ _COMMENTS = {"title", "notes", "why", "source", "device_name"}
 _MAY_BE_ZERO = {
     *("warmup_steps", "learned_positions", "threads", "latency_s", "seconds_per_byte", "low_bytes"),
     *("residual", "points"),
+    *("final_share", "decay_share", "beta1", "beta2", "weight_decay", "gradient_clipping"),
+    *("embedding_learning_rate", "ramp_from", "ramp_samples"),
 }
 _ANY_NUMBER = ("machine.hidden_communication.", "machine.intra_latency_s.", "machine.inter_latency_s.")
 """Figures of a machine that may be 0 or negative.
@@ -111,6 +114,7 @@ def faults(recipe: Recipe) -> Iterator[Fault]:
     )
     yield from _parallelism_faults(recipe)
     yield from _model_faults(recipe)
+    yield from _convergence_faults(recipe.convergence)
     yield from _resource_faults(recipe)
     yield from _command_faults(recipe.command, settings(recipe))
     yield from _environment_faults(recipe)
@@ -156,6 +160,18 @@ def _number_faults(value: Any, place: str, field: str = "") -> Iterator[Fault]:
             yield Fault(
                 place, f"is {value}", f"give a finite number, {'0 or more' if may_be_zero else 'more than 0'}"
             )
+
+
+def _convergence_faults(convergence: Convergence) -> Iterator[Fault]:
+    """Yield the mistakes in decays and shares, which are parts of 1."""
+    for name in ("beta1", "beta2", "final_share", "decay_share"):
+        value, is_decay = getattr(convergence, name), name.startswith("beta")
+        yield from _fault_if(
+            value >= 1 if is_decay else value > 1,
+            f"convergence.{name}",
+            f"is {value}",
+            f"give a number {'below 1' if is_decay else 'of at most 1'}",
+        )
 
 
 def _parallelism_faults(recipe: Recipe) -> Iterator[Fault]:

@@ -5,10 +5,11 @@ import hashlib
 import msgspec
 
 from probes.base.errors import UsageError
-from probes.base.record import known, value_or
+from probes.base.record import Unknown, known, value_or
 from probes.facts import MachineFacts
 from recipes.job.workload import TransformerModel, VisionWorkload
 from recipes.launch.recipe import (
+    CheckpointSettings,
     Chosen,
     Command,
     Convergence,
@@ -98,6 +99,7 @@ def recipe_of(
         program=chosen.program,
         job=Job(
             tuning=workload.tuning,
+            fine_tuning=workload.fine_tuning,
             adapter_rank=workload.adapter_rank,
             optimizer=workload.optimizer,
         ),
@@ -119,8 +121,12 @@ def recipe_of(
             precision=workload.precision,
         ),
         convergence=Convergence(
-            learning_rate=chosen.learning_rate, warmup_steps=chosen.warmup_steps, steps=workload.steps
+            learning_rate=chosen.learning_rate,
+            warmup_steps=chosen.warmup_steps,
+            steps=workload.steps,
+            **msgspec.structs.asdict(plan.optimization),
         ),
+        checkpoints=_checkpoints(plan),
         resources=Resources(
             device=cluster.device,
             backend="nccl" if cluster.device == "cuda" else "gloo",
@@ -171,6 +177,19 @@ def prediction_of(predicted: Predicted, *, makes_data: bool) -> Prediction:
         worst_memory_bytes=memory.upper,
         tokens_per_s_per_rank=_number(predicted.tokens_per_s_per_gpu),
         mfu=_number(predicted.mfu),
+    )
+
+
+def _checkpoints(plan: Plan) -> CheckpointSettings | None:
+    checkpoints = plan.checkpoints
+    if checkpoints is None:
+        return None
+    every = checkpoints.every_steps
+    return CheckpointSettings(
+        every_steps=None if isinstance(every, Unknown) else every,
+        interval_s=_number(checkpoints.interval_s),
+        bytes=checkpoints.bytes,
+        write_s=_number(checkpoints.write_s),
     )
 
 

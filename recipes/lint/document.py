@@ -4,6 +4,7 @@ import functools
 import re
 from typing import Literal
 
+from probes.base.grouping import grouped
 from probes.base.record import Record
 
 DocumentKind = Literal[
@@ -195,11 +196,7 @@ class Document(Record, kw_only=True, dict=True):
     @functools.cached_property
     def own_users(self) -> dict[int, list[Command]]:
         """Commands that alone get a setting (`A=1 command`), by the identity of the setting."""
-        users: dict[int, list[Command]] = {}
-        for command in self.commands:
-            for item in command.settings:
-                users.setdefault(id(item), []).append(command)
-        return users
+        return grouped((id(item), command) for command in self.commands for item in command.settings)
 
     @functools.cached_property
     def value_cache(self) -> dict[tuple[str, bool], frozenset[str | None]]:

@@ -34,6 +34,7 @@ from recipes.machine.measured_rates import (
     measured_reads,
     measured_ring,
     measured_workers,
+    measured_writes,
     step_anchors,
 )
 
@@ -77,6 +78,7 @@ def build_cluster(machine: MachineDescription, measurements: tuple[Measurement, 
         noise_scale_sequences=measured_noise_scale(measurements),
         data_loader_workers=measured_workers(measurements, ranks),
         reads_per_s=measured_reads(measurements),
+        write_bytes_per_s=measured_writes(measurements),
         loaded_samples_per_s=measured_loading(measurements, ranks),
         anchors=step_anchors(measurements),
         image_anchors=image_anchors(measurements),

@@ -11,9 +11,9 @@ from probes.bench.latency_bandwidth import Fit
 from probes.catalogue.hardware import GpuModel
 from recipes.job.candidate import ActivationCheckpointing
 
-Basis = Literal["measured", "modelled", "rule", "user"]
-"""Origin of a value: `measured` on this machine, `modelled` from formulas and catalogue rows, taken from a
-`rule` of thumb, or fixed by the `user`.
+Basis = Literal["measured", "modelled", "published", "borrowed", "rule", "user"]
+"""Origin of a value: `measured` on this machine, `modelled` from formulas and catalogue rows, `published` for
+this model, `borrowed` from another model, taken from a `rule` of thumb, or fixed by the `user`.
 """
 
 Fabric = Literal["nvswitch", "nvlink", "pcie", "xgmi", "host", "unknown"]
@@ -131,6 +131,8 @@ class Cluster(Record, kw_only=True):
     """Measured number of DataLoader workers per rank that is enough at the cluster's ranks per node."""
     reads_per_s: Figure | None = None
     """Random reads of 128 KiB per second that the data's storage delivers to one node."""
+    write_bytes_per_s: Figure | None = None
+    """Measured rate at which one node writes large files to the data's storage."""
     loaded_samples_per_s: Figure | None = None
     """Measured samples per second of one rank's DataLoader workers, at the cluster's ranks per node."""
     physical_cores_per_rank: int | None = None

@@ -83,9 +83,14 @@ def inter_bandwidth_of(text: str, gpus_per_node: int, ports: int = 1) -> float |
 
 
 def ports_of(text: str) -> int:
-    """Return the number of ports in the words of a network: 8 for `8x400G IB`; 1 if no number is stated."""
-    count = _COUNT.search(text[:_LONGEST])
-    return int(count[1]) if count else 1
+    """Return the number of ports of a node's compute network: 8 for `8x400G IB`; 1 if no number is stated.
+
+    Storage and management ports are excluded as in `inter_bandwidth_of`.
+    """
+    rated = [(rank, part) for part, rank in _network_parts(text) if _gigabits(part, 1) is not None]
+    best = max(rated, default=(0, ""))[0]
+    counts = [math.prod(map(int, _COUNT.findall(part))) for rank, part in rated if rank == best]
+    return sum(counts) or 1
 
 
 def _network_parts(text: str) -> list[tuple[str, int]]:

@@ -264,6 +264,12 @@ def measured_reads(measurements: tuple[Measurement, ...]) -> Figure | None:
     return _latest(reads, f"benchmark storage, {reads[-1].parameters.get('data_path')}") if reads else None
 
 
+def measured_writes(measurements: tuple[Measurement, ...]) -> Figure | None:
+    """Return the bytes per second at which one node wrote large files to the data's storage."""
+    writes = [m for m in _of(measurements, "write_bandwidth_bytes_per_s") if m.median > 0]
+    return _latest(writes, f"benchmark storage, {writes[-1].parameters.get('data_path')}") if writes else None
+
+
 def measured_loading(measurements: tuple[Measurement, ...], ranks: int) -> Figure | None:
     """Return the samples per second of one rank with the best number of workers, while `ranks` ranks load at
     the same time.

@@ -1,17 +1,14 @@
-"""Jobs that train an image model: the usual batch, optimizer and learning rate, and the reasons for them."""
+"""Jobs that train an image model: the usual batch and optimizer, and the reason for the micro-batch."""
 
 import math
 
 from recipes.constants import constant
-from recipes.job.workload import Precision, VisionModel, VisionWorkload
+from recipes.job.workload import Optimizer, Precision, VisionModel, VisionWorkload
 from recipes.machine.cluster_records import Cluster
-from recipes.planning.learning_rate import Rule
 from recipes.planning.plan import Choice
+from recipes.settings.recipe_choice import known_for, usual_samples
+from recipes.settings.setting import NOTHING_STATED, Stated
 
-_RATE_BATCH = 256
-"""Images per step to which the constants of the learning rates apply."""
-_WARMUP_SHARE = 10
-"""The warm-up is at most the run divided by this number, as for other models."""
 _LAYERS_SHARE = 0.5
 """Part of a model's FLOPs in linear layers above which recipes use AdamW: transformers, and ConvNeXt."""
 
@@ -25,9 +22,14 @@ def image_workload(
     precision: Precision,
     steps: int | None,
     samples: int | None,
+    optimizer: Optimizer | None = None,
+    stated: Stated = NOTHING_STATED,
 ) -> VisionWorkload:
     """Return the job with the usual batch and the usual optimizer for such models, if the user gives none."""
-    batch = usual_batch(cluster.world_size) if global_batch is None else global_batch
+    chosen = optimizer or ("adamw" if _uses_adamw(model) else "sgd")
+    batch = global_batch
+    if batch is None:
+        batch = _open_batch(model, cluster.world_size, chosen, stated)
     if steps is None:
         default = int(constant(f"default_steps_{cluster.device}"))
         steps = default if samples is None else max(1, math.ceil(samples / batch))
@@ -36,63 +38,32 @@ def image_workload(
         image_size=model.image_size if image_size is None or model.fixed_size else image_size,
         global_batch=batch,
         precision=precision,
-        optimizer="adamw" if _uses_adamw(model) else "sgd",
+        optimizer=chosen,
         steps=steps,
     )
 
 
-def usual_batch(ranks: int) -> int:
+def _open_batch(model: VisionModel, ranks: int, optimizer: Optimizer, stated: Stated) -> int:
+    """Return the images per step if the user gives none: a stated batch, or the usual one."""
+    job = VisionWorkload(model=model, image_size=model.image_size, global_batch=1, optimizer=optimizer)
+    known = known_for(job, stated)
+    if known.basis == "user" or stated.noise_scale is not None or stated.training_recipe:
+        return max(1, round(usual_samples(known, 1, stated) / ranks)) * ranks
+    return usual_batch(ranks, known.recipe.largest_batch)
+
+
+def usual_batch(ranks: int, largest: float) -> int:
     """Return a usual number of images per step that the ranks can share.
 
-    Large machines get a larger batch, as long as no accuracy is lost. Each rank has one image or more.
+    Large machines get a larger batch, up to the `largest` that loses no accuracy. Each rank has one image or
+    more.
     """
-    wanted = min(constant("image_images_per_rank") * ranks, constant("image_largest_batch"))
+    wanted = min(constant("image_images_per_rank") * ranks, largest)
     return max(1, round(max(constant("image_batch"), wanted) / ranks)) * ranks
 
 
 def _uses_adamw(model: VisionModel) -> bool:
     return model.product_flops > _LAYERS_SHARE * (model.dense_flops + model.grouped_flops)
-
-
-def image_learning_rate(workload: VisionWorkload) -> Rule:
-    """Return the usual rate of the optimizer, which grows in proportion to the batch (arXiv 1706.02677)."""
-    is_adamw = workload.optimizer == "adamw"
-    base = constant("image_adamw_rate" if is_adamw else "image_sgd_rate")
-    most = constant("image_largest_batch")
-    batch = workload.global_batch
-    source = "arXiv 2012.12877" if is_adamw else "arXiv 1706.02677"
-    because = (
-        f"usual for {workload.optimizer.replace('sgd', 'SGD').replace('adamw', 'AdamW')}: {base:g} for "
-        f"{_RATE_BATCH} images, in proportion to the batch ({source})"
-    )
-    value = float(f"{base * min(batch, most) / _RATE_BATCH:.3g}")
-    if batch <= most:
-        return Rule(value=value, because=because)
-    return Rule(
-        value=value,
-        because=f"{because}, capped at a batch of {most:g} images",
-        warning=f"{batch} images per step lose accuracy with the usual recipes, which end at {most:g} "
-        "(arXiv 1706.02677, figure 1)",
-    )
-
-
-def image_warmup_steps(workload: VisionWorkload) -> Rule:
-    """Return the warm-up of five epochs of ImageNet, at most a tenth of the run."""
-    wanted = math.ceil(constant("image_warmup") / workload.global_batch)
-    steps = max(1, min(wanted, workload.steps // _WARMUP_SHARE))
-    rule = f"five epochs of ImageNet-1k (arXiv 1706.02677): {wanted} steps"
-    if steps < wanted:
-        rule = f"a tenth of the run of {workload.steps} steps; for a longer run: {rule}"
-    return Rule(value=steps, because=rule)
-
-
-def why_image_batch(workload: VisionWorkload) -> str:
-    """Return the reason for the images per step."""
-    usual, most = constant("image_batch"), constant("image_largest_batch")
-    return (
-        f"{workload.global_batch} images per step; published recipes train with {usual:g} "
-        f"(arXiv 2012.12877), and without loss with up to {most:g} (arXiv 1706.02677)"
-    )
 
 
 def why_image_micro_batch(chosen: Choice) -> str:

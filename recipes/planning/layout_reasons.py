@@ -14,9 +14,10 @@ from recipes.constants import constant
 from recipes.job.candidate import Candidate
 from recipes.job.pins import Pins
 from recipes.machine.cluster_records import Basis
+from recipes.planning.examined import Examined
 from recipes.planning.layout_words import DEGREE_TITLES, STRATEGY_TITLES, layout_title, recomputation_words
 from recipes.planning.plan import Choice, Decision
-from recipes.planning.search import Examined, is_tight, simplicity
+from recipes.planning.search import is_tight, simplicity
 from recipes.planning.space import Request, strategy_of
 from recipes.predict.breakdowns import COMPUTE_TERMS, TIME_TERMS, TimeBreakdown
 

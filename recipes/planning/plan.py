@@ -11,6 +11,8 @@ from recipes.job.candidate import ActivationCheckpointing, Candidate, Degrees, S
 from recipes.job.workload import AnyWorkload
 from recipes.machine.cluster_records import Basis, Cluster
 from recipes.predict.breakdowns import Predicted
+from recipes.settings.checkpointing import Checkpoints
+from recipes.settings.setting import Optimization
 
 SCHEMA_VERSION = 1
 OWN_PROGRAM = "own"
@@ -88,7 +90,9 @@ class RunCost(Record, kw_only=True):
     interruptions: float | Unknown
     """Expected number of unexpected interruptions."""
     lost_hours: float | Unknown
-    """Expected hours that interruptions lose: half a checkpoint interval and a restart for each."""
+    """Expected hours that interruptions lose: half a checkpoint interval and a restart for each,
+    and the time to write checkpoints if it is known.
+    """
     lost_share: float | Unknown
     """Part of the whole time that interruptions lose."""
     price_per_gpu_hour: float | None = None
@@ -138,6 +142,10 @@ class Plan(Record, kw_only=True):
     chosen: Choice
     decisions: tuple[Decision, ...]
     env: tuple[EnvVar, ...] = ()
+    optimization: Optimization = Optimization()
+    """Course of the learning rate, and the optimizer's settings."""
+    checkpoints: Checkpoints | None = None
+    """Checkpoints of the run; None in plans of older versions."""
     environment: EnvironmentPlan = EnvironmentPlan()
     """Platform, experiments, the merged view of all variables, and the binding of ranks."""
     alternatives: tuple[Choice, ...] = ()

@@ -25,18 +25,21 @@ from recipes.job.workload import (
     stored_bits,
 )
 from recipes.machine.cluster_records import Cluster
-from recipes.planning.image_jobs import image_learning_rate, image_warmup_steps
+from recipes.planning.examined import Examined
 from recipes.planning.layout_reasons import Comparison, is_tie, lost_because, not_searched
-from recipes.planning.learning_rate import Rule, learning_rate, warmup_steps
 from recipes.planning.plan import Choice, Plan, Rejected
 from recipes.planning.programs import OWN, Program, program_named
 from recipes.planning.reasons import decisions_of, memory_warning, rejection, tightest
 from recipes.planning.refusals import nothing_legal, require_sound
-from recipes.planning.search import Examined, neighbours, refusing, search_with_headroom
+from recipes.planning.search import neighbours, refusing, search_with_headroom
 from recipes.planning.space import Request, divisors, strategy_of
 from recipes.predict.job_prediction import memory_for, predicted_for
 from recipes.predict.stacks import load_stacks
 from recipes.predict.training_job import job_of
+from recipes.settings.checkpointing import checkpoints_of, loading_warning
+from recipes.settings.convergence import convergence_settings
+from recipes.settings.recipe_choice import known_for, usual_samples
+from recipes.settings.setting import NOTHING_STATED, Stated
 
 _LONGEST_RUN = 10**9
 
@@ -55,6 +58,8 @@ def default_workload(
     adapter_rank: int | None = None,
     optimizer: Optimizer = "adamw",
     program: Program | None = None,
+    fine_tuning: bool | None = None,
+    stated: Stated = NOTHING_STATED,
 ) -> Workload:
     """Return the job that the model's published recipe suggests, changed by the settings of the user.
 
@@ -62,9 +67,10 @@ def default_workload(
     natively. The recipe's batch in tokens becomes whole sequences, rounded to a number that the ranks can
     share. A batch that the user gives is never changed. Raises UsageError for impossible sizes.
     """
+    fine_tunes = bool(fine_tuning) or tuning != "full"
     usual = (
         model.sequence_length
-        if tuning == "full"
+        if not fine_tunes
         else min(model.sequence_length, int(constant("tuning_length")))
     )
     length = usual if sequence_length is None else sequence_length
@@ -84,27 +90,28 @@ def default_workload(
     if model.learned_positions and length > model.learned_positions:
         # A model that is trained from scratch can have a longer table of positions.
         model = msgspec.structs.replace(model, learned_positions=length)
+    program = program or program_named(OWN)
+    workload = Workload(
+        model=model,
+        sequence_length=length,
+        global_batch=global_batch or 1,
+        precision=precision or native_precision(cluster, program),
+        tuning=tuning,
+        base_bits=stored_bits(tuning),
+        fine_tuning=fine_tunes,
+        optimizer=optimizer,
+        adapter_rank=adapter_rank or DEFAULT_ADAPTER_RANK,
+    )
     if global_batch is None:
-        published = max(1, round(model.learning_rate_batch_tokens / length))
-        usual_batch = published if tuning == "full" else int(constant("tuning_batch"))
-        sharing = most_ranks_per_sequence(model, cluster, program or program_named(OWN))
+        known = known_for(workload, stated, (program.id, *program.stacks))
+        usual_batch = max(1, round(usual_samples(known, length, stated)))
+        sharing = most_ranks_per_sequence(model, cluster, program)
         global_batch = shared_batch(usual_batch, cluster.world_size, sharing)
     if steps is None:
         wanted = samples if tokens is None else tokens / length
         default = int(constant(f"default_steps_{cluster.device}"))
         steps = default if wanted is None else max(1, math.ceil(wanted / global_batch))
-    return Workload(
-        model=model,
-        sequence_length=length,
-        global_batch=global_batch,
-        precision=precision or native_precision(cluster, program or program_named(OWN)),
-        steps=steps,
-        tuning=tuning,
-        base_bits=stored_bits(tuning),
-        fine_tuning=tuning != "full",
-        optimizer=optimizer,
-        adapter_rank=adapter_rank or DEFAULT_ADAPTER_RANK,
-    )
+    return msgspec.structs.replace(workload, global_batch=global_batch, steps=steps)
 
 
 def most_ranks_per_sequence(model: TransformerModel, cluster: Cluster, program: Program) -> int:
@@ -151,6 +158,7 @@ def make_plan(
     program: Program | None = None,
     headroom: float | None = None,
     offload: Offload | None = None,
+    stated: Stated = NOTHING_STATED,
 ) -> Plan:
     """Return the best plan with its reasons, alternatives and rejected candidates.
 
@@ -177,8 +185,9 @@ def make_plan(
             raise nothing_legal(request)
         message, hint = tightest(workload, cluster, result.rejected[0], pins, free)
         raise NoFeasiblePlanError(message, hint)
-    rate, warmup = _rules(workload)
-    warm = pins.warmup_steps if pins.warmup_steps is not None else int(warmup.value)
+    settings = convergence_settings(workload, cluster, stated, pins, (program.id, *program.stacks))
+    rate, warmup = settings.rate.value, int(settings.warmup.value)
+    warm = pins.warmup_steps if pins.warmup_steps is not None else warmup
     usable = limit.value * (1 - free)
     first = result.ranked[0]
     compared = Comparison(
@@ -188,7 +197,7 @@ def make_plan(
         inside=neighbours(request, first, refusing(usable)),
         limit_bytes=usable,
     )
-    choices = [_choice(member, compared, pins.learning_rate or rate.value, warm) for member in result.ranked]
+    choices = [_choice(member, compared, rate, warm) for member in result.ranked]
     variables, environment = environment_of(
         Situation(
             facts=facts,
@@ -200,11 +209,15 @@ def make_plan(
             is_image_job=isinstance(workload, VisionWorkload),
         )
     )
-    warnings = [*cluster.warnings, *([rate.warning] if rate.warning else [])]
+    warnings = [*cluster.warnings, *settings.warnings]
     if memory := memory_warning(choices[0].predicted.memory_bytes_per_gpu, cluster):
         warnings.append(memory)
     warnings += _position_warning(workload)
-    time = choices[0].predicted.step_time_s.total
+    step = choices[0].predicted.step_time_s
+    time = step.total
+    if waiting := loading_warning(cluster, step.data, time):
+        warnings.append(waiting)
+    checkpoints, safety = checkpoints_of(workload, cluster, stated, time)
     if isinstance(time, Unknown):
         warnings.append(
             f"no step time: {time.detail or time} is unknown; ranked by memory and simplicity alone"
@@ -219,14 +232,16 @@ def make_plan(
             pins,
             choices[0],
             compared,
-            rate=rate,
-            warmup=warmup,
+            settings=settings,
+            safety=safety,
             variables=variables,
             host=environment.host,
             free=free,
             asked=headroom,
         ),
         env=variables,
+        optimization=settings.optimization,
+        checkpoints=checkpoints,
         environment=environment,
         alternatives=tuple(choices[1:]),
         rejected=rejected,
@@ -234,13 +249,6 @@ def make_plan(
         examined=result.examined,
         not_searched=not_searched(request),
     )
-
-
-def _rules(workload: AnyWorkload) -> tuple[Rule, Rule]:
-    """Return the learning rate and the warm-up."""
-    if isinstance(workload, VisionWorkload):
-        return image_learning_rate(workload), image_warmup_steps(workload)
-    return learning_rate(workload), warmup_steps(workload)
 
 
 def _position_warning(workload: AnyWorkload) -> tuple[str, ...]:

@@ -6,11 +6,12 @@ from recipes.constants import constant
 from recipes.job.pins import Pins
 from recipes.job.workload import Workload
 from recipes.machine.cluster_records import Cluster
+from recipes.planning.examined import Examined
 from recipes.planning.layout_words import short_words
 from recipes.planning.plan import OWN_PROGRAM, FastestProgram
 from recipes.planning.planner import request_of
 from recipes.planning.programs import REFERENCE_PROGRAM, Program, load_programs
-from recipes.planning.search import Examined, search
+from recipes.planning.search import search
 
 _NOT_COMPARED = (REFERENCE_PROGRAM, OWN_PROGRAM, "torch")
 """Programs to which nobody moves: rigtune's own workload, and two ways to write a torch program."""

@@ -7,6 +7,7 @@ from recipes.job.candidate import Degrees, Sharding
 from recipes.job.workload import Workload
 from recipes.planning.plan import Plan
 from recipes.planning.programs import Program
+from recipes.settings.setting import Optimization
 
 
 class Layout(NamedTuple):
@@ -29,6 +30,7 @@ class Layout(NamedTuple):
     tuning: str
     adapter_rank: int
     layers: int
+    optimization: Optimization = Optimization()
 
 
 def layout_of(plan: Plan) -> Layout:
@@ -52,6 +54,7 @@ def layout_of(plan: Plan) -> Layout:
         tuning="full" if text is None else text.tuning,
         adapter_rank=0 if text is None else text.adapter_rank,
         layers=1 if text is None else text.model.layers + text.model.encoder_layers,
+        optimization=plan.optimization,
     )
 
 
@@ -138,7 +141,32 @@ def _values(layout: Layout) -> dict[str, str]:
         **sizes,
         **always,
         **lengths,
+        **_optimization_values(layout),
         **{name: texts[name] for name, is_needed in sometimes.items() if is_needed},
+    }
+
+
+def _optimization_values(layout: Layout) -> dict[str, str]:
+    """Return schedule, decays and clipping by the names that rows of `programs.toml` use."""
+    values, rate = layout.optimization, layout.learning_rate
+    last = f"{values.final_share:g}"
+    increment = math.gcd(values.ramp_from, layout.global_batch - values.ramp_from)
+    sometimes = {
+        "cosine_final_share": (values.schedule == "cosine", last),
+        "final_share": (values.schedule != "constant", last),
+        "final_rate": (values.schedule != "constant", f"{rate * values.final_share:g}"),
+        "decay_share": (values.schedule == "wsd", f"{values.decay_share:g}"),
+        "decay_steps": (values.schedule == "wsd", str(math.ceil(values.decay_share * layout.steps))),
+        "beta2": (values.beta2 > 0, f"{values.beta2:g}"),
+        "betas": (values.beta2 > 0, f"[{values.beta1:g}, {values.beta2:g}]"),
+        "batch_ramp": (values.ramp_from > 0, f"{values.ramp_from} {increment} {values.ramp_samples}"),
+    }
+    return {
+        "lr_schedule": values.schedule,
+        "beta1": f"{values.beta1:g}",
+        "weight_decay": f"{values.weight_decay:g}",
+        "gradient_clipping": f"{values.gradient_clipping:g}",
+        **{name: text for name, (is_needed, text) in sometimes.items() if is_needed},
     }
 
 

@@ -2,13 +2,16 @@
 
 import math
 
+import msgspec
+
 from probes.base.record import EvidenceRef
 from probes.base.units import count, gib
 from recipes.environment.environment_plan import EnvVar, HostSetting
 from recipes.job.pins import Pins
 from recipes.job.workload import AnyWorkload, VisionWorkload, Workload
 from recipes.machine.cluster_records import Basis, Cluster
-from recipes.planning.image_jobs import why_image_batch, why_image_micro_batch
+from recipes.planning.examined import Examined
+from recipes.planning.image_jobs import why_image_micro_batch
 from recipes.planning.layout_reasons import (
     Comparison,
     decision,
@@ -19,12 +22,12 @@ from recipes.planning.layout_reasons import (
     strategy_reason,
 )
 from recipes.planning.layout_words import describe
-from recipes.planning.learning_rate import Rule
 from recipes.planning.plan import Choice, Decision
-from recipes.planning.search import Examined
 from recipes.predict.breakdowns import MemoryBreakdown
 from recipes.predict.candidate_prediction import nearness
 from recipes.predict.parameters import memory_interval
+from recipes.settings.convergence import ConvergenceSettings
+from recipes.settings.setting import Setting
 
 _TERMS = ("parameters", "gradients", "optimizer", "activations", "logits", "buffers", "overhead")
 
@@ -128,8 +131,8 @@ def decisions_of(
     chosen: Choice,
     compared: Comparison,
     *,
-    rate: Rule,
-    warmup: Rule,
+    settings: ConvergenceSettings,
+    safety: tuple[Setting, ...],
     variables: tuple[EnvVar, ...],
     host: tuple[HostSetting, ...],
     free: float = 0.0,
@@ -137,7 +140,8 @@ def decisions_of(
 ) -> tuple[Decision, ...]:
     """Return one decision per setting of the chosen plan, then one per environment variable.
 
-    `free` is the part of the memory that the plan leaves free, `asked` that of the user.
+    `settings` affect the trained model, `safety` are checkpoints and time-outs. `free` is the part of the
+    memory that the plan leaves free, `asked` that of the user.
     """
     basis = _basis(workload, compared.chosen)
     recomputation, recomputations = recomputation_reason(compared)
@@ -180,28 +184,16 @@ def decisions_of(
             because=f"global batch {workload.global_batch} = micro-batch {chosen.micro_batch} x "
             f"{chosen.grad_accum} x {chosen.degrees.dp * chosen.degrees.fsdp} data-parallel ranks",
         ),
-        Decision(
-            name="global_batch",
-            value=str(workload.global_batch),
-            basis="rule",
-            because=_why_global_batch(workload, cluster),
-        ),
+        _of_setting(settings.batch, None),
         Decision(
             name="precision",
             value=workload.precision,
             basis="rule",
             because=_why_precision(workload, cluster),
         ),
-        decision(
-            "learning_rate",
-            f"{chosen.learning_rate:g}",
-            pins.learning_rate,
-            basis="rule",
-            because=rate.because,
-        ),
-        decision(
-            "warmup_steps", str(chosen.warmup_steps), pins.warmup_steps, basis="rule", because=warmup.because
-        ),
+        _of_setting(settings.rate, pins.learning_rate),
+        _of_setting(settings.warmup, pins.warmup_steps),
+        *(_of_setting(each, None) for each in (*settings.others, *safety)),
         *(
             Decision(name=setting.name, value=setting.value, basis=setting.basis, because=setting.because)
             for setting in host
@@ -217,6 +209,20 @@ def decisions_of(
             for variable in variables
         ),
     )
+
+
+def _of_setting(setting: Setting, pin: float | None) -> Decision:
+    """Return the decision about a setting; `pin` is the value that the user fixed."""
+    row = decision(
+        setting.name,
+        setting.text if pin is None else f"{pin:g}",
+        pin,
+        basis=setting.basis,
+        because=setting.because,
+        alternatives=setting.alternatives,
+    )
+    evidence = (EvidenceRef(source="rule", key=setting.source),) if setting.source else ()
+    return msgspec.structs.replace(row, evidence=evidence)
 
 
 def _headroom_decision(cluster: Cluster, free: float, asked: float | None) -> tuple[Decision, ...]:
@@ -305,24 +311,6 @@ def _micro_batch_words(workload: AnyWorkload, chosen: Choice) -> str:
     if chosen.grad_accum == 1:
         return f"a rank's whole share of the global batch, {tokens} tokens, fits at once"
     return f"{tokens} tokens per forward pass"
-
-
-def _why_global_batch(workload: AnyWorkload, cluster: Cluster) -> str:
-    if isinstance(workload, VisionWorkload):
-        return why_image_batch(workload)
-    owner = workload.model.learning_rate_from
-    recipe = f"the recipe borrowed from {owner}" if owner else "the published recipe"
-    published = count(workload.model.learning_rate_batch_tokens)
-    why = f"{count(workload.tokens_per_step)} tokens per step; {recipe} has {published}"
-    noise = cluster.noise_scale_sequences
-    if noise is None or noise.value <= 0:
-        return why
-    # The noise scale grows while the loss falls (arXiv 1812.06162, section 4), so a batch above the scale is
-    # not an error.
-    times = f"{workload.global_batch / noise.value:.2g} times the gradient noise scale of your step"
-    measured = f"measured at the start of its training ({count(noise.value)} sequences, {noise.source})"
-    least = "Beyond that scale, each further sample helps less (arXiv 1812.06162)"
-    return f"{why}. The batch is {times}, {measured}. {least}"
 
 
 def _why_precision(workload: AnyWorkload, cluster: Cluster) -> str:

@@ -24,6 +24,7 @@ from recipes.planning.plan import Plan
 from recipes.planning.planner import make_plan
 from recipes.planning.programs import OWN, Program, load_programs, program_named
 from recipes.planning.refusals import NoLayoutError
+from recipes.settings.setting import NOTHING_STATED, Stated
 
 
 class _Attempt(NamedTuple):
@@ -42,6 +43,7 @@ def best_plan(
     *,
     program: Program | None = None,
     headroom: float | None = None,
+    stated: Stated = NOTHING_STATED,
 ) -> Plan:
     """Return the best plan of the program, or of the first round of last resorts that has a plan.
 
@@ -50,14 +52,15 @@ def best_plan(
     """
     base = program or program_named(OWN)
     try:
-        return make_plan(workload, cluster, facts, pins, program=base, headroom=headroom)
+        return make_plan(workload, cluster, facts, pins, program=base, headroom=headroom, stated=stated)
     except (NoFeasiblePlanError, NoLayoutError) as error:
         problem = error
     for attempts in _rounds(workload, cluster, pins, base, may_switch=program is None):
         plans = [
             plan
             for attempt in attempts
-            if (plan := _attempted(workload, facts, pins, attempt, headroom)) is not None
+            if (plan := _attempted(workload, facts, pins, attempt, headroom=headroom, stated=stated))
+            is not None
         ]
         if plans:
             tie = 1 + constant("layout_tie")
@@ -82,7 +85,13 @@ def _step_s(plan: Plan) -> float:
 
 
 def _attempted(
-    workload: Workload, facts: MachineFacts, pins: Pins, attempt: _Attempt, headroom: float | None
+    workload: Workload,
+    facts: MachineFacts,
+    pins: Pins,
+    attempt: _Attempt,
+    *,
+    headroom: float | None,
+    stated: Stated,
 ) -> Plan | None:
     """Return the plan of an attempt; None if there is none."""
     try:
@@ -94,6 +103,7 @@ def _attempted(
             program=attempt.program,
             headroom=headroom,
             offload=attempt.offload,
+            stated=stated,
         )
     except (NoFeasiblePlanError, UsageError):
         return None

@@ -7,6 +7,7 @@ from recipes.constants import constant
 from recipes.job.workload import AnyWorkload, Workload
 from recipes.machine.cluster_records import Cluster
 from recipes.planning.plan import RunCost
+from recipes.settings.checkpointing import Checkpoints
 
 RunLength = Literal["tokens", "samples", "steps", "assumed"]
 
@@ -17,18 +18,18 @@ def run_cost(
     step_s: float | Unknown,
     *,
     price: float | None = None,
+    checkpoints: Checkpoints | None = None,
     length_from: RunLength = "steps",
 ) -> RunCost:
     """Return the cost of all steps of the workload; on a CPU a rank counts as a GPU.
 
-    Interruptions are in proportion to GPU hours. A run that is repeated in part is not interrupted again in
-    this estimate.
+    Interruptions are in proportion to GPU hours, or follow from the user's mean time between failures
+    (`checkpoints`). A run that is repeated in part is not interrupted again in this estimate.
     """
     gpus = cluster.world_size
     hours: float | Unknown = step_s if isinstance(step_s, Unknown) else step_s * workload.steps / 3600
     samples = workload.steps * workload.global_batch
-    share = loss_per_hour(gpus) if cluster.device == "cuda" else 0.0
-    rate = constant("interruptions_per_gpu_hour") * gpus if share else 0.0
+    rate, share = _failures(cluster, checkpoints)
     whole = _times(hours, gpus * (1 + share))
     return RunCost(
         length_from=length_from,
@@ -43,6 +44,20 @@ def run_cost(
         price_per_gpu_hour=price,
         cost=None if price is None else _times(whole, price),
     )
+
+
+def _failures(cluster: Cluster, checkpoints: Checkpoints | None) -> tuple[float, float]:
+    """Return the interruptions in an hour, and the hours that they and writing checkpoints lose in it."""
+    if checkpoints is None or isinstance(checkpoints.mtbf_s, Unknown):
+        gpus = cluster.world_size
+        is_gpu = cluster.device == "cuda"
+        return (constant("interruptions_per_gpu_hour") * gpus, loss_per_hour(gpus)) if is_gpu else (0.0, 0.0)
+    rate = 3600 / checkpoints.mtbf_s
+    interval, writing = constant("checkpoint_interval_s"), 0.0
+    if not isinstance(checkpoints.interval_s, Unknown) and not isinstance(checkpoints.write_s, Unknown):
+        interval = checkpoints.interval_s
+        writing = checkpoints.write_s / interval
+    return rate, rate * (interval / 2 + constant("restart_s")) / 3600 + writing
 
 
 def loss_per_hour(gpus: int) -> float:

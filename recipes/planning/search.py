@@ -8,45 +8,22 @@ whole batch of a rank, which needs no memory to accumulate gradients.
 """
 
 import math
-from collections.abc import Callable
 from typing import NamedTuple
 
-from probes.base.record import Unknown, value_or
+from probes.base.record import Unknown
 from recipes.constants import constant
-from recipes.job.candidate import Candidate, Degrees, Sharding
+from recipes.planning.examined import Examined, Key, Refuse, keep_smallest, with_bubble, with_memory
+from recipes.planning.shape_queue import Bound, Queue
 from recipes.planning.space import (
     Recomputation,
     Request,
     Shape,
-    candidate_of,
     micro_batches,
     recomputations,
     schedules,
-    shapes,
 )
-from recipes.predict.breakdowns import MemoryBreakdown, TimeBreakdown
-from recipes.predict.job_prediction import memory_for, time_for
-from recipes.predict.training_job import Job, job_of
-
-Key = tuple[Degrees, Sharding]
-"""A set of degrees with its sharding; the search keeps the best member of each."""
-Refuse = Callable[[MemoryBreakdown], bool]
-"""Function that returns whether a layout with this memory does not fit."""
-
-
-class Examined(NamedTuple):
-    """A candidate with its prediction."""
-
-    candidate: Candidate
-    job: Job
-    memory: MemoryBreakdown
-    time: TimeBreakdown | Unknown | None
-    """Time of a step; None for a candidate that does not fit, Unknown if the machine lacks a rate."""
-
-    @property
-    def seconds(self) -> float:
-        """Seconds of a step; infinite if unknown."""
-        return _seconds(self.time)
+from recipes.predict.breakdowns import TimeBreakdown
+from recipes.predict.job_prediction import time_for
 
 
 class Searched(NamedTuple):
@@ -75,44 +52,70 @@ def search(
     options = recomputations(request)
     if not options:
         return Searched((), (), 0)
-    smallest: dict[Key, Examined] = {}
-    bounds, examined = _bounds(request, options, refuses, smallest, limit_s)
-    best: dict[Key, Examined] = {}
-    fastest = limit_s
-    fastest_with: dict[tuple[str, int | str], float] = {}
-    tie = 1 + constant("layout_tie")
-    for bound in bounds:
-        limit = fastest * tie
-        settings = _settings_of(bound.shape) if alternatives else ()
-        limit = max((limit, *(fastest_with.get(setting, math.inf) for setting in settings)))
-        if len(best) >= alternatives and bound.seconds > limit:
+    queue = Queue(request, options, refuses, limit_s, keeps_rejected=alternatives > 0)
+    best = _Best(alternatives, limit_s)
+    while (bound := queue.pop()) is not None:
+        limit = best.limit_of(bound.shape)
+        if bound.seconds > limit:
+            continue
+        if bound.time is None:
+            queue.push_closer(bound, limit)
             continue
         refiner = _Refiner(request, bound, options, refuses)
         # The schedule with one part per stage needs least memory: others recompute at least as much.
         start = refiner.least(bound.shape, 0)
-        tightened = max(bound.seconds, refiner.without_bubble(start))
+        tightened = max(bound.seconds, refiner.least_seconds(start))
         for schedule, parts in schedules(request, bound.shape.degrees.pp):
             shape = bound.shape.scheduled(schedule, parts)
-            key = (shape.degrees, shape.sharding)
-            known = best.get(key)
-            slowest = limit if len(best) >= alternatives else math.inf
-            if known is not None:
-                slowest = known.seconds * tie
-            if tightened > slowest or bound.micro_batch not in micro_batches(request, shape):
+            sizes = micro_batches(request, shape)
+            if tightened > best.slowest_of(shape, limit) or bound.micro_batch not in sizes:
                 continue
             member = refiner.member(shape, refiner.least(shape, start))
-            if member.time is None and parts > 1 and bound.micro_batch == micro_batches(request, shape)[0]:
+            if member.time is not None:
+                best.add(member)
+            elif parts > 1 and bound.micro_batch == sizes[0]:
                 # With one part per stage, the bound itself fits; here another schedule does not.
-                _keep_smallest(smallest, member)
-            elif member.time is not None and (known is None or _is_better(member, known)):
-                best[key] = member
-                fastest = min(fastest, member.seconds)
-                for setting in settings:
-                    fastest_with[setting] = min(member.seconds, fastest_with.get(setting, math.inf))
-        examined += refiner.evaluations
-    rejected = [member for key, member in smallest.items() if key not in best]
+                keep_smallest(queue.smallest, member)
+        queue.examined += refiner.evaluations
+    rejected = [member for key, member in queue.smallest.items() if key not in best.members]
     rejected.sort(key=lambda member: (member.memory.needed, simplicity(member)))
-    return Searched(_ranked(list(best.values())), tuple(rejected), examined)
+    return Searched(_ranked(list(best.members.values())), tuple(rejected), queue.examined)
+
+
+class _Best:
+    """The best member of each set of degrees, and the fastest one with each value of a setting."""
+
+    def __init__(self, alternatives: int, limit_s: float) -> None:
+        self._alternatives, self._fastest, self._tie = alternatives, limit_s, 1 + constant("layout_tie")
+        self._fastest_with: dict[tuple[str, int | str], float] = {}
+        self.members: dict[Key, Examined] = {}
+
+    def limit_of(self, shape: Shape) -> float:
+        """Return the seconds of a step beyond which layouts of the shape are of no interest."""
+        if len(self.members) < self._alternatives:
+            return math.inf
+        limit = self._fastest * self._tie
+        settings = _settings_of(shape) if self._alternatives else ()
+        return max((limit, *(self._fastest_with.get(setting, math.inf) for setting in settings)))
+
+    def slowest_of(self, shape: Shape, limit: float) -> float:
+        """Return the seconds of a step beyond which a schedule of the shape is of no interest."""
+        known = self.members.get((shape.degrees, shape.sharding))
+        if known is not None:
+            return known.seconds * self._tie
+        return limit if len(self.members) >= self._alternatives else math.inf
+
+    def add(self, member: Examined) -> None:
+        """Keep the member if it is better than the known member of its degrees."""
+        shape = Shape(member.candidate.degrees, member.candidate.sharding_stage, member.candidate.schedule)
+        key = (shape.degrees, shape.sharding)
+        known = self.members.get(key)
+        if known is not None and not _is_better(member, known):
+            return
+        self.members[key] = member
+        self._fastest = min(self._fastest, member.seconds)
+        for setting in _settings_of(shape) if self._alternatives else ():
+            self._fastest_with[setting] = min(member.seconds, self._fastest_with.get(setting, math.inf))
 
 
 def _settings_of(shape: Shape) -> tuple[tuple[str, int | str], ...]:
@@ -134,7 +137,7 @@ def neighbours(request: Request, chosen: Examined, refuses: Refuse) -> tuple[Exa
     shape = Shape(candidate.degrees, candidate.sharding_stage, candidate.schedule)
 
     def refiner(micro_batch: int) -> _Refiner:
-        return _Refiner(request, _Bound(0.0, 0, shape, micro_batch), options, refuses)
+        return _Refiner(request, Bound(0.0, 0, shape, micro_batch), options, refuses)
 
     here = refiner(candidate.micro_batch)
     members = [here.member(shape, index) for index in range(len(options))]
@@ -172,96 +175,19 @@ def refusing(limit_bytes: float) -> Refuse:
     return lambda memory: memory.needed > limit_bytes
 
 
-class _Bound(NamedTuple):
-    """A shape with a micro-batch, and a lower bound on the seconds of a step over all its schedules and
-    recomputations.
-    """
-
-    seconds: float
-    order: int
-    shape: Shape
-    micro_batch: int
-
-
-def _bounds(
-    request: Request,
-    options: tuple[Recomputation, ...],
-    refuses: Refuse,
-    smallest: dict[Key, Examined],
-    limit_s: float,
-) -> tuple[list[_Bound], int]:
-    """Return the lower bounds of all shapes that may fit, lowest first, and the number of evaluations.
-
-    A pipeline with one part per stage keeps the fewest activations: if it does not fit, no other schedule
-    fits. The time of a step without its bubble is a lower bound for every schedule. Shapes that differ only
-    in their sharding compute for the same time, so one of these tells whether all exceed `limit_s`.
-    """
-    bounds: list[_Bound] = []
-    examined = 0
-    computed: dict[tuple[int, ...], float] = {}
-    fitting: set[Key] = set()
-    for shape in shapes(request) if options else ():
-        degrees, is_full = shape.degrees, False
-        for micro_batch in micro_batches(request, shape):
-            key = (degrees.tp, degrees.pp, degrees.cp, degrees.ep, micro_batch)
-            if is_full and micro_batch * shape.replicas < request.workload.global_batch:
-                continue
-            if computed.get(key, 0.0) >= limit_s:
-                fitting.add(
-                    (degrees, shape.sharding)
-                )  # not examined, so nothing can be said about the memory
-                continue
-            examined += 1
-            smallest_member = _with_memory(request, shape, micro_batch, options[-1])
-            if refuses(smallest_member.memory):
-                _keep_smallest(smallest, smallest_member)
-                # Without accumulation, gradients of earlier micro-batches need no memory.
-                is_full = True
-                continue
-            fitting.add((degrees, shape.sharding))
-            candidate = candidate_of(request, shape, micro_batch, options[0])
-            time = time_for(job_of(request.workload, candidate, request.cluster, request.stack))
-            seconds = _without_bubble(time)
-            if not isinstance(time, Unknown):
-                computed.setdefault(key, value_or(time.compute, 0.0))
-            if seconds >= limit_s < math.inf:
-                continue
-            bounds.append(_Bound(seconds, len(bounds), shape, micro_batch))
-    for fits in fitting:
-        smallest.pop(fits, None)  # another micro-batch of the refused layout fits
-    bounds.sort(key=lambda bound: (bound.seconds, bound.order))
-    return bounds, examined
-
-
-def _keep_smallest(smallest: dict[Key, Examined], member: Examined) -> None:
-    """Keep the member in `smallest` if it needs less memory than the known member of its degrees."""
-    key = (member.candidate.degrees, member.candidate.sharding_stage)
-    other = smallest.get(key)
-    if other is None or member.memory.needed < other.memory.needed:
-        smallest[key] = member
-
-
-def _seconds(time: TimeBreakdown | Unknown | None) -> float:
-    """Return the seconds of a step; infinite if unknown."""
-    if time is None or isinstance(time, Unknown) or isinstance(time.total, Unknown):
-        return math.inf
-    return time.total
-
-
-def _with_memory(request: Request, shape: Shape, micro_batch: int, again: Recomputation) -> Examined:
-    candidate = candidate_of(request, shape, micro_batch, again)
-    job = job_of(request.workload, candidate, request.cluster, request.stack)
-    return Examined(candidate, job, memory_for(job), None)
-
-
 class _Refiner:
     """Evaluates the schedules and recomputations of one shape with one micro-batch."""
 
     def __init__(
-        self, request: Request, bound: _Bound, options: tuple[Recomputation, ...], refuses: Refuse
+        self, request: Request, bound: Bound, options: tuple[Recomputation, ...], refuses: Refuse
     ) -> None:
         self._request, self._bound, self._options, self._refuses = request, bound, options, refuses
         self._members: dict[tuple[Shape, int], Examined] = {}
+        self._times: dict[tuple[Shape, int], TimeBreakdown | Unknown] = {}
+        if bound.smallest is not None:
+            self._members[bound.shape, len(options) - 1] = bound.smallest
+        if bound.time is not None:
+            self._times[bound.shape, 0] = bound.time
         self.evaluations = 0
 
     def least(self, shape: Shape, start: int) -> int:
@@ -278,35 +204,30 @@ class _Refiner:
                 high = middle
         return low
 
-    def without_bubble(self, index: int) -> float:
-        """Return the seconds of a step with this recomputation, without the bubble of the pipeline."""
-        self.evaluations += 1
-        return _without_bubble(time_for(self._with_memory(self._bound.shape, index).job))
+    def least_seconds(self, index: int) -> float:
+        """Return the seconds of a step with this recomputation and the smallest bubble of any schedule."""
+        return with_bubble(self._time(self._bound.shape, index), self._bound.bubble_share)
 
     def member(self, shape: Shape, index: int) -> Examined:
         """Return the member with its time, or without a time if it does not fit."""
         member = self._with_memory(shape, index)
         if self._refuses(member.memory):
             return member
-        self.evaluations += 1
-        return member._replace(time=time_for(member.job))
+        return member._replace(time=self._time(shape, index))
+
+    def _time(self, shape: Shape, index: int) -> TimeBreakdown | Unknown:
+        if (shape, index) not in self._times:
+            self.evaluations += 1
+            self._times[shape, index] = time_for(self._with_memory(shape, index).job)
+        return self._times[shape, index]
 
     def _with_memory(self, shape: Shape, index: int) -> Examined:
         if (shape, index) not in self._members:
             self.evaluations += 1
-            self._members[shape, index] = _with_memory(
+            self._members[shape, index] = with_memory(
                 self._request, shape, self._bound.micro_batch, self._options[index]
             )
         return self._members[shape, index]
-
-
-def _without_bubble(time: TimeBreakdown | Unknown) -> float:
-    """Return the seconds of a step without the bubble of its pipeline: a lower bound for every schedule."""
-    seconds = _seconds(time)
-    if isinstance(time, Unknown) or isinstance(time.bubble, Unknown) or not math.isfinite(seconds):
-        return seconds
-    # Stragglers lengthen the bubble with the rest of the step.
-    return seconds - time.bubble * seconds / max(seconds - value_or(time.overhead, 0.0), 1e-9)
 
 
 def _is_better(member: Examined, other: Examined) -> bool:

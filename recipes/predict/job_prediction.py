@@ -9,7 +9,7 @@ from recipes.predict.familiarity import familiarity
 from recipes.predict.image_prediction import predict_images, vision_memory
 from recipes.predict.memory.peak import memory_of
 from recipes.predict.parameters import kind_of, time_interval
-from recipes.predict.speed.step import step_time
+from recipes.predict.speed.step import LeastStep, least_step, step_time
 from recipes.predict.training_job import ImageJob, Job
 
 
@@ -24,6 +24,11 @@ def time_for(job: Job) -> TimeBreakdown | Unknown:
         return predict_images(job)
     time = step_time(job)
     return time if isinstance(time, Unknown) else with_loading(corrected(time, job), job)
+
+
+def least_time_for(job: Job) -> LeastStep:
+    """Return quick lower bounds on the terms of a step; all are 0 if measured steps scale the times."""
+    return LeastStep() if isinstance(job, ImageJob) or job.cluster.anchors else least_step(job)
 
 
 def predicted_for(job: Job, memory: MemoryBreakdown) -> Predicted:

@@ -3,7 +3,7 @@
 `job_of` computes the values that depend on all four only once, so that every model uses the same values.
 """
 
-from typing import NamedTuple, TypeAlias
+from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 from recipes.job.candidate import Candidate
 from recipes.job.models.blocks import Block
@@ -45,6 +45,27 @@ def convolved_in(precision: Precision, cluster: Cluster, stack: Stack) -> str:
     """
     computed = computed_in(precision, cluster)
     return computed_in("tf32", cluster) if computed == "fp32" and stack.tf32 != "never" else computed
+
+
+Item = TypeVar("Item")
+
+
+class Keyed(Generic[Item]):
+    """Item with equality by a key, for caches of what depends only on the key.
+
+    The key may have identities of parts of the item: the item keeps them valid.
+    """
+
+    __slots__ = ("_hash", "item", "key")
+
+    def __init__(self, item: Item, key: tuple[object, ...]) -> None:
+        self.item, self.key, self._hash = item, key, hash(key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Keyed) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return self._hash
 
 
 class TransformerJob(NamedTuple):

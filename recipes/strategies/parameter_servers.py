@@ -48,8 +48,9 @@ def without_waiting(strategy: Strategy, here: Situation) -> Verdict:
     if isinstance(exposed, Unknown):
         return undecided(strategy, here, f"the step time is unknown: {exposed.detail}")
     step = (total - here.exposed_s) * (1 - waiting) + exposed
+    alike = "" if waiting else "; GPUs of one kind count as equally fast"
     because = (
-        f"the mean rank waits {percent(waiting)} of the step for the slowest one",
+        f"the mean rank waits {percent(waiting)} of the step for the slowest one{alike}",
         f"every link carries {factor:.3g} times the bytes of an all-reduce: exposed communication "
         f"{duration(here.exposed_s)} -> {duration(exposed)}",
         f"the embedding has {percent(table)} of the weights, and a rank uses up to {percent(touched)} of its "
@@ -64,9 +65,11 @@ def waiting_share(here: Situation) -> float | Unknown:
     The speeds are the datasheet rates of the GPUs in the facts. GPUs of one kind count as equally fast: the
     facts do not show which of them is slow.
     """
-    catalogue, precision = load_catalogue(), here.plan.workload.precision
+    catalogue, precision, gpus = load_catalogue(), here.plan.workload.precision, here.facts.gpus
+    if isinstance(gpus, Unknown) and not here.cluster.gpu and here.cluster.device == "cuda":
+        return Unknown(Reason.NOT_RECORDED, "nothing shows which GPUs there are")
     speeds = []
-    for gpu in items_of(here.facts.gpus):
+    for gpu in items_of(gpus):
         row = None if isinstance(gpu.name, Unknown) else catalogue.gpu_named(gpu.name)
         peaks = {} if row is None else catalogue_peaks((row,))
         if precision not in peaks:

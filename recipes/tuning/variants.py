@@ -19,9 +19,10 @@ from recipes.launch.edited import workload_of
 from recipes.launch.recipe import Environment, Parallelism, Recipe
 from recipes.launch.resolve import prediction_of
 from recipes.machine.cluster_records import Cluster
+from recipes.planning.examined import Examined
 from recipes.planning.planner import request_of
 from recipes.planning.programs import OWN, REFERENCE_PROGRAM, program_named
-from recipes.planning.search import Examined, neighbours, refusing, search
+from recipes.planning.search import neighbours, refusing, search
 from recipes.planning.space import Request, strategy_of
 from recipes.predict.breakdowns import MemoryBreakdown
 from recipes.predict.job_prediction import memory_for, predicted_for, time_for

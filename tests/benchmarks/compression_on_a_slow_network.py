@@ -11,6 +11,7 @@ round. The predictor gets what the same rounds measured: all-reduce, product and
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import statistics
@@ -64,23 +65,15 @@ def measure(python: str, kind: str, rate: str, rounds: int) -> dict[str, Any]:
         "OMP_NUM_THREADS": "1",
         "TORCH_CPP_LOG_LEVEL": "ERROR",
     }
-    with slow_link(kind, rate) as link:
-        ranks = [
-            subprocess.Popen(
-                link.command(rank, python, str(WORKER), str(rank), ADDRESSES[0], json.dumps(settings)),
-                stdout=subprocess.PIPE,
-                text=True,
-                env=environment,
-            )
-            for rank in (0, 1)
-        ]
-        try:
-            answer, _ = ranks[0].communicate(timeout=LIMIT_S)
-            ranks[1].wait(timeout=60)
-        finally:
-            for rank in ranks:
-                rank.kill()
-                rank.wait()
+    with slow_link(kind, rate) as link, contextlib.ExitStack() as stack:
+        ranks = []
+        for rank, output in ((0, subprocess.PIPE), (1, subprocess.DEVNULL)):
+            worker = (python, str(WORKER), str(rank), ADDRESSES[0], json.dumps(settings))
+            started = subprocess.Popen(link.command(rank, *worker), stdout=output, text=True, env=environment)
+            ranks.append(stack.enter_context(started))
+            stack.callback(started.kill)
+        answer, _ = ranks[0].communicate(timeout=LIMIT_S)
+        ranks[1].wait(timeout=60)
     return json.loads(answer.splitlines()[-1])
 
 

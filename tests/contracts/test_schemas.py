@@ -12,8 +12,10 @@ import pytest
 
 from assistant.formats.json_answer import json_answer
 from assistant.formats.schemas import FOLDER, POLICY, RECORDS, schema_for
+from assistant.usecases.advise import advise_install
 from assistant.usecases.check import check_machine
 from probes.base.errors import UsageError
+from probes.catalogue.hardware import load_catalogue
 from probes.facts import MachineFacts
 from probes.judging.affinity import report_of
 from recipes.advice.advice_lines import Subject
@@ -65,6 +67,16 @@ def test_advice_conforms(name: str, subject: Subject) -> None:
     answer = json.loads(json_answer(advised(subject, MACHINES[name])))
     jsonschema.validate(answer, json.loads(schema_for("advise")))
     assert set(answer) >= {"schema_version", "subject", "machine", "lines", "documents"}
+
+
+def test_installation_advice_conforms() -> None:
+    advice = advise_install(h100_node(), load_catalogue(), operating_system="Ubuntu 24.04")
+    jsonschema.validate(json.loads(json_answer(advice)), json.loads(schema_for("advise-install")))
+
+
+def test_titles_name_the_command() -> None:
+    assert json.loads(schema_for("advise-install"))["title"] == "rigtune advise install --format json"
+    assert json.loads(schema_for("plan-nodes"))["title"] == "rigtune plan --nodes --format json"
 
 
 def test_a_missing_field_does_not_conform() -> None:

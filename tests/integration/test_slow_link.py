@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.root, pytest.mark.slow]
 def test_strategies_win_where_the_link_dominates(kind: str, torch_python: str) -> None:
     if why := refusal(kind):
         pytest.skip(f"tc {kind}: {why}")
-    measured = measure(torch_python, kind, "50mbit", rounds=1)
+    measured = measure(torch_python, kind, "100mbit", rounds=1)
     assert not measured["refused"]
     here = situation_on(cluster_of(measured))
     assert here.exposed_s > 0.5 * float(here.total_s)  # type: ignore[arg-type]

@@ -80,6 +80,14 @@ def test_it_trains_the_reference_workload_on_two_ranks(recipe, export, read_repo
     assert trained.done["loss_last"] < trained.done["loss_first"]
 
 
+def test_verification_of_groups_that_share_parameters(make_recipe, torch_python, tmp_path):
+    layout = {"strategy": "hsdp", "dp": 2, "fsdp": 2, "global_batch": 16}
+    four = make_recipe(ranks_per_node=4, parallelism=layout, resources={"python": torch_python})
+    result = list(verify_recipe(four, steps=4, directory=tmp_path))[-1].result
+    assert (result.world_size, result.steps) == (4, 4)
+    assert result.loss_last < result.loss_first
+
+
 def test_verification_measures_the_same_job(recipe, tmp_path):
     result = list(verify_recipe(recipe, steps=8, directory=tmp_path))[-1].result
     assert (result.world_size, result.steps) == (2, 8)

@@ -20,7 +20,7 @@ from recipes.job.pins import Pins
 from recipes.machine.cluster_records import Cluster, StepAnchor
 from recipes.machine.from_facts import cluster_from_facts
 from recipes.machine.from_words import MachineWords, cluster_from_words
-from recipes.planning.image_jobs import image_learning_rate, image_warmup_steps, image_workload
+from recipes.planning.image_jobs import image_workload
 from recipes.planning.own_step import with_own_steps
 from recipes.planning.planner import default_workload, make_plan
 from recipes.planning.programs import program_named
@@ -112,7 +112,7 @@ def _curve() -> Any:
 
 
 def _images(name: str, nodes: int) -> Any:
-    """Return the batch, the rate and the warm-up of an image model."""
+    """Return the batch of an image model."""
     cluster = h100_cluster(nodes=nodes)
     job = image_workload(
         find_vision_model(name),
@@ -123,7 +123,7 @@ def _images(name: str, nodes: int) -> Any:
         steps=10**6,
         samples=None,
     )
-    return [float(job.global_batch), image_learning_rate(job).value, float(image_warmup_steps(job).value)]
+    return [float(job.global_batch)]
 
 
 def _own_step() -> Any:

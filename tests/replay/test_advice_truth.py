@@ -42,12 +42,13 @@ RECORDINGS: dict[str, tuple[str, ...]] = {
         "topo_m/h100-sxm-mig-590.48.01.txt",
     ),
     "power brake": ("nvsmi_text/h100-8x-hw-power-brake-slowdown.txt",),
+    "cloud instance with a T4": ("nvsmi_xml/tesla-t4-telegraf.xml",),
     "GB200 tray": ("topo_m/gb200-4x-8nic-gpu-numa-id.txt", "nvsmi_text/gb200-4x-table-580.126.09.txt"),
 }
 
 TRUTH: list[tuple[str, Subject, str, str]] = [
     ("DGX H100 with InfiniBand", "network", "infiniband", "mlx5_0-1, mlx5_4-9: InfiniBand"),
-    ("H100 node with its NUMA map", "kubelet", "reserved-cpus", "the CPUs 0-1 "),
+    ("H100 node with its NUMA map", "kubelet", "reserved-cpus", "kubelet: 0-1."),
     ("H100 node with its NUMA map", "kubelet", "best-effort", "GPU0-3 on node 0; GPU4-7 on node 1"),
     ("H100 node with its NUMA map", "hardware", "cores-enough", "96 physical cores for 8 GPUs"),
     ("A100 PCIe", "hardware", "board-heat", "0.60 kW together"),
@@ -72,12 +73,14 @@ TRUTH: list[tuple[str, Subject, str, str]] = [
     ("MIG is on", "container", "gpu-mig", "(Podman: 0:0)"),
     ("MIG is on", "hardware", "supplies-of-host", "virtual machine"),
     ("power brake", "hardware", "throttled-by-power", "hw_power_brake_slowdown"),
+    ("cloud instance with a T4", "hardware", "gpu-link-of-host", "PCIe 3 x8 of x16"),
     ("GB200 tray", "container", "imex-unknown", "IMEX"),
     ("GB200 tray", "hardware", "no-switch", "(SYS)"),
 ]
 """What a person read in the recording, by the row that must say it."""
 
 ABSENT: list[tuple[str, Subject, str]] = [
+    ("cloud instance with a T4", "hardware", "gpu-link-narrow"),
     ("AMD", "container", "gpus-all"),
     ("AMD", "container", "toolkit-unknown"),
     ("MIG is on", "hardware", "supplies-unknown"),

@@ -84,6 +84,7 @@ def test_a_recorded_network_gets_no_variable_on_one_node():
 
 
 BESIDE_OTHERS = (
+    "ib/ibdev2netdev-h100-roce-12dev.txt",
     "ib/ibstat-a100-1eth200-8xhdr200.txt",
     "ib/ibstat-h100-8xndr400-plus-bond0.txt",
     "ib/ibstat-h100-roce-8x400-4x100-active.txt",

@@ -6,14 +6,17 @@ What each file says in detail is held by the tests of its area (`test_*_truth.py
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 
 from assistant.usecases.check import check_machine
 from assistant.usecases.events import FindingMade
 from probes.base.errors import InputError
+from probes.base.table_rows import Mode
 from probes.catalogue.hardware import load_catalogue
 from probes.collect.collecting import CollectOptions, assemble, gather
-from probes.judging.findings import Evidence, Status
+from probes.facts import MachineFacts
+from probes.judging.findings import Evidence, Finding, Status
 from probes.sources.loose import open_loose
 from tests.support.recordings import MACHINES, index, is_output, needs_recordings
 
@@ -29,12 +32,20 @@ SILENT = {
 pytestmark = needs_recordings
 
 
-def words_of(path: str) -> set[Status]:
-    """The status of every finding; raises InputError for a file of no known kind."""
+WARNINGS_AT_MOST = 0.25
+"""Most checks that warn of a healthy machine in use, on average over the recorded machines."""
+
+
+@functools.cache
+def facts_of(path: str) -> MachineFacts:
+    """Return the facts of a recording; raises InputError for a file of no known kind."""
     source = open_loose([(path, (MACHINES / path).read_bytes())])
-    facts = assemble(source.title, gather(source, CollectOptions()))
-    events = check_machine(Evidence(facts=facts, catalogue=load_catalogue()))
-    return {event.finding.status for event in events if isinstance(event, FindingMade)}
+    return assemble(source.title, gather(source, CollectOptions()))
+
+
+def findings_of(path: str, mode: Mode = "accept") -> list[Finding]:
+    evidence = Evidence(facts=facts_of(path), catalogue=load_catalogue(), mode=mode)
+    return [event.finding for event in check_machine(evidence) if isinstance(event, FindingMade)]
 
 
 def test_every_file_is_told_and_judged_as_the_index_says() -> None:
@@ -44,7 +55,7 @@ def test_every_file_is_told_and_judged_as_the_index_says() -> None:
         count = score.setdefault(row["kind"], Counter())
         count["files"] += 1
         try:
-            words = words_of(row["path"])
+            words = {finding.status for finding in findings_of(row["path"])}
         except InputError:
             wrong.append(f"{row['path']}: not recognised")
             continue
@@ -61,3 +72,14 @@ def test_every_file_is_told_and_judged_as_the_index_says() -> None:
     for kind, count in sorted(score.items()):
         print(f"{kind:12}", *(f"{word} {number}" for word, number in count.items()), sep="  ")  # noqa: T201 - the score
     assert wrong == []
+
+
+def test_monitoring_warns_of_few_healthy_machines() -> None:
+    healthy = [path for path, row in index().items() if is_output(path) and row["state"] == "healthy"]
+    warning = Counter[str]()
+    for path in healthy:
+        findings = findings_of(path, "monitor")
+        warning.update({finding.check_id for finding in findings if finding.status is Status.WARN})
+    per_machine = warning.total() / len(healthy)
+    print(f"{per_machine:.3f} checks warn of a healthy machine:", *warning.most_common(8))  # noqa: T201 - the score
+    assert per_machine <= WARNINGS_AT_MOST

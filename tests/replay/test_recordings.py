@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from assistant.usecases.check import check_machine
-from probes.base.rows import tomllib
+from probes.base.rows import loads
 from probes.catalogue.hardware import load_catalogue
 from probes.collect.collecting import CollectOptions, assemble, gather
 from probes.facts import MachineFacts
@@ -53,7 +53,7 @@ def at(document: Any, path: str) -> Any:
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_a_recorded_machine_is_known_again(machine: str) -> None:
-    expected = tomllib.loads((FOLDER / machine / "expected.toml").read_text("utf-8"))
+    expected = loads((FOLDER / machine / "expected.toml").read_text("utf-8"))
     facts = facts_of(open_source((FOLDER / machine / "recording.json",)))
     document = json.loads(msgspec.json.encode(facts))
     assert {path: at(document, path) for path in expected["facts"]} == expected["facts"]

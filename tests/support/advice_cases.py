@@ -100,7 +100,7 @@ HARDWARE: dict[str, tuple[Case, Case]] = {
     "other-accelerators": (Case(GAUDI), Case(NODE)),
     "board-power-unknown": (Case(POWERLESS), Case(NODE)),
     "board-heat": (Case(NODE), Case(POWERLESS)),
-    "supplies-of-host": (Case(VIRTUAL), Case(NODE)),
+    "supplies-of-host": (Case(with_part(VIRTUAL, "power", supply_capacity_w=UNKNOWN)), Case(VIRTUAL)),
     "processor-power-unknown": (Case(with_part(A100_CARDS, "cpu", model="Neoverse-V2")), Case(NODE)),
     "supplies-unknown": (Case(supplied(UNKNOWN)), Case(NODE)),
     "supplies-short": (Case(supplied(5599.0)), Case(supplied(5600.0))),
@@ -109,6 +109,10 @@ HARDWARE: dict[str, tuple[Case, Case]] = {
     "power-limit-lowered": (Case(with_gpus(NODE, 2, power_limit_w=500.0)), Case(NODE)),
     "gpu-link-unknown": (Case(with_gpus(NODE, pcie=PcieLink())), Case(NODE)),
     "gpu-link-narrow": (Case(with_gpus(NODE, 1, pcie=pcie(width=8))), Case(NODE)),
+    "gpu-link-of-host": (
+        Case(with_gpus(VIRTUAL, 1, pcie=pcie(width=8))),
+        Case(with_gpus(NODE, 1, pcie=pcie(width=8))),
+    ),
     "gpu-slot-narrow": (Case(with_gpus(NODE, pcie=pcie(width=8, width_max=8))), Case(NODE)),
     "gpu-slot-slow": (Case(with_gpus(NODE, pcie=pcie(generation_max=4))), Case(NODE)),
     "gpu-link-full": (Case(NODE), Case(with_gpus(NODE, pcie=pcie(width=8)))),
@@ -349,6 +353,7 @@ NETWORK: dict[str, tuple[Case, Case]] = {
     "dscp-stated": (Case(ROCE, STATED), Case(ROCE)),
     "dscp-forced": (Case(with_nics(ROCE, traffic_class=106)), Case(ROCE)),
     "dscp-environment": (Case(roce_with("NCCL_IB_TC", "106")), Case(ROCE)),
+    "dscp-differs": (Case(with_nics(ROCE, "mlx5_1", traffic_class=106)), Case(ROCE)),
     "dscp-mismatch": (
         Case(roce_with("NCCL_IB_TC", "41"), STATED),
         Case(roce_with("NCCL_IB_TC", "106"), STATED),

@@ -71,6 +71,31 @@ def in_torch(
 
 
 @pytest.fixture(scope="session")
+def on_ranks(
+    torch_python: str, environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[int, str], list[Any]]:
+    """Run code on several ranks; the value of `answer` of each rank is returned, by rank."""
+
+    def run(ranks: int, code: str) -> list[Any]:
+        folder: Path = tmp_path_factory.mktemp("on_ranks")
+        end = "json.dump(answer, open(f\"{os.environ['RANK']}.json\", 'w')) or 0"
+        leave = f"from rigtune_worker.worker_process import run_and_leave\nrun_and_leave(lambda: {end})"
+        (folder / "program.py").write_text(f"import json, os\n{code}\n{leave}\n")
+        subprocess.run(
+            agent_argv(torch_python, ranks, ("program.py",)),
+            env=environment,
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            timeout=DEADLINE_S,
+            check=True,
+        )
+        return [json.loads((folder / f"{rank}.json").read_text()) for rank in range(ranks)]
+
+    return run
+
+
+@pytest.fixture(scope="session")
 def train(torch_python: str, environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Train:
     """Train the tiny model: `train(ranks=2, strategy="fsdp", micro_batch=2)`. The report's lines are in
     `.report`.

@@ -88,6 +88,64 @@ def test_sharding_checkpointing_and_accumulating_learn_the_same(train, ddp, more
     assert losses(train(ranks=2, strategy="fsdp", **more)) == pytest.approx(losses(ddp), rel=1e-4)
 
 
+def test_clipping_limits_sharded_gradients_by_the_norm_over_all_ranks(train, ddp):
+    """A decay of 0.5 for the second moment lets Adam see that the norms of the steps are limited."""
+    settings = {"gradient_clipping": 0.05, "beta2": 0.5, "schedule": "linear"}
+    clipped = losses(train(ranks=2, **settings))
+    assert losses(train(ranks=2, strategy="fsdp", **settings)) == pytest.approx(clipped, rel=1e-4)
+    assert clipped != pytest.approx(losses(ddp), rel=1e-4)
+
+
+@pytest.mark.parametrize("more", [{}, {"micro_batch": 1, "grad_accum": 2}])
+def test_groups_that_share_parameters_learn_the_same(train, alone, more):
+    finished = train(ranks=4, strategy="hsdp", fsdp=2, **{"micro_batch": 2, **more})
+    assert losses(finished) == pytest.approx(losses(alone), rel=1e-4)
+    assert finished.report[0]["world_size"] == 4
+    assert finished.report[0]["strategy"] == "hsdp"
+
+
+def test_each_group_of_ranks_has_one_copy_of_the_parameters(on_ranks):
+    """Four ranks in two groups: a rank has half of the elements, and its shards are those of its twin."""
+    code = f"""
+import torch
+from rigtune_worker.model import ModelShape
+from rigtune_worker.parallel import build_model, process_group
+device = torch.device("cpu")
+with process_group("gloo", device):
+    model = build_model(ModelShape.from_dict({TINY!r}), strategy="hsdp", sharing_ranks=2, precision="fp32",
+                        recompute=False, device=device)
+    mesh = next(model.parameters()).device_mesh
+    local = [parameter.to_local() for parameter in model.parameters()]
+    answer = {{"names": mesh.mesh_dim_names, "shape": list(mesh.mesh.shape), "groups": mesh.mesh.tolist(),
+               "elements": sum(part.numel() for part in local), "sum": float(sum(p.sum() for p in local)),
+               "whole": sum(parameter.numel() for parameter in model.parameters())}}
+"""
+    ranks = on_ranks(4, code)
+    assert {tuple(rank["names"]) for rank in ranks} == {("replicate", "shard")}
+    assert {tuple(rank["shape"]) for rank in ranks} == {(2, 2)}
+    assert ranks[0]["groups"] == [[0, 1], [2, 3]]
+    assert all(2 * rank["elements"] == rank["whole"] for rank in ranks)
+    sums = [rank["sum"] for rank in ranks]
+    assert sums[:2] == sums[2:]
+    assert sums[0] != sums[1]
+
+
+@pytest.mark.parametrize(
+    ("ranks", "changes"), [(4, {"fsdp": 3}), (4, {"fsdp": 4}), (4, {}), (1, {"fsdp": 2})]
+)
+def test_impossible_groups_are_refused(in_torch, ranks, changes):
+    code = f"""
+from rigtune_worker.trainer import TrainConfig
+config = TrainConfig.from_dict({{"model": {TINY!r}, "parallelism": {{"strategy": "hsdp", **{changes!r}}}}})
+try:
+    config.check_world_size({ranks})
+    answer = ""
+except ValueError as error:
+    answer = str(error)
+"""
+    assert "hsdp needs several groups of several ranks" in in_torch(code)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("more", [{"bucket_mb": 1}, {"strategy": "fsdp", "prefetch": 2}])
 def test_bucket_size_and_prefetch_learn_the_same(train, ddp, more):
@@ -159,7 +217,10 @@ def test_another_global_batch_than_asked_for_is_refused_in_one_line(train):
 
 def test_impossible_settings_are_refused_with_their_name(in_torch):
     cases = [
-        ({"model": TINY, "parallelism": {"strategy": "magic"}}, "strategy must be ddp or fsdp, not 'magic'"),
+        (
+            {"model": TINY, "parallelism": {"strategy": "magic"}},
+            "strategy must be ddp, fsdp or hsdp, not 'magic'",
+        ),
         (
             {"model": TINY, "parallelism": {"micro_batch": 0}},
             "micro_batch must be a whole number of at least 1, not 0",
@@ -171,6 +232,11 @@ def test_impossible_settings_are_refused_with_their_name(in_torch):
         (
             {"model": TINY, "convergence": {"learning_rate": -1}},
             "learning_rate must be a positive number, not -1",
+        ),
+        ({"model": TINY, "convergence": {"beta2": 2}}, "beta2 must be a number from 0 to 1, not 2"),
+        (
+            {"model": TINY, "convergence": {"schedule": "step"}},
+            "schedule must be constant or cosine or linear or wsd, not 'step'",
         ),
         ({"model": TINY, "resources": []}, "resources must be an object"),
         ({"model": {**TINY, "kv_heads": 3}}, "model: 4 heads cannot share 3 kv_heads evenly"),
@@ -185,6 +251,22 @@ def test_impossible_settings_are_refused_with_their_name(in_torch):
         "answer.append(str(error))"
     )
     assert in_torch(code) == [words for _, words in cases]
+
+
+def test_the_learning_rate_follows_the_schedule_of_the_recipe(in_torch):
+    """A warm-up of 2 of 12 steps, then each course to a tenth; `wsd` falls in the last half."""
+    code = (
+        "from rigtune_worker.trainer import TrainConfig, learning_rate_factor\nanswer = []\n"
+        "for schedule in ('constant', 'linear', 'cosine', 'wsd'):\n"
+        "    config = TrainConfig(model=None, schedule=schedule, warmup_steps=2, steps=12, decay_share=0.5)\n"
+        "    answer.append([round(learning_rate_factor(step, config), 3) for step in (0, 1, 6, 7, 9, 12)])"
+    )
+    assert in_torch(code) == [
+        [0.5, 1.0, 1.0, 1.0, 1.0, 1.0],
+        [0.5, 1.0, 0.64, 0.55, 0.37, 0.1],
+        [0.5, 1.0, 0.689, 0.55, 0.285, 0.1],
+        [0.5, 1.0, 1.0, 0.85, 0.55, 0.1],
+    ]
 
 
 def test_running_out_of_memory_names_the_micro_batch(torch_python, environment, tmp_path):

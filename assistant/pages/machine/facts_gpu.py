@@ -19,7 +19,7 @@ from assistant.pages.machine.facts_words import (
     subject,
     unknown_subject,
 )
-from assistant.pages.terms import grouped
+from probes.base.grouping import grouped
 from probes.base.record import Unknown, first_unknown, items_of, known, value_or
 from probes.base.units import plural
 from probes.facts import Gpu, Link, MachineFacts, MigDevice, PcieLink

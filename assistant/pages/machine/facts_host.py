@@ -14,7 +14,7 @@ from assistant.pages.machine.facts_words import (
     subject,
     unknown_subject,
 )
-from assistant.pages.terms import grouped
+from probes.base.grouping import grouped
 from probes.base.record import Unknown, items_of, known, map_known
 from probes.base.units import duration, gib, plural
 from probes.facts import Filesystem, Limit, MachineFacts

@@ -16,7 +16,7 @@ from assistant.pages.machine.facts_words import (
     subject,
     unknown_subject,
 )
-from assistant.pages.terms import grouped
+from probes.base.grouping import grouped
 from probes.base.record import Unknown, known, map_known, value_or
 from probes.base.units import gbit_per_s, plural
 from probes.catalogue.nic_models import load_nic_models

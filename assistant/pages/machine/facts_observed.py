@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from assistant.pages.blocks import Tone
 from assistant.pages.machine.facts_words import Line, Subject, cut, first, subject
-from assistant.pages.terms import grouped
+from probes.base.grouping import grouped
 from probes.base.record import known, value_or
 from probes.base.units import duration, gb_per_s, gib, plural
 from probes.facts import Contradiction, Diagnosis, LogEvent, MachineFacts, ToolResult, Unread

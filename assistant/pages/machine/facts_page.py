@@ -12,7 +12,7 @@ from assistant.pages.machine import (
     facts_software,
 )
 from assistant.pages.machine.facts_words import QUIET, Line, Subject, cut
-from assistant.pages.terms import grouped
+from probes.base.grouping import grouped
 from probes.base.record import Reason, Unknown
 from probes.base.units import plural
 from probes.facts import MachineFacts

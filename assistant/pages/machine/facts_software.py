@@ -12,7 +12,7 @@ from assistant.pages.machine.facts_words import (
     subject,
     unknown_subject,
 )
-from assistant.pages.terms import grouped
+from probes.base.grouping import grouped
 from probes.base.record import Unknown, known, map_known, value_or
 from probes.facts import MachineFacts
 

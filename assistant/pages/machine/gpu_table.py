@@ -5,7 +5,8 @@ from collections.abc import Iterable, Sequence
 
 from assistant.pages.blocks import Cell, Column, Row, Section, Table, plain, words
 from assistant.pages.machine.facts_words import cut, ranged
-from assistant.pages.terms import STATUS, folded, grouped, short
+from assistant.pages.terms import STATUS, folded, short
+from probes.base.grouping import grouped
 from probes.base.record import Reason, Unknown, known, value_or
 from probes.base.units import gib, plural
 from probes.facts import Gpu, MachineFacts, PcieLink

@@ -22,9 +22,10 @@ from assistant.pages.measured.drawings import (
     worth_a_line,
 )
 from assistant.pages.measured.results import Result, results
-from assistant.pages.terms import BADGE_WIDTH, STATUS, grouped
+from assistant.pages.terms import BADGE_WIDTH, STATUS
 from assistant.usecases.bench.bench_list import BenchEntry
 from assistant.usecases.bench.find_bad_nodes import HostFault, HostSearch, Rate
+from probes.base.grouping import grouped
 from probes.base.units import plural, quantity
 from probes.bench.bench_requests import Suite
 from probes.compare.measured_findings import WRONG

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import probes.compare.slow_parts
 from assistant.pages.blocks import Cell, Column, Curve, Figure, Row, Section, Table, words
 from assistant.pages.measured.bench_table import SECONDARY, case, name_of
-from assistant.pages.terms import grouped
+from probes.base.grouping import grouped
 from probes.base.units import GB, duration, gb_per_s, gib, quantity
 from probes.bench.latency_bandwidth import Fit, fits
 from probes.compare.measurement_judgement import Comparison

@@ -8,7 +8,8 @@ import statistics
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from assistant.pages.terms import folded, grouped
+from assistant.pages.terms import folded
+from probes.base.grouping import grouped
 from probes.base.units import percent
 from probes.compare.comparing import SWEPT, size_of, worse
 from probes.compare.measurement_judgement import ComparedTo, Comparison

@@ -1,9 +1,9 @@
 """Summarize the main job: findings, decisions, files, and the next step."""
 
 from assistant.pages.blocks import Page, Row, Section, section
-from assistant.pages.terms import grouped
 from assistant.pages.training.plan_page import plan_page
 from assistant.usecases.auto import AutoResult
+from probes.base.grouping import grouped
 from probes.judging.findings import Status
 
 

@@ -7,8 +7,9 @@ from typing import NamedTuple
 from assistant.pages.blocks import Column, Row, Section, Table, Words, joined_by, plain, words
 from assistant.pages.machine.facts_words import cut
 from assistant.pages.machine.header import short_name
-from assistant.pages.terms import BADGE_WIDTH, STATUS, counts, grouped
+from assistant.pages.terms import BADGE_WIDTH, STATUS, counts
 from assistant.pages.verdict.verdict_page import alike, counts_line, name_of, problem
+from probes.base.grouping import grouped
 from probes.base.record import known
 from probes.base.units import plural
 from probes.facts import MachineFacts

@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Sequence
 
 from assistant.pages.blocks import Page, Row, Section, section, words
-from assistant.pages.terms import BADGE_WIDTH, STATUS, counts, grouped
+from assistant.pages.terms import BADGE_WIDTH, STATUS, counts
+from probes.base.grouping import grouped
 from probes.base.record import NOT_RECORDED, value_or
 from probes.base.units import plural
 from probes.judging.check_table import CHECKS

@@ -15,6 +15,7 @@ import platformdirs
 
 from assistant.storage import read_bytes, write_record
 from probes.base.errors import InputError
+from probes.base.grouping import grouped
 from probes.base.record import Record, from_json
 from probes.facts.measurements import SCHEMA_VERSION, Baseline, MeasurementSet
 
@@ -140,9 +141,7 @@ def _key(run: MeasurementSet) -> tuple[str, str]:
 
 def _joined(runs: Iterable[MeasurementSet]) -> Iterable[MeasurementSet]:
     """Join the runs that began at the same time, because they are parts of one measurement run."""
-    moments: dict[tuple[str, str], list[MeasurementSet]] = {}
-    for run in runs:
-        moments.setdefault((run.started, run.suite), []).append(run)
+    moments = grouped(((run.started, run.suite), run) for run in runs)
     for same in moments.values():
         measurements = tuple(measurement for run in same for measurement in run.measurements)
         yield msgspec.structs.replace(same[0], measurements=measurements)

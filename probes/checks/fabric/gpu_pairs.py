@@ -16,6 +16,7 @@ NVIDIA/nccl-tests#117 on RTX 40.
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from probes.base.grouping import grouped
 from probes.base.record import EvidenceRef, Reason, Unknown, first_unknown, items_of, known
 from probes.base.versions import at_least
 from probes.facts import Gpu, Link, PeerAccess
@@ -195,15 +196,11 @@ def _left_out(sums: dict[str, int]) -> list[str]:
 
 def _unlinked(evidence: Evidence, gpus: Sequence[Gpu], pairs: dict[frozenset[str], Link]) -> list[str]:
     """Return GPUs that lack NVLink to a peer although their model has switches or a full mesh."""
-    meshed: set[str] = set()
-    for gpu in gpus:
-        if _is_meshed(gpu, evidence) and gpu.mig_enabled is not True:
-            meshed.add(f"GPU{gpu.index}")
-    bare: set[str] = set()
-    for pair, link in pairs.items():
-        if pair <= meshed and link.kind != "NVLINK" and link.sees_nvlink:
-            bare |= pair
-    return sorted(bare)
+    meshed = {f"GPU{gpu.index}" for gpu in gpus if _is_meshed(gpu, evidence) and gpu.mig_enabled is not True}
+    bare = (
+        pair for pair, link in pairs.items() if pair <= meshed and link.kind != "NVLINK" and link.sees_nvlink
+    )
+    return sorted(set[str]().union(*bare))
 
 
 def _is_meshed(gpu: Gpu, evidence: Evidence) -> bool:
@@ -260,10 +257,11 @@ def peer_access(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterator[Finding]:
         for pair in access
         if pair.capability not in _NOT_NEEDED | _ONLY_NVLINK or _is_joined(pair, joined)
     ]
-    refused: dict[tuple[str, bool], list[PeerAccess]] = {}
-    for pair in wanted:
-        if pair.status != "OK" and pair.capability not in _NOT_NEEDED:
-            refused.setdefault((pair.status, _is_joined(pair, joined)), []).append(pair)
+    refused = grouped(
+        ((pair.status, _is_joined(pair, joined)), pair)
+        for pair in wanted
+        if pair.status != "OK" and pair.capability not in _NOT_NEEDED
+    )
     for (status, is_fault), pairs in refused.items():
         yield ACCESS.problem(
             fold_names(sorted({pair.a for pair in pairs} | {pair.b for pair in pairs})),

@@ -9,6 +9,7 @@ unnoticed for two weeks); NVML reference, nvmlGpuFabricInfoV; NVIDIA IMEX user g
 
 from collections.abc import Iterator, Sequence
 
+from probes.base.grouping import grouped
 from probes.base.record import EvidenceRef, Reason, Unknown, first_unknown, known, only_known, value_or
 from probes.catalogue.xids import load_xids
 from probes.facts import Gpu, LogEvent, MachineFacts
@@ -257,9 +258,7 @@ def nvswitch_faults(evidence: Evidence) -> Iterator[Finding]:
         yield FAULTS.skipped(HOST, "no log of the kernel or the Fabric Manager was read")
         return
     mine = [event for event in events if event.kind in _EVENTS]
-    groups: dict[tuple[str, int | None, bool | None], list[LogEvent]] = {}
-    for event in mine:
-        groups.setdefault((event.kind, event.code, _is_fatal(event)), []).append(event)
+    groups = grouped(((event.kind, event.code, _is_fatal(event)), event) for event in mine)
     for same in groups.values():
         yield _fault(same)
     if not mine:

@@ -6,6 +6,7 @@ confidential computing guide (peer traffic and copies to the host are encrypted)
 
 from collections.abc import Iterable, Iterator
 
+from probes.base.grouping import largest
 from probes.base.record import EvidenceRef, Reason, Unknown, known
 from probes.base.units import gib
 from probes.facts import Gpu
@@ -111,11 +112,11 @@ def _largest(gpus: tuple[Gpu, ...]) -> dict[str, int]:
 
     Slices of a shared GPU are not comparable, so they are left out.
     """
-    sizes: dict[str, int] = {}
-    for gpu in gpus:
-        if known(gpu.name) and known(gpu.memory_bytes) and gpu.virtualization != "vgpu":
-            sizes[gpu.name] = max(gpu.memory_bytes, sizes.get(gpu.name, 0))
-    return sizes
+    return largest(
+        (gpu.name, gpu.memory_bytes)
+        for gpu in gpus
+        if known(gpu.name) and known(gpu.memory_bytes) and gpu.virtualization != "vgpu"
+    )
 
 
 @on_gpus(CONFIDENTIAL)

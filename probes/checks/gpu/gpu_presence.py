@@ -12,6 +12,7 @@ not be replaced. Source: NVIDIA driver documentation; exit codes and outputs of 
 
 from collections.abc import Iterator
 
+from probes.base.grouping import grouped
 from probes.base.record import NOT_RECORDED, Reason, Unknown, items_of, known
 from probes.facts import Accelerator, Gpu, MachineFacts
 from probes.judging.findings import Evidence, Finding, Findings, Judge, Remedy, Status
@@ -343,9 +344,7 @@ def accelerators(evidence: Evidence) -> Iterator[Finding]:
         else:
             yield ACCELERATORS.undetermined(HOST, others, what="the PCI bus")
         return
-    by_name: dict[str, list[Accelerator]] = {}
-    for accelerator in others:
-        by_name.setdefault(accelerator.name, []).append(accelerator)
+    by_name = grouped((accelerator.name, accelerator) for accelerator in others)
     for name, devices in by_name.items():
         yield _unread(name, devices)
     if not others and known(gpus) and gpus:

@@ -9,6 +9,7 @@ awslabs/awsome-distributed-training (one layer at a time).
 
 from collections.abc import Iterator, Sequence
 
+from probes.base.grouping import grouped
 from probes.base.record import items_of
 from probes.base.units import gb_per_s, gib, percent
 from probes.compare.comparing import Beside, beside_references
@@ -19,11 +20,9 @@ from probes.compare.measured_findings import (
     judge_references,
     limit_ref,
     observed,
-    of,
-    refs_of,
 )
 from probes.compare.reference_rows import load_references
-from probes.compare.reference_values import gpus_in, status_of
+from probes.compare.reference_values import status_of
 from probes.compare.slow_causes import Cause, forbids_nvls, of_collective, of_network, of_peer_copy
 from probes.compare.slow_parts import (
     LAYERS,
@@ -38,6 +37,7 @@ from probes.compare.slow_parts import (
 )
 from probes.facts.measurements import Measurement
 from probes.judging.findings import Evidence, Finding, Judge, Remedy, Status
+from probes.judging.measurement_evidence import gpus_in, measurements_of, refs_of
 from probes.judging.reporting import HOST
 
 COLLECTIVES = Judge(
@@ -135,10 +135,11 @@ def _collapses(evidence: Evidence) -> Iterator[Finding]:
 
     Only NCCL is judged, because caches cause the same drop on CPUs.
     """
-    curves: dict[tuple[str, str], list[Measurement]] = {}
-    for point in of(evidence, ("collectives", "across-nodes"), _BUS):
-        if point.parameters.get("backend") == "nccl" and isinstance(point.parameters.get("bytes"), int):
-            curves.setdefault((point.subject, str(point.parameters.get("collective"))), []).append(point)
+    curves = grouped(
+        ((point.subject, str(point.parameters.get("collective"))), point)
+        for point in measurements_of(evidence, ("collectives", "across-nodes"), _BUS)
+        if point.parameters.get("backend") == "nccl" and isinstance(point.parameters.get("bytes"), int)
+    )
     for (subject, collective), points in curves.items():
         collapse = collapse_of([(int(point.parameters["bytes"]), point.median, point) for point in points])
         if collapse is None:
@@ -157,7 +158,7 @@ def _collapses(evidence: Evidence) -> Iterator[Finding]:
 
 def measured_isolation(evidence: Evidence) -> Iterator[Finding]:
     yield from failures(ISOLATION, evidence, ("isolation",))
-    measured = of(evidence, ("isolation",), _BUS)
+    measured = measurements_of(evidence, ("isolation",), _BUS)
     if not measured:
         yield ISOLATION.skipped(HOST, "the layers were not measured separately")
         return
@@ -199,7 +200,7 @@ def measured_pairs(evidence: Evidence) -> Iterator[Finding]:
     If all pairs of a GPU are slow, the GPU is reported instead of its pairs.
     """
     yield from failures(PAIRS, evidence, ("pairs",))
-    measured = of(evidence, ("pairs",), "pair_bandwidth_bytes_per_s")
+    measured = measurements_of(evidence, ("pairs",), "pair_bandwidth_bytes_per_s")
     if not measured:
         yield PAIRS.skipped(HOST, "no pairs were measured")
         return

@@ -12,6 +12,7 @@ count"); NVML reference, clock event reasons; memtest86 (patterns).
 import functools
 from collections.abc import Iterator, Sequence
 
+from probes.base.grouping import grouped
 from probes.base.statistics import quantile
 from probes.base.units import percent
 from probes.compare.comparing import Beside, beside_references
@@ -23,15 +24,14 @@ from probes.compare.measured_findings import (
     failures,
     judge_references,
     observed,
-    of,
     on_measured,
-    refs_of,
 )
-from probes.compare.reference_values import gpu_named, gpus_in
+from probes.compare.reference_values import gpu_named
 from probes.compare.slow_causes import held_down, narrow_link, of_compute, of_host_copy, of_peer_copy
 from probes.compare.slow_parts import blamed, pair_of
 from probes.facts.measurements import Measurement
 from probes.judging.findings import Evidence, Finding, Judge, Remedy, Status
+from probes.judging.measurement_evidence import gpus_in, measurements_of, refs_of
 from probes.judging.reporting import HOST, SMI_LINK, fold_names, smi_name
 
 HOST_DEVICE = Judge(
@@ -233,7 +233,7 @@ def _sags(evidence: Evidence, fraction: Measurement) -> Finding:
     fails = fraction.median < evidence.thresholds.measured_fail_fraction.value
     rates = [
         measurement
-        for measurement in of(evidence, ("sustained",), "gemm_flops_per_s")
+        for measurement in measurements_of(evidence, ("sustained",), "gemm_flops_per_s")
         if measurement.subject == fraction.subject
     ]
     why, remedy = _reason(evidence, fraction.subject)
@@ -294,7 +294,9 @@ def _heat(rates: Measurement) -> str:
 
 
 def measured_results(evidence: Evidence) -> Iterator[Finding]:
-    errors = [record for record in of(evidence, ("memory-test",), "memory_errors") if record.median > 0]
+    errors = [
+        record for record in measurements_of(evidence, ("memory-test",), "memory_errors") if record.median > 0
+    ]
     # A memory test with errors is reported below with its patterns, so its failure is not reported here too.
     checked_benches = _CHECKED - ({"memory-test"} if errors else set())
     wrong = [
@@ -317,9 +319,7 @@ def measured_results(evidence: Evidence) -> Iterator[Finding]:
                 command=f"nvidia-smi -i {smi_name(gpu)} -q -d ECC,ROW_REMAPPER",
             ),
         )
-    by_subject: dict[str, list[Measurement]] = {}
-    for record in errors:
-        by_subject.setdefault(record.subject, []).append(record)
+    by_subject = grouped((record.subject, record) for record in errors)
     for subject, wrong_values in by_subject.items():
         gpu = gpu_named(evidence, subject)
         yield RESULTS.failed(
@@ -340,7 +340,7 @@ def measured_results(evidence: Evidence) -> Iterator[Finding]:
             evidence=refs_of(wrong_values),
         )
     yield from failures(RESULTS, evidence, ("memory-test",))
-    checked = of(evidence, _CHECKED)
+    checked = measurements_of(evidence, _CHECKED)
     if checked and not wrong and not errors:
         benches = ", ".join(dict.fromkeys(record.bench_id for record in checked))
         yield RESULTS.passed(

@@ -8,15 +8,17 @@ does not move them.
 
 from collections.abc import Iterator
 
+from probes.base.grouping import grouped
 from probes.base.statistics import outliers, quantile
 from probes.base.units import percent, quantity
 from probes.compare.comparing import Peers, beside_peers, is_sound, share_of
-from probes.compare.measured_findings import failures, limit_ref, of, refs_of, too_uncertain, words_of
+from probes.compare.measured_findings import failures, limit_ref, too_uncertain
 from probes.compare.reference_values import gpu_named
 from probes.compare.slow_causes import Cause, of_compute, of_host_copy
 from probes.compare.slow_parts import pair_of
 from probes.facts.measurements import Measurement
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.measurement_evidence import measurements_of, refs_of, words_of
 from probes.judging.reporting import HOST, fold_names
 
 DEVICES = Judge(
@@ -62,11 +64,12 @@ def equal_devices(evidence: Evidence) -> Iterator[Finding]:
     if not groups:
         yield too_uncertain(DEVICES, [member for peers in every for member in peers.members])
         return
-    slow: dict[str, list[tuple[Peers, Measurement]]] = {}
-    for peers in groups:
-        for member in peers.members:
-            if member.subject in peers.slow:
-                slow.setdefault(member.subject, []).append((peers, member))
+    slow = grouped(
+        (member.subject, (peers, member))
+        for peers in groups
+        for member in peers.members
+        if member.subject in peers.slow
+    )
     for subject, slow_cases in slow.items():
         yield _odd_one(evidence, subject, slow_cases)
     unlike = [
@@ -153,7 +156,7 @@ def _two_that_differ(evidence: Evidence, unlike: list[Peers]) -> Finding:
 def equal_ranks(evidence: Evidence) -> Iterator[Finding]:
     """Compare ranks that do the same work by themselves: the others wait for the slowest."""
     yield from failures(RANKS, evidence, ("collectives",))
-    own_work = of(evidence, ("collectives", "across-nodes"), "rank_compute_s")
+    own_work = measurements_of(evidence, ("collectives", "across-nodes"), "rank_compute_s")
     times = {rank.subject: rank for rank in own_work if is_sound(rank)}
     if len(times) < 2:
         yield RANKS.skipped(HOST, "the ranks' own work was not measured with several ranks")

@@ -8,13 +8,15 @@ measured while others used the machine cause a warning at most. Source: probes/b
 
 from collections.abc import Iterator, Sequence
 
+from probes.base.grouping import grouped
 from probes.base.record import NOT_RECORDED
 from probes.base.units import percent, plural, quantity
 from probes.compare.comparing import Earlier, beside_baselines, judged_cases, kind_of
-from probes.compare.measured_findings import failed_benchmark, refs_of, too_uncertain, words_of
+from probes.compare.measured_findings import failed_benchmark, too_uncertain
 from probes.compare.slow_causes import changed_since
 from probes.facts.measurements import BUSY_SHARE, Measurement, others_share
 from probes.judging.findings import Evidence, Finding, Judge, Remedy, Status
+from probes.judging.measurement_evidence import refs_of, words_of
 from probes.judging.reporting import HOST, fold_names
 
 BASELINE = Judge(
@@ -138,11 +140,12 @@ def measured_conditions(evidence: Evidence) -> Iterator[Finding]:
 
 def _strangers(measured: Sequence[Measurement]) -> Iterator[Finding]:
     """Yield processes of others on the GPUs, one finding per GPU."""
-    shared: dict[str, list[Measurement]] = {}
-    for measurement in measured:
-        for sharing in str(measurement.conditions.get("gpu_shared_with", "")).split("; "):
-            if sharing:
-                shared.setdefault(sharing, []).append(measurement)
+    shared = grouped(
+        (sharing, measurement)
+        for measurement in measured
+        for sharing in str(measurement.conditions.get("gpu_shared_with", "")).split("; ")
+        if sharing
+    )
     for sharing, affected in shared.items():
         names, _, processes = sharing.rpartition(": ")
         benches = ", ".join(dict.fromkeys(measurement.bench_id for measurement in affected))
@@ -187,11 +190,12 @@ def _busy(measured: Sequence[Measurement]) -> Iterator[Finding]:
 def _clocks(evidence: Evidence, measured: Sequence[Measurement]) -> Iterator[Finding]:
     """Yield GPUs whose clocks were held down by heat or by the hardware during the measurement."""
     rows = {row.name: row for row in evidence.thresholds.throttle_reasons if row.severe}
-    by_reason: dict[str, list[Measurement]] = {}
-    for measurement in measured:
-        for reason in str(measurement.conditions.get("throttle_reasons", "")).split(", "):
-            if reason in rows:
-                by_reason.setdefault(reason, []).append(measurement)
+    by_reason = grouped(
+        (reason, measurement)
+        for measurement in measured
+        for reason in str(measurement.conditions.get("throttle_reasons", "")).split(", ")
+        if reason in rows
+    )
     for reason, affected in by_reason.items():
         names = fold_names(sorted({measurement.subject for measurement in affected}))
         yield CONDITIONS.warned(
@@ -208,10 +212,11 @@ def _clocks(evidence: Evidence, measured: Sequence[Measurement]) -> Iterator[Fin
 def _versions(measured: Sequence[Measurement]) -> Iterator[Finding]:
     """Yield ranks with different versions of software, which means that their hosts differ."""
     for name in ("torch_version", "nccl_version", "cuda_version"):
-        by_value: dict[str, list[Measurement]] = {}
-        for measurement in measured:
-            if measurement.conditions.get(name):
-                by_value.setdefault(str(measurement.conditions[name]), []).append(measurement)
+        by_value = grouped(
+            (str(measurement.conditions[name]), measurement)
+            for measurement in measured
+            if measurement.conditions.get(name)
+        )
         if len(by_value) > 1:
             software = name.removesuffix("_version")
             yield CONDITIONS.warned(

@@ -11,18 +11,12 @@ from collections.abc import Iterator, Sequence
 
 from probes.base.statistics import outliers, quantile
 from probes.base.units import gb_per_s, percent
-from probes.compare.measured_findings import (
-    Aspect,
-    judge_references,
-    limit_ref,
-    observed,
-    on_measured,
-    refs_of,
-)
+from probes.compare.measured_findings import Aspect, judge_references, limit_ref, observed, on_measured
 from probes.compare.slow_causes import of_network
 from probes.compare.slow_parts import Pair, SlowPart, pair_of, slow_parts, words_of_part
 from probes.facts.measurements import Measurement
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.measurement_evidence import refs_of
 from probes.judging.reporting import HOST
 
 JUDGE = Judge(

@@ -12,10 +12,11 @@ from collections.abc import Iterator
 
 from probes.base.units import count, percent
 from probes.compare.comparing import is_sound
-from probes.compare.measured_findings import failures, observed, of, on_measured, refs_of, words_of
+from probes.compare.measured_findings import failures, observed, on_measured
 from probes.compare.slow_causes import of_collective
 from probes.facts.measurements import Measurement, Parameter
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.measurement_evidence import measurements_of, refs_of, words_of
 from probes.judging.reporting import HOST
 
 STEP = Judge(
@@ -45,7 +46,9 @@ Images of ImageNet have 110 KB on average (image-net.org, ILSVRC 2012).
 def measured_train_step(evidence: Evidence) -> Iterator[Finding]:
     yield from failures(STEP, evidence, (*_BENCHES, "own-step", "micro-batch"))
     rates = [
-        measurement for measurement in of(evidence, _BENCHES, "model_flops_per_s") if is_sound(measurement)
+        measurement
+        for measurement in measurements_of(evidence, _BENCHES, "model_flops_per_s")
+        if is_sound(measurement)
     ]
     if not rates:
         yield STEP.skipped(HOST, "no training step was measured")
@@ -160,7 +163,7 @@ def measured_data_loader(rates: tuple[Measurement, ...], evidence: Evidence) -> 
 
 def _images(evidence: Evidence) -> Measurement | None:
     """Return the fastest step measured with the most ranks, in images per second of all ranks."""
-    steps = of(evidence, ("train-cnn",), "images_per_s")
+    steps = measurements_of(evidence, ("train-cnn",), "images_per_s")
     return max(
         steps, key=lambda measurement: (_whole(measurement, "world_size"), measurement.median), default=None
     )
@@ -178,7 +181,7 @@ def _whole(measured: Measurement, name: str) -> int:
 
 def _advice(evidence: Evidence, best: Measurement) -> str:
     """Return the best number of workers: `, best with 8 workers per rank`."""
-    advised = of(evidence, ("data-loader",), "recommended_workers")
+    advised = measurements_of(evidence, ("data-loader",), "recommended_workers")
     workers = round(advised[0].median) if advised else best.parameters.get("num_workers")
     return f", best with num_workers={workers} in each rank" if workers is not None else ""
 

@@ -13,6 +13,7 @@ doc/PERFORMANCE.md; stas00/ml-engineering, network benchmarks.
 import re
 from collections.abc import Iterator, Sequence
 
+from probes.base.grouping import grouped
 from probes.base.record import Reason, Unknown, value_or
 from probes.base.units import gb_per_s, gib
 from probes.compare.reference_rows import ToolReferences, load_references
@@ -153,14 +154,13 @@ def _wrong(result: ToolResult) -> str:
 
 @on_results(BANDWIDTH)
 def collective_bandwidth(results: tuple[ToolResult, ...], evidence: Evidence) -> Iterator[Finding]:
-    curves: dict[str, list[ToolResult]] = {}
-    for result in results:
-        if (
-            result.metric == "bus_bandwidth"
-            and result.size_bytes is not None
-            and isinstance(result.value, float)
-        ):
-            curves.setdefault(result.test, []).append(result)
+    curves = grouped(
+        (result.test, result)
+        for result in results
+        if result.metric == "bus_bandwidth"
+        and result.size_bytes is not None
+        and isinstance(result.value, float)
+    )
     references = load_references()
     judged = [_refused(result) for result in results]
     judged += [
@@ -248,10 +248,7 @@ def _well(evidence: Evidence, curves: dict[str, list[ToolResult]]) -> Iterator[F
 
 @on_results(COMPLAINTS)
 def tool_complaints(results: tuple[ToolResult, ...], evidence: Evidence) -> Iterator[Finding]:
-    by_tool: dict[str, list[ToolResult]] = {}
-    for result in results:
-        if result.message:
-            by_tool.setdefault(result.tool, []).append(result)
+    by_tool = grouped((result.tool, result) for result in results if result.message)
     for tool, complaining in by_tool.items():
         messages = list(dict.fromkeys(result.message for result in complaining))
         more = f"; and {len(messages) - _MOST_SHOWN} more" if len(messages) > _MOST_SHOWN else ""

@@ -12,6 +12,7 @@ import re
 import statistics
 from collections.abc import Iterable, Iterator, Sequence
 
+from probes.base.grouping import grouped
 from probes.base.record import items_of, known, value_or
 from probes.base.units import duration, gb_per_s, gbit_per_s
 from probes.catalogue.thresholds import Thresholds
@@ -138,9 +139,7 @@ def _among_peers(
 
     Pairs may differ by design, so only a GPU whose pairs are all slow is reported.
     """
-    tests: dict[tuple[str, str], list[ToolResult]] = {}
-    for result in results:
-        tests.setdefault((result.tool, result.test), []).append(result)
+    tests = grouped(((result.tool, result.test), result) for result in results)
     for same in tests.values():
         best: dict[str, ToolResult] = {}
         for result in same:
@@ -196,10 +195,9 @@ def _names(results: Sequence[ToolResult]) -> str:
 def network_bandwidth(results: tuple[ToolResult, ...], evidence: Evidence) -> Iterator[Finding]:
     references = load_references()
     rates = _port_rates(evidence)
-    groups: dict[tuple[str, str], list[ToolResult]] = {}
-    for result in results:
-        if isinstance(result.value, float):
-            groups.setdefault((result.test, result.subject), []).append(result)
+    groups = grouped(
+        ((result.test, result.subject), result) for result in results if isinstance(result.value, float)
+    )
     findings = []
     for (test, subject), same in groups.items():
         if test in _ONE_WAY and subject in rates:

@@ -8,6 +8,7 @@ import shlex
 from collections import Counter
 from collections.abc import Callable, Iterator
 
+from probes.base.grouping import largest
 from probes.base.record import Reason, Unknown, first_unknown, known, only_known, value_or
 from probes.base.units import gbit_per_s
 from probes.catalogue.nic_models import expected_ref, load_nic_models
@@ -130,10 +131,7 @@ def interface_speed(interfaces: tuple[Interface, ...], evidence: Evidence) -> Fi
     if not members:
         return SPEED.skipped(HOST, _NO_BOND)
     machine = load_nic_models().front_end(evidence.facts)
-    fastest: dict[object, float] = {}
-    for member in members:
-        if known(member.speed_gbps):
-            fastest[member.bond] = max(fastest.get(member.bond, 0.0), member.speed_gbps)
+    fastest = largest((member.bond, member.speed_gbps) for member in members if known(member.speed_gbps))
 
     def judge(member: Interface) -> Judged:
         if member.up is False:

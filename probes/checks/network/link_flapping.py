@@ -8,6 +8,7 @@ leptonai/gpud (port module events of mlx5).
 
 from collections.abc import Iterator
 
+from probes.base.grouping import grouped
 from probes.base.record import Unknown, items_of, known
 from probes.facts import Interface, LogEvent
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
@@ -36,9 +37,7 @@ def link_flapping(evidence: Evidence) -> Iterator[Finding]:
         if interface.is_virtual is not True and interface.bond_members is None
     ]
     named = {interface.name for interface in interfaces}
-    by_device: dict[str, list[LogEvent]] = {}
-    for event in losses:
-        by_device.setdefault(event.device or HOST, []).append(event)
+    by_device = grouped((event.device or HOST, event) for event in losses)
     for device, lost in by_device.items():
         if device not in named and (finding := _judge_losses(evidence, device, lost, returns)) is not None:
             yield finding

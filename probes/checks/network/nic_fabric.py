@@ -7,10 +7,10 @@ troubleshooting: networking (NCCL_IB_HCA, NCCL_IB_PKEY, NCCL_IB_TC); InfiniBand 
 volume 1, subnet management.
 """
 
-import re
 import shlex
 from collections import Counter
 
+from probes.base.patterns import pattern
 from probes.base.record import Unknown, items_of, known, only_known, value_or
 from probes.facts import Nic, value_of
 from probes.judging.findings import Evidence, Finding, Findings, Judge, Remedy
@@ -38,7 +38,7 @@ TRAFFIC_CLASS = Judge(
 )
 _FULL_MEMBER = 0x8000
 """Bit of a partition key that is set for full members."""
-_PKEY = re.compile(r"0x[0-9a-fA-F]{1,4}")
+_PKEY = pattern(r"0x[0-9a-fA-F]{1,4}")
 _UNCONFIGURED = ("INIT", "ARMED")
 """States of a port that has a link but was not set up by a subnet manager."""
 _NO_INFINIBAND = "no training port is InfiniBand"

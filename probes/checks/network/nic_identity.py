@@ -6,10 +6,10 @@ preflight (firmware equal across a fleet); rdma-core, persistent naming; faceboo
 (interfaces bound to other cards).
 """
 
-import re
 from collections import Counter
 from collections.abc import Iterable
 
+from probes.base.patterns import pattern
 from probes.base.record import EvidenceRef, Unknown, known, value_or
 from probes.catalogue.hardware import MachineModel
 from probes.catalogue.nic_models import Layout, expected_ref, load_nic_models
@@ -40,7 +40,7 @@ VIRTUAL = Judge(
     check_id="nic-virtual",
     why="A virtual function shares its port with others and may lack GPUDirect RDMA and full queues.",
 )
-_NUMBERED = re.compile(r"([A-Za-z][A-Za-z0-9]*_)(\d{1,4})")
+_NUMBERED = pattern(r"([A-Za-z][A-Za-z0-9]*_)(\d{1,4})")
 
 
 @on_fact(COUNT, "the RDMA ports", lambda facts: facts.nics)

@@ -19,14 +19,14 @@ of broken and good machines), #2079, #257; ROCm/cvs, host checks; NVIDIA/nodewri
 
 from collections.abc import Iterable, Iterator
 
+from probes.base.grouping import grouped, largest
 from probes.base.record import NOT_RECORDED, Unknown, first_unknown, items_of, known, only_known, value_or
 from probes.base.units import quantity
 from probes.base.versions import at_least
-from probes.compare.measured_findings import of, refs_of
-from probes.compare.reference_values import gpus_in
 from probes.facts import MachineFacts, Nic, PciDevice, is_virtual
 from probes.facts.measurements import Measurement
 from probes.judging.findings import Evidence, Finding, Findings, Judge, Remedy
+from probes.judging.measurement_evidence import gpus_in, measurements_of, refs_of
 from probes.judging.reporting import HOST, Judged, fold_names, judge_each, on_nics, subject_name
 from probes.reading.pci.paths import (
     REDIRECTS,
@@ -188,10 +188,9 @@ def _of_lines(bridges: list[PciDevice]) -> Finding:
 def _judged(evidence: Evidence, devices: tuple[PciDevice, ...]) -> Iterator[Finding]:
     facts, slow = evidence.facts, _slow_copies(evidence)
     tree, names = tree_of(facts), names_of(facts)
-    below: dict[str, list[str]] = {}
-    for device in devices:
-        for bridge in tree.above(device):
-            below.setdefault(bridge.bus_id, []).append(subject_of(device, names))
+    below = grouped(
+        (bridge.bus_id, subject_of(device, names)) for device in devices for bridge in tree.above(device)
+    )
     bridges = [tree.devices[address] for address in below]
     redirecting = [(bridge, controls) for bridge in bridges if REDIRECTS & set(controls := _controls(bridge))]
     for bridge, controls in redirecting:
@@ -229,14 +228,15 @@ def _slow_copies(evidence: Evidence) -> list[Measurement]:
     """Return copies between two GPUs over PCIe that are much slower than their copies to the host."""
     links = items_of(evidence.facts.links)
     over_pcie = {frozenset((link.a, link.b)) for link in links if link.kind != "NVLINK"}
-    host: dict[str, float] = {}
-    for measurement in of(evidence, ("host-device",), "memory_bandwidth_bytes_per_s"):
-        if measurement.parameters.get("pinned") is True and measurement.parameters.get("direction") != "both":
-            host[measurement.subject] = max(host.get(measurement.subject, 0.0), measurement.median)
+    host = largest(
+        (measurement.subject, measurement.median)
+        for measurement in measurements_of(evidence, ("host-device",), "memory_bandwidth_bytes_per_s")
+        if measurement.parameters.get("pinned") is True and measurement.parameters.get("direction") != "both"
+    )
     least = evidence.thresholds.measured_fail_fraction.value
     return [
         measurement
-        for measurement in of(evidence, ("peer-copy",), "peer_bandwidth_bytes_per_s")
+        for measurement in measurements_of(evidence, ("peer-copy",), "peer_bandwidth_bytes_per_s")
         if frozenset(names := gpus_in(measurement.subject)) in over_pcie
         and measurement.parameters.get("direction") != "both"
         and measurement.median < least * min(host.get(name, 0.0) for name in names)

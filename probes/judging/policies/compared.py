@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, TypeVar
 
+from probes.base.grouping import grouped
 from probes.base.record import DEEP_ONLY, EvidenceRef, Unknown, first_unknown, known, map_known, only_known
 from probes.facts import Gpu, MachineFacts, Nic
 from probes.judging.environment_values import nccl_version
@@ -87,9 +88,7 @@ def compare_each(
     if isinstance(gpus, Unknown):
         yield Held(*wish, gpus, holds=False)
         return
-    groups: dict[object, list[Gpu]] = {}
-    for gpu in gpus:
-        groups.setdefault(value_of(gpu), []).append(gpu)
+    groups = grouped((value_of(gpu), gpu) for gpu in gpus)
     for same in groups.values():
         value = value_of(same[0])
         names, refs = tuple(map(subject_name, same)), evidence_of(same)

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+from probes.base.grouping import grouped
 from probes.base.record import items_of, known
 from probes.facts import Gpu, MachineFacts, Nic
 from probes.judging.findings import Finding, Status
@@ -137,9 +138,7 @@ def _unequal_firmware(facts: MachineFacts, policy: Policy) -> Iterator[Doubt]:
 
 def _difference(values: Iterable[tuple[str, Any]]) -> str:
     """Return `GPU3 has 500 and the others 700`; empty if all values are alike."""
-    by_value: dict[Any, list[str]] = {}
-    for name, value in values:
-        by_value.setdefault(value if known(value) else None, []).append(name)
+    by_value = grouped((value if known(value) else None, name) for name, value in values)
     if len(by_value) < 2 or by_value.keys() == {None}:
         return ""
     usual, _ = Counter({value: len(names) for value, names in by_value.items()}).most_common(1)[0]

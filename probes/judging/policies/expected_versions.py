@@ -2,9 +2,9 @@
 
 import fnmatch
 import operator
-import re
 from collections.abc import Callable
 
+from probes.base.patterns import pattern
 from probes.base.versions import numbers_of
 
 _OPERATORS: dict[str, Callable[[int, int], bool]] = {
@@ -16,8 +16,8 @@ _OPERATORS: dict[str, Callable[[int, int], bool]] = {
     "<": operator.lt,
 }
 """Comparison by operator. A longer operator comes before the shorter one that it begins with."""
-_INTEGER = re.compile(r"-?[0-9]{1,20}")
-_PLAIN = re.compile(r"[0-9]+(\.[0-9]+)*")
+_INTEGER = pattern(r"-?[0-9]{1,20}")
+_PLAIN = pattern(r"[0-9]+(\.[0-9]+)*")
 
 
 def complaint_of(wanted: str) -> str | None:

@@ -7,17 +7,17 @@ site checks are added.
 
 import datetime
 import fnmatch
-import re
 from typing import Any
 
 import msgspec
 
+from probes.base.patterns import pattern
 from probes.base.record import Unknown
 from probes.judging.policies.policy import Policy
 
 _ADDED = {"waivers": (), "site_checks": ("name",)}
 """Lists that a section adds to, and the field by which an item replaces an earlier one."""
-_RANGE = re.compile(r"\[[0-9]*(?:[0-9]{2}|,)[0-9,-]*\]")
+_RANGE = pattern(r"\[[0-9]*(?:[0-9]{2}|,)[0-9,-]*\]")
 """Brackets that mean a range of numbers in Slurm, but a single character in a pattern."""
 
 

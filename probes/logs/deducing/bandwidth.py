@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Iterator
 
+from probes.base.grouping import grouped
 from probes.base.units import GB
 from probes.compare.reference_rows import load_bench_references
 from probes.logs.deducing.common import deduced, gpu_id, nic_rate, nodes_of
@@ -65,10 +66,11 @@ def failed_tests(logged: LoggedEvents) -> Iterator[Event]:
 
 def cliff(logged: LoggedEvents) -> Iterator[Event]:
     """Yield an out-of-place bandwidth that collapses for all messages above a size."""
-    tables: dict[tuple[object, ...], list[_Result]] = {}
-    for event in logged.of(NcclTestsResult):
-        if not event.what.in_place:
-            tables.setdefault((event.source, event.what.collective), []).append(event)
+    tables = grouped(
+        ((event.source, event.what.collective), event)
+        for event in logged.of(NcclTestsResult)
+        if not event.what.in_place
+    )
     for rows in tables.values():
         points = _points(rows) if _is_one(rows) else []
         for place in range(1, len(points)):
@@ -101,9 +103,7 @@ def _is_one(rows: list[_Result]) -> bool:
 
 def low(logged: LoggedEvents) -> Iterator[Event]:
     """Yield collectives whose bandwidth for large messages is below the references for this hardware."""
-    collectives: dict[str, list[_Result]] = {}
-    for event in logged.of(NcclTestsResult):
-        collectives.setdefault(event.what.collective, []).append(event)
+    collectives = grouped((event.what.collective, event) for event in logged.of(NcclTestsResult))
     for collective, rows in collectives.items():
         large = (point for point in _points(rows) if point[0] >= _LARGE and _is_one(rows))
         best = max(large, key=lambda point: point[1], default=None)

@@ -1,10 +1,10 @@
 """Helpers for several deductions: phrases, variables, nodes, and the hardware that logs name."""
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from probes.base.grouping import grouped
 from probes.base.units import GB
 from probes.base.versions import at_least
 from probes.catalogue.hardware import MachineModel, load_catalogue
@@ -43,9 +43,7 @@ def named(values: Iterable[object], most: int = 8) -> str:
 
 def who_calls(calls: Mapping[int, str]) -> str:
     """Return a phrase with the ranks of each call: "ranks 0, 1 call ALLREDUCE, rank 2 calls BROADCAST"."""
-    ranks: dict[str, list[int]] = defaultdict(list)
-    for rank, call in sorted(calls.items()):
-        ranks[call].append(rank)
+    ranks = grouped((call, rank) for rank, call in sorted(calls.items()))
     return ", ".join(
         f"rank {some[0]} calls {call}" if len(some) == 1 else f"ranks {named(some)} call {call}"
         for call, some in ranks.items()

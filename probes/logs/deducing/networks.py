@@ -1,9 +1,9 @@
 """Deductions about the network between nodes: which network carries data, and whether it is the right one."""
 
 import re
-from collections import defaultdict
 from collections.abc import Iterator
 
+from probes.base.grouping import grouped
 from probes.logs.cause_rows import load_causes
 from probes.logs.deducing.common import completed, deduced, named, nodes_of, value_of
 from probes.logs.deducing.meeting_interfaces import interface_of
@@ -239,9 +239,7 @@ def mixed_network(logged: LoggedEvents) -> Iterator[Event]:
     for event in logged.of(NcclNetwork):
         if event.host is not None or event.rank is not None:
             by_process.setdefault((event.source, event.host, event.pid, event.rank), event)
-    names: dict[str, list[Event]] = defaultdict(list)
-    for chosen in by_process.values():
-        names[_ANOTHER_LINE.sub("", chosen.what.name)].append(chosen)
+    names = grouped((_ANOTHER_LINE.sub("", chosen.what.name), chosen) for chosen in by_process.values())
     for name in [name for name in names if any(other != name and other.startswith(name) for other in names)]:
         del names[name]  # The line with the shorter name was cut.
     hosts = [{event.host for event in events} for events in names.values()]
@@ -345,9 +343,7 @@ def gid_suspected(logged: LoggedEvents) -> Iterator[Event]:
 
 def port_flaps(logged: LoggedEvents) -> Iterator[Event]:
     """Yield a network port that went down repeatedly, or went down and did not come up again."""
-    states: dict[tuple[str, str], list[Event[KernelLink]]] = defaultdict(list)
-    for event in logged.of(KernelLink):
-        states[event.host or "", event.what.device].append(event)
+    states = grouped(((event.host or "", event.what.device), event) for event in logged.of(KernelLink))
     for (_, device), events in states.items():
         downs = [event for event in events if event.what.state == "down"]
         times = sum(event.count for event in downs)

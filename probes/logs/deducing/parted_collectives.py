@@ -4,6 +4,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 
+from probes.base.grouping import largest
 from probes.logs.deducing.common import deduced, named, who_calls
 from probes.logs.event import Event, carries
 from probes.logs.events.deduced_course_events import DeducedCollectivesDiffer, DeducedStragglers
@@ -142,10 +143,9 @@ def _group(event: Event) -> str:
 def behind(logged: LoggedEvents) -> Iterator[Event]:
     """Yield ranks whose dumps end before the collective in which other ranks of their group hang."""
     stuck = {(event.rank, event.what.group): event for event in logged.of(TorchFlightRecorderStuck)}
-    awaited: dict[str, int] = {}
-    for (_, group), event in stuck.items():
-        if (seq := event.what.seq) is not None:
-            awaited[group] = max(seq, awaited.get(group, seq))
+    awaited = largest(
+        (group, seq) for (_, group), event in stuck.items() if (seq := event.what.seq) is not None
+    )
     enqueued: dict[str, dict[int, int]] = defaultdict(dict)
     for state in logged.of(TorchFlightRecorderGroup):
         last = state.what.enqueued

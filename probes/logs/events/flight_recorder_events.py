@@ -30,42 +30,32 @@ class TorchFlightRecorderGroup(LogRecord, kw_only=True, tag="torch.flight-record
     """Sequence number of the last collective that was completed."""
 
 
-class TorchFlightRecorderStuck(LogRecord, kw_only=True, tag="torch.flight-recorder-stuck"):
-    """The first collective of a group that did not complete."""
+class RecordedCollective(LogRecord, kw_only=True):
+    """The base of the records of a collective in a dump."""
 
     group: str
     """Name of the group, the same on all its ranks."""
     op: str
     state: str
-    """`scheduled` (a rank is missing, or an earlier collective hangs) or `started` (this one hangs)."""
+    """`scheduled` (a rank is missing, or an earlier collective hangs), `started` (it hangs), `completed`."""
     seq: int | None = None
     """Sequence number of the collective."""
     sizes: int | str | None = None
     """Sizes of the inputs."""
-    out_sizes: int | str | None = None
-    """Sizes of the outputs."""
     dtype: int | str | None = None
     """Type of the data."""
+
+
+class TorchFlightRecorderStuck(RecordedCollective, kw_only=True, tag="torch.flight-recorder-stuck"):
+    """The first collective of a group that did not complete."""
+
     timeout_ms: int | None = None
     place: str | None = None
     """The innermost line of the program's own code."""
 
 
-class TorchFlightRecorderEntry(LogRecord, kw_only=True, tag="torch.flight-recorder-entry"):
+class TorchFlightRecorderEntry(RecordedCollective, kw_only=True, tag="torch.flight-recorder-entry"):
     """A collective shortly before or after the hanging collective, or near the end of the dump."""
-
-    group: str
-    """Name of the group, the same on all its ranks."""
-    op: str
-    state: str
-    seq: int | None = None
-    """Sequence number of the collective."""
-    sizes: int | str | None = None
-    """Sizes of the inputs."""
-    out_sizes: int | str | None = None
-    """Sizes of the outputs."""
-    dtype: int | str | None = None
-    """Type of the data."""
 
 
 class TorchFlightRecorderRefused(Complaint, kw_only=True, tag="torch.flight-recorder-refused"):

@@ -13,9 +13,11 @@ from typing import Any
 
 import msgspec
 
+from probes.base.grouping import grouped
 from probes.base.patterns import pattern
 from probes.logs.event import Event, LogLine, event_of
 from probes.logs.events.flight_recorder_events import (
+    RecordedCollective,
     TorchFlightRecorder,
     TorchFlightRecorderEntry,
     TorchFlightRecorderGroup,
@@ -78,9 +80,7 @@ def _events(line: LogLine, dump: dict[str, object]) -> Iterator[Event]:
         if isinstance(raw, list | tuple)
         else []
     )
-    groups: dict[str, list[dict[str, object]]] = {}
-    for entry in entries:
-        groups.setdefault(_group(entry), []).append(entry)
+    groups = grouped((_group(entry), entry) for entry in entries)
     configured = _dict(dump.get("pg_config"))
     version = dump.get("version")
     read = TorchFlightRecorder(
@@ -114,7 +114,7 @@ def _hangs(entry: dict[str, object]) -> bool:
     return entry.get("state") != _DONE and entry.get("retired") is not True
 
 
-def _worded(line: LogLine, entry: TorchFlightRecorderStuck | TorchFlightRecorderEntry) -> LogLine:
+def _worded(line: LogLine, entry: RecordedCollective) -> LogLine:
     """Return a line that describes an entry, because dumps have no lines."""
     place = entry.place if isinstance(entry, TorchFlightRecorderStuck) else None
     parts = (entry.op, entry.seq, entry.state, entry.sizes, place)
@@ -153,14 +153,9 @@ def _entry(group: str, entry: dict[str, object]) -> dict[str, Any]:
     number = _whole(entry.get("collective_seq_id", entry.get("seq_id")))
     if number is not None:
         fields["seq"] = number
-    for field, keys in (
-        ("sizes", ("input_sizes",)),
-        ("out_sizes", ("output_sizes",)),
-        ("dtype", ("input_dtypes",)),
-    ):
-        value = next((entry[key] for key in keys if entry.get(key)), None)
-        if value is not None:
-            fields[field] = _short(value)
+    for field, key in (("sizes", "input_sizes"), ("dtype", "input_dtypes")):
+        if entry.get(key):
+            fields[field] = _short(entry[key])
     return fields
 
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from probes.base.grouping import grouped
 from probes.base.record import NOT_RECORDED, Reason, Unknown
 from probes.facts import Interface
 
@@ -47,10 +48,9 @@ def parse_interfaces(text: str) -> tuple[Interface, ...] | Unknown:
     if not rows:
         return Unknown(Reason.UNPARSABLE, "no interface in the JSON")
     extras = data if isinstance(data, dict) else {}
-    members: dict[str, list[str]] = {}
-    for row in rows:
-        if isinstance(bond := row.get("master", row.get("main")), str):
-            members.setdefault(bond, []).append(row["ifname"])
+    members = grouped(
+        (bond, row["ifname"]) for row in rows if isinstance(bond := row.get("master", row.get("main")), str)
+    )
     collection = _Collection(
         members,
         _speeds(extras),
@@ -235,10 +235,9 @@ def _from_text(text: str) -> tuple[Interface, ...]:
             blocks.append((match, []))
         elif blocks and (address := _TEXT_ADDRESS.fullmatch(line[:400])) is not None:
             blocks[-1][1].append(address[1])
-    members: dict[str, list[str]] = {}
-    for match, _ in blocks:
-        if (bond := _MASTER.search(match[6])) is not None:
-            members.setdefault(bond[1], []).append(match[2])
+    members = grouped(
+        (bond[1], match[2]) for match, _ in blocks if (bond := _MASTER.search(match[6])) is not None
+    )
     return tuple(_text_interface(match, addresses, members) for match, addresses in blocks)
 
 

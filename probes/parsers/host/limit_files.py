@@ -3,7 +3,6 @@
 Sources: systemd.exec(5), Process Properties; systemd.unit(5); limits.conf(5) of Linux-PAM (read 2026-11).
 """
 
-import re
 from typing import Literal
 
 from probes.base.patterns import pattern
@@ -15,7 +14,7 @@ _UNIT_LINE = pattern(r"(?m)^[ \t]{0,8}Limit(MEMLOCK|NOFILE)[ \t]{0,8}=[ \t]{0,8}
 _PAM_LINE = pattern(
     r"(?m)^[ \t]{0,8}\*[ \t]{1,32}(soft|-)[ \t]{1,32}(memlock|nofile)[ \t]{1,32}(-?[0-9A-Za-z]{1,20})(?!\S)"
 )
-_SIZE = re.compile(r"([0-9]{1,19})([KMGTPE]?)")
+_SIZE = pattern(r"([0-9]{1,19})([KMGTPE]?)")
 _UNLIMITED = ("infinity", "unlimited", "-1")
 _BYTES_OF_ITEM = {"memlock": KIB, "nofile": 1}
 """Unit of an item in limits.conf."""

@@ -3,9 +3,9 @@
 Source: Linux kernel documentation, The kernel's command-line parameters; lib/cmdline.c, next_arg (2026-06).
 """
 
-import re
+from probes.base.patterns import pattern
 
-_ARGUMENT = re.compile(r'(?:[^\s"]|"[^"]*"?)+')
+_ARGUMENT = pattern(r'(?:[^\s"]|"[^"]*"?)+')
 
 
 def kernel_arguments(command_line: str) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from probes.base.grouping import grouped
 from probes.base.record import NOT_RECORDED, Record, Unknown, line_ref, value_or
 from probes.facts import Cpu, Dmi, Gpu, Link, Nic, NumaNode, PciDevice, Unread
 from probes.facts.gpu_facts import UNNUMBERED
@@ -121,11 +122,9 @@ def parse_gpus(text: str) -> tuple[Gpu, ...]:
 
 def _os_devices(hwloc: Hwloc) -> dict[str, list[HwlocObject]]:
     """Return the OS devices (nvml0, cuda0, mlx5_0) of each PCI device."""
-    os_devices: dict[str, list[HwlocObject]] = {}
-    for hwloc_object in hwloc.of_kinds("OSDev"):
-        if hwloc_object.device:
-            os_devices.setdefault(hwloc_object.device, []).append(hwloc_object)
-    return os_devices
+    return grouped(
+        (hwloc_object.device, hwloc_object) for hwloc_object in hwloc.of_kinds("OSDev") if hwloc_object.device
+    )
 
 
 def _gpu_devices(hwloc: Hwloc, os_devices: dict[str, list[HwlocObject]]) -> list[tuple[int, PciDevice]]:

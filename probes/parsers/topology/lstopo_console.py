@@ -2,6 +2,7 @@
 
 import re
 
+from probes.base.grouping import grouped
 from probes.base.record import NOT_RECORDED, Record, Unknown, line_ref, value_or
 from probes.base.units import GIB, KIB, MIB
 from probes.facts import Cpu, Dmi, Gpu, NumaNode, PciDevice
@@ -83,11 +84,12 @@ def parse_dmi(text: str) -> Dmi:
 def parse_numa_nodes(text: str) -> tuple[NumaNode, ...]:
     """Return the nodes with the CPUs beside them in the tree; a GPU's memory node has no CPUs."""
     lines = _lines(text)
-    cpus: dict[int, list[int]] = {}
-    for line in lines:
-        if line.kind == "PU" and (number := _NUMBER.search(line.text)):
-            for position in line.above:
-                cpus.setdefault(position, []).append(int(number[1]))
+    cpus = grouped(
+        (position, int(number[1]))
+        for line in lines
+        if line.kind == "PU" and (number := _NUMBER.search(line.text))
+        for position in line.above
+    )
     nodes: dict[int, NumaNode] = {}
     for position, line in enumerate(lines):
         if line.kind == "NUMANode" and (number := _NUMBER.search(line.text)) is not None:

@@ -3,18 +3,19 @@
 import re
 from collections.abc import Iterable, Iterator
 
+from probes.base.patterns import pattern
 from probes.base.record import NOT_RECORDED
 from probes.base.units import MIB
 from probes.facts import NumaNode
 from probes.parsers.host.cpulist import cpu_list
 
-_MARK = re.compile(r"^node \d{1,5} (?:cpus|size):|^available: \d{1,5} nodes? \(", re.MULTILINE)
-_CPUS = re.compile(r"node (\d{1,5}) cpus:((?: +\d{1,6}(?:-\d{1,6})?,?)*)(?: +\(\d{1,6}\))? *")
+_MARK = pattern(r"^node \d{1,5} (?:cpus|size):|^available: \d{1,5} nodes? \(", re.MULTILINE)
+_CPUS = pattern(r"node (\d{1,5}) cpus:((?: +\d{1,6}(?:-\d{1,6})?,?)*)(?: +\(\d{1,6}\))? *")
 """The CPUs of a node. With `--cpu-compress`, the line contains ranges, followed by the number of CPUs."""
-_MEMORY = re.compile(r"node (\d{1,5}) (size|free): (\d{1,12}) MB *")
-_ROW = re.compile(r" *(?:node +)?(\d{1,5}):((?: +\d{1,4})+) *")
-_HEADING = re.compile(r" *(?:node distances:|nodes?(?: +\d{1,5})+) *")
-_BARE_ROW = re.compile(r" *\d{1,4}(?: +\d{1,4})+ *")
+_MEMORY = pattern(r"node (\d{1,5}) (size|free): (\d{1,12}) MB *")
+_ROW = pattern(r" *(?:node +)?(\d{1,5}):((?: +\d{1,4})+) *")
+_HEADING = pattern(r" *(?:node distances:|nodes?(?: +\d{1,5})+) *")
+_BARE_ROW = pattern(r" *\d{1,4}(?: +\d{1,4})+ *")
 _OWN_DISTANCE, _LONGEST_DISTANCE, _MOST_NODES = 10, 255, 1024
 """Distances of ACPI 6.5, table of System Locality Distance Information, and MAX_NUMNODES of Linux."""
 

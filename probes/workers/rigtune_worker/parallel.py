@@ -68,6 +68,10 @@ def process_group(backend: str, device: torch.device) -> Iterator[None]:
         dist.destroy_process_group()
 
 
+STRATEGIES = ("ddp", "fsdp", "hsdp")
+"""Whole copies, parameters sharded over all ranks, and parameters sharded within groups of ranks."""
+
+
 def build_model(
     shape: ModelShape,
     *,
@@ -75,22 +79,30 @@ def build_model(
     precision: str,
     recompute: bool,
     device: torch.device,
+    sharing_ranks: int | None = None,
     seed: int = 0,
     bucket_mb: int | None = None,
     prefetch: int | None = None,
 ) -> nn.Module:
     """Return the model on `device` with fp32 masters, wrapped for the strategy.
 
+    `sharing_ranks` ranks share one copy of the parameters with hsdp; with fsdp all ranks do.
+
     The weights are the same for every strategy. The model is first built without memory, then filled part by
     part. With FSDP each part is sharded before the next part is filled, so that the whole model is never in
     the memory of one rank. `bucket_mb` is the size of DDP's gradient buckets in MiB, `prefetch` the number of
     blocks whose parameters FSDP gathers in advance; None means the default.
     """
+    if strategy not in STRATEGIES:
+        raise SetupError(f"strategy must be one of {', '.join(STRATEGIES)}, not {strategy!r}")
     with torch.device("meta"):
         model = Transformer(shape)
     for block in model.blocks:
         block.recompute = recompute
-    shard = fsdp_sharder(precision, device) if strategy == "fsdp" else None
+    shard = None
+    if strategy != "ddp":
+        group = sharing_ranks if strategy == "hsdp" else None
+        shard = fsdp_sharder(precision, device, group or dist.get_world_size())
     generator = torch.Generator(device=device).manual_seed(seed)
     for part in model.children():
         for module in part if part is model.blocks else (part,):
@@ -103,8 +115,6 @@ def build_model(
         if prefetch is not None:
             prefetch_blocks(list(model.blocks), prefetch)
         return model
-    if strategy != "ddp":
-        raise SetupError(f"strategy must be ddp or fsdp, not {strategy!r}")
     if dist.get_world_size() == 1:
         return model
     return nn.parallel.DistributedDataParallel(
@@ -122,8 +132,12 @@ def prefetch_blocks(blocks: list[Any], count: int) -> None:
         block.set_modules_to_backward_prefetch(blocks[max(0, place - count) : place][::-1])
 
 
-def fsdp_sharder(precision: str, device: torch.device) -> Callable[[nn.Module], Any]:
-    """Return a function that shards a module over all ranks (FSDP2). Raises SetupError for an older torch."""
+def fsdp_sharder(precision: str, device: torch.device, sharing_ranks: int) -> Callable[[nn.Module], Any]:
+    """Return a function that shards a module over groups of neighbouring ranks (FSDP2).
+
+    If a group has fewer than all ranks, each group has a copy of the parameters (HSDP). Raises SetupError for
+    an older torch.
+    """
     if fully_shard is None:
         raise SetupError(f"strategy fsdp needs torch 2.6 or newer (FSDP2), this is torch {torch.__version__}")
     # Activations have the parameters' type anyway; rotary angles must stay fp32, because bf16 cannot
@@ -133,7 +147,12 @@ def fsdp_sharder(precision: str, device: torch.device) -> Callable[[nn.Module], 
         reduce_dtype=torch.float32,
         cast_forward_inputs=False,
     )
-    mesh = init_device_mesh(device.type, (dist.get_world_size(),))
+    groups = dist.get_world_size() // sharing_ranks
+    if groups == 1:
+        mesh = init_device_mesh(device.type, (sharing_ranks,))
+    else:
+        names = ("replicate", "shard")
+        mesh = init_device_mesh(device.type, (groups, sharing_ranks), mesh_dim_names=names)
     return lambda module: fully_shard(module, mesh=mesh, mp_policy=policy)
 
 

@@ -13,13 +13,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from .model import ModelShape
-from .parallel import build_model
+from .parallel import STRATEGIES, build_model
 
-BETAS = (0.9, 0.95)
-WEIGHT_DECAY = 0.1
-"""Values of GPT-3 (arXiv 2005.14165), appendix B; most later published recipes use the same values."""
-FINAL_FRACTION = 0.1
-"""Learning rate at the end of the cosine, relative to the peak learning rate (same source)."""
 ALPHABET = 64
 STRIDES = (1, 3, 5, 7)
 """Strides coprime to the alphabet, so that every walk visits all of it."""
@@ -37,6 +32,10 @@ class TrainConfig:
     """Forward and backward passes per optimizer step."""
     global_batch: int | None = None
     """Sequences per optimizer step over all ranks; checked if given."""
+    dp: int | None = None
+    """Copies of the parameters, for the strategy `hsdp`; None if `fsdp` is given."""
+    fsdp: int | None = None
+    """Ranks that share one copy of the parameters, for the strategy `hsdp`."""
     activation_checkpointing: str = "none"
     precision: str = "bf16"
     bucket_mb: int | None = None
@@ -47,7 +46,17 @@ class TrainConfig:
     warmup_steps: int = 0
     steps: int = 50
     schedule: str = "cosine"
-    """Learning rate after the warm-up: `constant` or `cosine`."""
+    """Learning rate after the warm-up: `constant`, `cosine`, `linear`, or `wsd` (constant, then linear)."""
+    final_share: float = 0.1
+    """Learning rate at the end of the run, relative to the peak."""
+    decay_share: float = 0.0
+    """Part of the run in which the rate falls, for `wsd`."""
+    beta1: float = 0.9
+    beta2: float = 0.95
+    weight_decay: float = 0.1
+    """The last four defaults are those of GPT-3 (arXiv 2005.14165, appendix B)."""
+    gradient_clipping: float = 0.0
+    """Largest norm of the gradient; 0 if gradients are not clipped."""
     device: str = "cpu"
     backend: str = "gloo"
 
@@ -76,29 +85,61 @@ class TrainConfig:
                 raise ValueError(
                     f"{name} must be a whole number of at least {least}, not {getattr(self, name)!r}"
                 )
-        for name in ("bucket_mb", "prefetch"):
+        for name in ("bucket_mb", "prefetch", "dp", "fsdp"):
             value = getattr(self, name)
             if value is not None and (not isinstance(value, int) or value < 1):
                 raise ValueError(f"{name} must be a whole number of at least 1, not {value!r}")
         if not isinstance(self.learning_rate, (int, float)) or not 0 < self.learning_rate < math.inf:
             raise ValueError(f"learning_rate must be a positive number, not {self.learning_rate!r}")
+        for name, most in (
+            ("final_share", 1),
+            ("decay_share", 1),
+            ("beta1", 1),
+            ("beta2", 1),
+            ("weight_decay", math.inf),
+            ("gradient_clipping", math.inf),
+        ):
+            value = getattr(self, name)
+            if not isinstance(value, (int, float)) or not 0 <= value <= most:
+                raise ValueError(f"{name} must be a number from 0 to {most}, not {value!r}")
         choices = {
-            "strategy": ("ddp", "fsdp"),
+            "strategy": STRATEGIES,
             "activation_checkpointing": ("none", "full"),
             "precision": ("bf16", "fp32"),
-            "schedule": ("constant", "cosine"),
+            "schedule": ("constant", "cosine", "linear", "wsd"),
             "device": ("cuda", "cpu"),
             "backend": ("nccl", "gloo"),
         }
         for name, allowed in choices.items():
             if getattr(self, name) not in allowed:
-                raise ValueError(f"{name} must be {' or '.join(allowed)}, not {getattr(self, name)!r}")
+                raise ValueError(f"{name} must be {listed(allowed)}, not {getattr(self, name)!r}")
+
+    def sharing_ranks(self, world_size: int) -> int:
+        """Return the number of ranks that share one copy of the parameters. Raises ValueError.
+
+        With `hsdp` the ranks form several groups, and each group has one copy.
+        """
+        if self.strategy != "hsdp":
+            return world_size if self.strategy == "fsdp" else 1
+        ranks = self.fsdp or world_size // max(1, self.dp or 1)
+        if (
+            ranks < 2
+            or ranks >= world_size
+            or world_size % ranks
+            or self.dp not in (None, world_size // ranks)
+        ):
+            raise ValueError(
+                f"strategy hsdp needs several groups of several ranks, but {world_size} ranks cannot form "
+                f"dp {self.dp} groups of fsdp {self.fsdp} ranks"
+            )
+        return ranks
 
     def check_world_size(self, world_size: int) -> None:
         """Raise ValueError if the actual global batch differs from the requested global batch.
 
         The global batch affects convergence.
         """
+        self.sharing_ranks(world_size)
         actual = self.micro_batch * self.grad_accum * world_size
         if self.global_batch is not None and self.global_batch != actual:
             raise ValueError(
@@ -108,17 +149,28 @@ class TrainConfig:
             )
 
 
+def listed(words: tuple[str, ...]) -> str:
+    """Return the words as a choice: `ddp, fsdp or hsdp`."""
+    return " or ".join(filter(None, (", ".join(words[:-1]), words[-1])))
+
+
 def learning_rate_factor(step: int, config: TrainConfig) -> float:
     """Return the learning rate of `step` (from 0) relative to the peak.
 
-    The schedule is a linear warm-up, then constant or cosine to 10 %.
+    The schedule is a linear warm-up, then the course that the configuration names.
     """
     if step < config.warmup_steps:
         return (step + 1) / config.warmup_steps
     if config.schedule == "constant":
         return 1.0
-    progress = min(1.0, (step - config.warmup_steps) / max(1, config.steps - config.warmup_steps))
-    return FINAL_FRACTION + (1 - FINAL_FRACTION) * 0.5 * (1 + math.cos(math.pi * progress))
+    first = config.warmup_steps
+    if config.schedule == "wsd":
+        first = max(first, round(config.steps * (1 - config.decay_share)))
+    progress = min(1.0, max(0, step - first) / max(1, config.steps - first))
+    left = 1 - progress
+    if config.schedule == "cosine":
+        left = 0.5 * (1 + math.cos(math.pi * progress))
+    return config.final_share + (1 - config.final_share) * left
 
 
 def synthetic_batch(
@@ -160,6 +212,7 @@ class Trainer:
         self.model = build_model(
             config.model,
             strategy=config.strategy,
+            sharing_ranks=config.sharing_ranks(self.world_size),
             precision=config.precision,
             recompute=config.activation_checkpointing == "full",
             device=device,
@@ -170,8 +223,8 @@ class Trainer:
         self.optimizer = torch.optim.AdamW(
             self.model.parameters(),
             lr=config.learning_rate,
-            betas=BETAS,
-            weight_decay=WEIGHT_DECAY,
+            betas=(config.beta1, config.beta2),
+            weight_decay=config.weight_decay,
             fused=device.type == "cuda",
         )
 
@@ -202,6 +255,8 @@ class Trainer:
                 loss = self.loss(inputs, targets) / config.grad_accum
                 loss.backward()
             total += loss.detach()
+        if config.gradient_clipping:
+            torch.nn.utils.clip_grad_norm_(self.model.parameters(), config.gradient_clipping)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         return total
@@ -216,8 +271,11 @@ class Trainer:
     def reduction(self, *, last: bool) -> contextlib.AbstractContextManager[Any]:
         """Return the context for a micro-batch: DDP exchanges gradients only in the last micro-batch.
 
-        FSDP exchanges them each time, because they stay sharded.
+        FSDP exchanges them each time, because they stay sharded. Groups of HSDP exchange their shards only in
+        the last micro-batch.
         """
+        if self.config.strategy == "hsdp":
+            self.model.set_requires_all_reduce(last)
         if not last and isinstance(self.model, torch.nn.parallel.DistributedDataParallel):
             return self.model.no_sync()
         return contextlib.nullcontext()

@@ -11,6 +11,7 @@ from probes.base.errors import InputError
 from probes.base.toml_text import parse_toml
 from recipes.job.models.hugging_face import ARCHITECTURES, MODEL_TYPES, UNREAD
 from recipes.job.models.hugging_face_config import Config
+from recipes.job.training_recipes import pretraining_recipe
 from recipes.job.workload import TransformerModel
 
 _MAX_SIZE = 10**9
@@ -18,20 +19,6 @@ _COUNT_IT = (
     "give the name of a preset (`rigtune list models`), or count your own module: "
     "see --own-module in `rigtune predict -h`"
 )
-_TABLE = "GPT-3 (arXiv 2005.14165) table 2.1, the row of the nearest size"
-_PUBLISHED_RATES = (
-    ("GPT-3 125M", 125e6, 6e-4, 524_288),
-    ("GPT-3 350M", 350e6, 3e-4, 524_288),
-    ("GPT-3 760M", 760e6, 2.5e-4, 524_288),
-    ("GPT-3 1.3B", 1.3e9, 2e-4, 1_048_576),
-    ("GPT-3 2.7B", 2.7e9, 1.6e-4, 1_048_576),
-    ("GPT-3 6.7B", 6.7e9, 1.2e-4, 2_097_152),
-    ("GPT-3 13B", 13e9, 1e-4, 2_097_152),
-    ("GPT-3 175B", 175e9, 0.6e-4, 3_355_443),
-)
-"""Model, parameters, peak learning rate and batch in tokens: GPT-3 (arXiv 2005.14165) table 2.1, batches
-rounded to powers of two.
-"""
 
 
 def names_model_file(text: str) -> bool:
@@ -180,18 +167,17 @@ def _from_hugging_face(config: dict[str, Any], name: str) -> dict[str, Any]:
 def with_learning_rate(model: TransformerModel) -> TransformerModel:
     """Return `model` with a learning rate.
 
-    A model without a learning rate gets the learning rate of the GPT-3 row that is nearest in size.
+    A model without a learning rate gets the rate of its own published recipe, or that of the model of its
+    kind that is nearest in size.
     """
     if model.learning_rate:
         return model
-    matrices = 12 * model.layers * model.hidden**2  # models of the table have 12 L h^2 weights and embeddings
-    owner, _, rate, tokens = min(
-        _PUBLISHED_RATES, key=lambda row: abs(row[1] - matrices) / min(row[1], max(matrices, 1))
-    )
+    row = pretraining_recipe(model)
+    is_own = model.id in row.models
     return msgspec.structs.replace(
         model,
-        learning_rate=rate,
-        learning_rate_batch_tokens=tokens,
-        learning_rate_from="" if owner == model.title else owner,
-        source=f"{model.source}; learning rate: {_TABLE}",
+        learning_rate=row.learning_rate,
+        learning_rate_batch_tokens=row.batch_tokens,
+        learning_rate_from="" if is_own else row.model,
+        source=f"{model.source}; {'recipe' if is_own else 'learning rate'}: {row.source}",
     )

@@ -9,6 +9,7 @@ The model computes a rank's memory at several moments of a step, and reports the
     step       no activations, all gradients, the optimizer's temporaries
 """
 
+import functools
 from typing import NamedTuple
 
 import msgspec
@@ -18,17 +19,18 @@ from recipes.predict.breakdowns import MemoryBreakdown
 from recipes.predict.implementations import (
     Compute,
     Implementation,
+    Kept,
     SavedBytes,
     kept_by,
     load_implementations,
     root_kept,
 )
-from recipes.predict.memory.buffers import buffers_of
+from recipes.predict.memory.buffers import Buffers, buffers_of
 from recipes.predict.memory.stages import Stage, stages_of
 from recipes.predict.memory.states import States, autocasts_loss, compute_of, is_pure, states_of
 from recipes.predict.parameters import parameter
 from recipes.predict.stacks import BEFORE_FUSED
-from recipes.predict.training_job import TransformerJob
+from recipes.predict.training_job import Keyed, TransformerJob
 
 _FP32 = 4.0
 _CHUNKED_BYTES = 2.5
@@ -44,10 +46,11 @@ class _Moment(NamedTuple):
     activations: float
     logits: float
     buffers: float
+    total: float
 
-    @property
-    def total(self) -> float:
-        return self.gradients + self.activations + self.logits + self.buffers
+
+def _moment(gradients: float, activations: float, logits: float, buffers: float) -> _Moment:
+    return _Moment(gradients, activations, logits, buffers, gradients + activations + logits + buffers)
 
 
 class _Peak(NamedTuple):
@@ -165,12 +168,12 @@ def _reserved(peak: _Peak, key: str, limit: float | None) -> float:
     loss are far larger; if all of them have one size, they reuse each other's blocks. `key` selects the
     fitted rows: `varying` if samples differ in length.
     """
-    layers, loss = parameter("memory.fragmentation", key), parameter("memory.loss_fragmentation", key)
+    layers, loss, unused_pool, least = _fragmentation(key)
     if peak.one_size and key != "varying":
         loss = 0.0
     pool = max(moment.activations + moment.logits for moment in peak.moments)
     freed = max(layers * moment.activations + loss * moment.logits for moment in peak.moments)
-    unused = parameter("memory.unused_pool") * (pool + freed)
+    unused = unused_pool * (pool + freed)
     held = max(
         moment.total
         + max(0.0, peak.apart - moment.gradients)
@@ -179,8 +182,19 @@ def _reserved(peak: _Peak, key: str, limit: float | None) -> float:
     )
     reserved = peak.weights + peak.optimizer + held
     if limit is not None:
-        reserved = min(reserved, max(limit, peak.allocated * (1 + parameter("memory.least_fragmentation"))))
+        reserved = min(reserved, max(limit, peak.allocated * (1 + least)))
     return reserved
+
+
+@functools.cache
+def _fragmentation(key: str) -> tuple[float, float, float, float]:
+    """Return the fitted rows for the allocator: of layers, of the loss, of its pool, and the least."""
+    return (
+        parameter("memory.fragmentation", key),
+        parameter("memory.loss_fragmentation", key),
+        parameter("memory.unused_pool"),
+        parameter("memory.least_fragmentation"),
+    )
 
 
 def _on_cpu(peak: _Peak) -> MemoryBreakdown:
@@ -221,32 +235,13 @@ def _on_cpu(peak: _Peak) -> MemoryBreakdown:
 def _peak(job: TransformerJob, stage: Stage) -> _Peak:
     workload, candidate, stack = job.workload, job.candidate, job.stack
     model, degrees = workload.model, candidate.degrees
-    states = states_of(job, stage)
-    buffers = buffers_of(job, stage, states)
-    compute = compute_of(job)
-    compiles = candidate.compiled and stack.kernels in ("eager", "upcasting")
-    row = load_implementations()["compiled" if compiles else stack.implementation]
-    saved = row.kept(compute)
-    split_norms = degrees.tp > 1 and job.divides_norms
+    fixed = _fixed_of(job, stage)
+    states, buffers, row, compute, saved = fixed.states, fixed.buffers, fixed.row, fixed.compute, fixed.saved
     tokens = candidate.micro_batch * (workload.sequence_length / degrees.cp)
     layer = checkpoints = live = 0.0
     checkpointing = candidate.activation_checkpointing
-    norm_ranks = degrees.tp if split_norms else 1
-    residual = 0.0 if candidate.offload_checkpoints else saved.residual / norm_ranks
-    for count, block in stage.blocks:
-        kept = kept_by(
-            block,
-            saved,
-            rms=model.norm == "rmsnorm",
-            rotary=not model.learned_positions,
-            tensor=degrees.tp,
-            split_norms=split_norms,
-            adapted=job.adapted,
-            quantised=job.is_quantised,
-            fused=fuses_attention(job),
-            dropout=model.has_dropout,
-            compiled=compiles,
-        )
+    residual = 0.0 if candidate.offload_checkpoints else saved.residual / fixed.norm_ranks
+    for (count, block), kept in zip(stage.blocks, fixed.kept, strict=True):
         whole = kept.fixed + kept.per_key * workload.sequence_length
         live = max(live, whole)
         if checkpointing == "full":
@@ -271,26 +266,99 @@ def _peak(job: TransformerJob, stage: Stage) -> _Peak:
         cache, live_cache = casts, 0.0
         live = live if checkpointing == "selective" and stack.memory.selective == "products" else 0.0
     activations = tokens * (layer + checkpoints) * stage.in_flight
-    root = tokens * root_kept(model, saved, norm_ranks) if stage.last else 0.0
-    each, one_size = _loss(job, row, compute)
-    held = _held_gradients(job, states, compute)
+    root = tokens * root_kept(model, saved, fixed.norm_ranks) if stage.last else 0.0
+    each, one_size, held = fixed.each, fixed.one_size, fixed.held
     loading = 0.0
     if stack.memory.loads_whole and candidate.sharding_stage == "zero3":
         loading = 2.0 * (stage.dense + stage.expert) - states.optimizer
         loading += (parameter("memory.loading_shards") - 1.0) * states.weights
     moments = (
-        _Moment(0.0, 0.0, 0.0, loading),
-        _Moment(held, activations + root, tokens * each if stage.last else 0.0, buffers.loss + casts),
-        _Moment(held, activations + tokens * live, 0.0, buffers.backward + cache + live_cache),
-        _Moment(states.gradients, 0.0, 0.0, buffers.end),
-        _Moment(states.gradients, 0.0, 0.0, buffers.step),
+        _moment(0.0, 0.0, 0.0, loading),
+        _moment(held, activations + root, tokens * each if stage.last else 0.0, buffers.loss + casts),
+        _moment(held, activations + tokens * live, 0.0, buffers.backward + cache + live_cache),
+        _moment(states.gradients, 0.0, 0.0, buffers.end),
+        _moment(states.gradients, 0.0, 0.0, buffers.step),
     )
     moment = max(moments, key=lambda moment: moment.total)
-    weights = states.weights + _transposes(job, row) * (stage.linear + stage.expert)
+    weights = states.weights + fixed.transposes * (stage.linear + stage.expert)
     # FSDP reduces gradients on a separate stream, and the allocator reserves freed blocks for the stream that
     # used them.
     apart = states.gradients if candidate.sharding_stage == "zero3" else 0.0
     return _Peak(weights, states.optimizer, moment, moments, one_size, apart)
+
+
+class _Fixed(NamedTuple):
+    """Parts of a stage's memory that depend neither on the micro-batch nor on recomputation."""
+
+    states: States
+    buffers: Buffers
+    held: float
+    """Bytes of gradients that exist before the backward pass."""
+    row: Implementation
+    compute: Compute
+    saved: SavedBytes
+    norm_ranks: int
+    """Ranks that divide the tokens of norms."""
+    kept: tuple[Kept, ...]
+    """Bytes per token of one block of each kind."""
+    each: float
+    """Bytes of the loss's temporaries per token."""
+    one_size: bool
+    """Whether all temporary tensors of the loss have the same size."""
+    transposes: float
+    """Bytes of the transposed copy of a weight."""
+
+
+def _fixed_of(job: TransformerJob, stage: Stage) -> _Fixed:
+    candidate = job.candidate
+    key = (
+        *(id(job.workload), id(job.cluster), id(job.stack), id(stage)),
+        *(candidate.degrees, candidate.sharding_stage, candidate.strategy, candidate.grad_accum > 1),
+        *(candidate.offload, candidate.offload_weights),
+        *(candidate.compiled, candidate.flash_attention, candidate.sequence_parallel),
+    )
+    return _fixed(Keyed((job, stage), key))
+
+
+@functools.lru_cache(maxsize=16384)
+def _fixed(keyed: Keyed[tuple[TransformerJob, Stage]]) -> _Fixed:
+    job, stage = keyed.item
+    candidate, stack, model = job.candidate, job.stack, job.workload.model
+    tensor = candidate.degrees.tp
+    states, compute = states_of(job, stage), compute_of(job)
+    compiles = bool(candidate.compiled) and stack.kernels in ("eager", "upcasting")
+    row = load_implementations()["compiled" if compiles else stack.implementation]
+    saved = row.kept(compute)
+    split_norms = tensor > 1 and job.divides_norms
+    each, one_size = _loss(job, row, compute)
+    return _Fixed(
+        states=states,
+        buffers=buffers_of(job, stage, states),
+        held=_held_gradients(job, states, compute),
+        row=row,
+        compute=compute,
+        saved=saved,
+        norm_ranks=tensor if split_norms else 1,
+        kept=tuple(
+            kept_by(
+                block,
+                saved,
+                rms=model.norm == "rmsnorm",
+                rotary=not model.learned_positions,
+                tensor=tensor,
+                split_norms=split_norms,
+                adapted=job.adapted,
+                quantised=job.is_quantised,
+                fused=fuses_attention(job),
+                dropout=model.has_dropout,
+                compiled=compiles,
+            )
+            for _, block in stage.blocks
+        ),
+        each=each,
+        one_size=one_size,
+        transposes=_transposes(job, row),
+    )
 
 
 def _loss(job: TransformerJob, row: Implementation, compute: Compute) -> tuple[float, bool]:

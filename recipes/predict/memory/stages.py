@@ -49,7 +49,7 @@ class Stage(NamedTuple):
 def stages_of(
     model: TransformerModel, degrees: Degrees, micro_batches: int, schedule: str, *, unties: bool = False
 ) -> tuple[Stage, ...]:
-    """Return the stages that may be the fullest: first, second and last.
+    """Return the stages that may be the fullest: first, last, and the second if it can be fuller.
 
     The second stage has no embedding, but nearly as many micro-batches in flight as the first. `unties`: the
     framework stores separate head weights even if the model ties them to the embedding.
@@ -61,7 +61,25 @@ def stages_of(
     # Other degrees and more micro-batches than any schedule keeps do not change a stage.
     dividing = Degrees(tp=degrees.tp, pp=stages, ep=degrees.ep, vp=degrees.vp)
     kept = micro_batches if schedule == "gpipe" else min(micro_batches, 2 * stages * degrees.vp + 1)
-    return tuple(_stage(model, dividing, kept, schedule, index) for index in chosen)
+    examined = [_stage(model, dividing, kept, schedule, index) for index in chosen]
+    if len(examined) > 2 and _has_all_of(examined[0], examined[1]):
+        del examined[1]
+    return tuple(examined)
+
+
+def _has_all_of(stage: Stage, other: Stage) -> bool:
+    """Return whether the stage has at least as much of everything as the other one."""
+    same_blocks = [block for _, block in stage.blocks] == [block for _, block in other.blocks]
+    sizes = (
+        (each.linear, each.other, each.expert, each.table, each.head, each.in_flight)
+        for each in (stage, other)
+    )
+    counts = zip(stage.blocks, other.blocks, strict=False)
+    return (
+        same_blocks
+        and all(mine >= theirs for mine, theirs in zip(*sizes, strict=True))
+        and all(mine[0] >= theirs[0] for mine, theirs in counts)
+    )
 
 
 @functools.lru_cache(maxsize=4096)

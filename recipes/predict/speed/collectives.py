@@ -334,26 +334,43 @@ def algorithms(collective: Collective, group: Group, cluster: Cluster) -> tuple[
 
     The links must be known (`unknown_link`).
     """
+    return _algorithms_of(collective, (group.ranks, group.nodes), _LATEST.links_of(cluster))
+
+
+class _LatestLinks:
+    """The links of the latest cluster: a search asks for the same cluster many thousand times."""
+
+    def __init__(self) -> None:
+        self._known: tuple[Cluster, Links] | None = None
+
+    def links_of(self, cluster: Cluster) -> Links:
+        """Return the properties of the links that determine the cost of a collective."""
+        known = self._known
+        if known is None or known[0] is not cluster:
+            known = self._known = (cluster, _links_of(cluster))
+        return known[1]
+
+
+_LATEST = _LatestLinks()
+
+
+def _links_of(cluster: Cluster) -> Links:
     intra, inter = cluster.intra_bus_bandwidth_bytes_per_s, cluster.inter_bus_bandwidth_bytes_per_s
     hop, network_hop = cluster.intra_latency_s, cluster.inter_latency_s
-    return _algorithms_of(
-        collective,
-        (group.ranks, group.nodes),
-        Links(
-            cluster.device,
-            cluster.architecture,
-            cluster.fabric,
-            cluster.transport,
-            cluster.ranks_per_node,
-            cluster.domain_ranks,
-            intra.value if intra else None,
-            intra.basis == "measured" if intra else False,
-            hop.value if hop else None,
-            hop.basis == "measured" if hop else False,
-            inter.value if inter else None,
-            network_hop.value if network_hop else None,
-            network_hop.basis == "measured" if network_hop else False,
-        ),
+    return Links(
+        cluster.device,
+        cluster.architecture,
+        cluster.fabric,
+        cluster.transport,
+        cluster.ranks_per_node,
+        cluster.domain_ranks,
+        intra.value if intra else None,
+        intra.basis == "measured" if intra else False,
+        hop.value if hop else None,
+        hop.basis == "measured" if hop else False,
+        inter.value if inter else None,
+        network_hop.value if network_hop else None,
+        network_hop.basis == "measured" if network_hop else False,
     )
 
 

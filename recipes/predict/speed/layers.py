@@ -27,7 +27,7 @@ from recipes.predict.speed.rates import (
     training_time_s,
 )
 from recipes.predict.stacks import BEFORE_FUSED
-from recipes.predict.training_job import TransformerJob
+from recipes.predict.training_job import Keyed, TransformerJob
 
 
 class Rates(NamedTuple):
@@ -79,35 +79,26 @@ def computation_of(job: TransformerJob) -> Computation | Unknown:
 
     Layouts that differ only in replicas, stages or accumulation have the same computation.
     """
-    return _computation(_Computed(job))
+    return _computation(computed_by(job))
 
 
-class _Computed:
-    """Job with equality by what its computation depends on; holding the job keeps identities valid."""
-
-    __slots__ = ("_parts", "job")
-
-    def __init__(self, job: TransformerJob) -> None:
-        candidate = job.candidate
-        degrees = candidate.degrees
-        self.job = job
-        self._parts = (
-            *(id(job.workload), id(job.cluster), id(job.stack)),
-            *(degrees.tp, degrees.cp, degrees.ep, candidate.micro_batch),
-            *(candidate.compiled, candidate.sequence_parallel, candidate.flash_attention),
-            candidate.sharding_stage == "zero3" and degrees.fsdp > 1,
-        )
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Computed) and self._parts == other._parts
-
-    def __hash__(self) -> int:
-        return hash(self._parts)
+def computed_by(job: TransformerJob, *beside: float | str) -> Keyed[TransformerJob]:
+    """Return the job with equality by what its computation depends on, and by the values `beside`."""
+    candidate = job.candidate
+    degrees = candidate.degrees
+    key = (
+        *(id(job.workload), id(job.cluster), id(job.stack)),
+        *(degrees.tp, degrees.cp, degrees.ep, candidate.micro_batch),
+        *(candidate.compiled, candidate.sequence_parallel, candidate.flash_attention),
+        candidate.sharding_stage == "zero3" and degrees.fsdp > 1,
+        *beside,
+    )
+    return Keyed(job, key)
 
 
-@functools.lru_cache(maxsize=1024)
-def _computation(computed: _Computed) -> Computation | Unknown:
-    job = computed.job
+@functools.lru_cache(maxsize=16384)
+def _computation(computed: Keyed[TransformerJob]) -> Computation | Unknown:
+    job = computed.item
     rates = rates_of(job)
     if isinstance(rates, Unknown):
         return rates

@@ -3,7 +3,9 @@
 The terms are computation, visible communication, pipeline bubble, optimizer and the rest.
 """
 
+import functools
 import math
+from typing import NamedTuple
 
 from probes.base.record import Unknown
 from probes.catalogue.hardware import load_catalogue
@@ -26,9 +28,9 @@ from recipes.predict.speed.communication import (
     group_of,
     shards_s,
 )
-from recipes.predict.speed.layers import Rates, computation_of
+from recipes.predict.speed.layers import Rates, computation_of, computed_by
 from recipes.predict.stacks import on_cpu
-from recipes.predict.training_job import TransformerJob
+from recipes.predict.training_job import Keyed, TransformerJob
 
 _OF_BLOCKS = ("products", "attention", "elementwise", "launches")
 
@@ -51,7 +53,109 @@ def step_time(job: TransformerJob) -> TimeBreakdown | Unknown:
     )
     if unknown is not None:
         return unknown
+    degrees, stage = candidate.degrees, _stage_of(job)
+    forward, backward, computing, exposed = stage.forward, stage.backward, stage.computing, stage.exposed
+    micro_batches = candidate.grad_accum
+    each, once = _sharding(job, stage.held, stage.layers, forward=forward, backward=backward)
+    boundary, filling = boundary_s(job, computing)
+    copies, optimizer = _stepped(job, stage.held, computation.rates, forward=forward, backward=backward)
+    each += copies
+    waits = candidate.grad_accum if candidate.schedule == "layers" else 1.0 / degrees.vp
+    # ZB-H1 computes the gradients of weights in the gaps of the pipeline. The gaps shrink by twice this time:
+    # the work leaves the critical path and fills the gaps.
+    filled = 2.0 * stage.weights / stage.even if candidate.schedule == "zero-bubble" else 0.0
+    bubble = (degrees.pp - 1) * waits * max(0.0, computing + exposed + each - filled)
+    waiting = parameter("time.step_overhead_s", cluster.device) + (
+        micro_batches * parameter("time.micro_batch_overhead_s", cluster.device)
+    )
+    slowest = _slowest_rank(cluster)
+    compute = micro_batches * computing
+    talk_total = micro_batches * (exposed + each + boundary) + once + filling
+    work = compute + talk_total + bubble + optimizer
+    overhead = waiting + work * (slowest - 1.0)
+    total = work + overhead
+    return TimeBreakdown(
+        total=total,
+        compute=compute,
+        exposed_communication=talk_total,
+        bubble=bubble,
+        optimizer=optimizer,
+        overhead=overhead,
+        low=total,
+        high=total,
+        **{name: micro_batches * value / stage.even for name, value in stage.parts.items()},
+    )
+
+
+def _slowest_rank(cluster: Cluster) -> float:
+    """Return the time of the slowest rank divided by the mean; all ranks wait for the slowest."""
+    return 1.0 + parameter("time.straggler") * math.log2(cluster.nodes) if cluster.nodes > 1 else 1.0
+
+
+class LeastStep(NamedTuple):
+    """Lower bounds on a step of 1F1B from the work inside a stage, which all shardings share."""
+
+    work_s: float = 0.0
+    """All micro-batches."""
+    bubble_s: float = 0.0
+    zero_bubble_share: float = 0.0
+    """Part of the bubble that the schedule ZB-H1 leaves at least."""
+
+
+def least_step(job: TransformerJob) -> LeastStep:
+    """Return lower bounds on the terms of a step; all are 0 if a rate or a link is unknown."""
+    candidate, cluster = job.candidate, job.cluster
+    if cluster.device == "cpu":
+        job = job._replace(stack=on_cpu(job.stack))
+    if isinstance(computation_of(job), Unknown) or unknown_link(world_group(cluster), cluster) is not None:
+        return LeastStep()
+    stage = _stage_of(job)
+    each = (stage.computing + stage.exposed) * _slowest_rank(cluster)
+    return LeastStep(
+        work_s=candidate.grad_accum * each,
+        bubble_s=(candidate.degrees.pp - 1) * each,
+        zero_bubble_share=max(
+            0.0, 1.0 - 2.0 * stage.weights / stage.even / (stage.computing + stage.exposed)
+        ),
+    )
+
+
+class _StageTime(NamedTuple):
+    """Seconds of one micro-batch on the fullest stage, without messages between stages and replicas."""
+
+    forward: float
+    backward: float
+    weights: float
+    """Part of the backward pass in the gradients of weights, over all stages."""
+    computing: float
+    """Both passes, with the head if it is on this stage."""
+    exposed: float
+    """Visible communication inside the blocks."""
+    layers: float
+    held: Held
+    even: float
+    """Number by which times over all stages are divided."""
+    parts: dict[str, float]
+    """Parts of `computing` over all stages, by the field of `TimeBreakdown`."""
+
+
+def _stage_of(job: TransformerJob) -> _StageTime:
+    """Return the time of one micro-batch on a stage; layouts that differ only in replicas share the result.
+
+    The rates and the links of the cluster must be known.
+    """
+    candidate = job.candidate
     degrees = candidate.degrees
+    depends_on = (degrees.pp, degrees.vp, candidate.activation_checkpointing, candidate.recomputed_share)
+    return _stage_time(computed_by(job, *depends_on))
+
+
+@functools.lru_cache(maxsize=16384)
+def _stage_time(computed: Keyed[TransformerJob]) -> _StageTime:
+    job = computed.item
+    candidate, degrees = job.candidate, job.candidate.degrees
+    computation = computation_of(job)
+    assert not isinstance(computation, Unknown)  # noqa: S101 - the caller has checked the rates
     blocks = blocks_of(job.workload.model)
     stages = degrees.pp
     forward = backward = weights = exposed = repeated = 0.0
@@ -77,41 +181,17 @@ def step_time(job: TransformerJob) -> TimeBreakdown | Unknown:
     if has_head:
         root = max(0.0, root - (forward + backward + exposed) * even / count)
     root *= 1.0 if stages == 1 else parameter("time.head_on_stage")
-    micro_batches = candidate.grad_accum
     parts |= {"recomputation": repeated, "head": root * even}
-    computing = forward + backward + root
-    held = held_by(job, blocks)
-    layers = max(1.0, count / even)
-    each, once = _sharding(job, held, layers, forward=forward, backward=backward)
-    boundary, filling = boundary_s(job, computing)
-    copies, optimizer = _stepped(job, held, computation.rates, forward=forward, backward=backward)
-    each += copies
-    waits = candidate.grad_accum if candidate.schedule == "layers" else 1.0 / degrees.vp
-    # ZB-H1 computes the gradients of weights in the gaps of the pipeline. The gaps shrink by twice this time:
-    # the work leaves the critical path and fills the gaps.
-    filled = 2.0 * weights / even if candidate.schedule == "zero-bubble" else 0.0
-    bubble = (stages - 1) * waits * max(0.0, computing + exposed + each - filled)
-    waiting = parameter("time.step_overhead_s", cluster.device) + (
-        micro_batches * parameter("time.micro_batch_overhead_s", cluster.device)
-    )
-    slowest = (
-        1.0 + parameter("time.straggler") * math.log2(max(1, cluster.nodes)) if cluster.nodes > 1 else 1.0
-    )
-    compute = micro_batches * computing
-    talk_total = micro_batches * (exposed + each + boundary) + once + filling
-    work = compute + talk_total + bubble + optimizer
-    overhead = waiting + work * (slowest - 1.0)
-    total = work + overhead
-    return TimeBreakdown(
-        total=total,
-        compute=compute,
-        exposed_communication=talk_total,
-        bubble=bubble,
-        optimizer=optimizer,
-        overhead=overhead,
-        low=total,
-        high=total,
-        **{name: micro_batches * value / even for name, value in parts.items()},
+    return _StageTime(
+        forward=forward,
+        backward=backward,
+        weights=weights,
+        computing=forward + backward + root,
+        exposed=exposed,
+        layers=max(1.0, count / even),
+        held=held_by(job, blocks),
+        even=even,
+        parts=parts,
     )
 
 

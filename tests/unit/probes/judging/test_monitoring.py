@@ -9,13 +9,14 @@ import msgspec
 import pytest
 
 from assistant.usecases.check import verdict_on
-from probes.base.record import NOT_RECORDED
-from probes.facts import LogEvent
+from probes.base.record import NOT_RECORDED, Reason, Unknown
+from probes.facts import LogEvent, MachineFacts, PcieLink
 from probes.judging.findings import Evidence, Status
-from tests.support.machines import evidence_of, h100_node, with_part
+from tests.support.machines import evidence_of, h100_node, with_gpus, with_part
 
 NOW = datetime.datetime(2026, 11, 22, 12, tzinfo=datetime.timezone.utc)
 WEEK_S = 7 * 86400.0
+HIDDEN = PcieLink(width=Unknown(Reason.NOT_SUPPORTED), width_max=Unknown(Reason.NOT_SUPPORTED))
 XID_13 = LogEvent(kind="xid", code=13, device="0000:19:00", message="NVRM: Xid (PCI:0000:19:00): 13", line=1)
 XID_79 = LogEvent(kind="xid", code=79, device="0000:19:00", message="NVRM: Xid (PCI:0000:19:00): 79", line=1)
 KILLED = LogEvent(kind="out-of-memory", message="Out of memory: Killed process 1 (python)", line=1)
@@ -81,10 +82,15 @@ def test_old_events_leave_a_pass_behind() -> None:
     assert finding.status is Status.PASS
 
 
-def test_states_are_skipped() -> None:
-    facts = h100_node()
-    busy = tuple(msgspec.structs.replace(gpu, mig_enabled=True) for gpu in facts.gpus)  # type: ignore[union-attr]
-    evidence = evidence_of(msgspec.structs.replace(facts, gpus=busy))
+@pytest.mark.parametrize(
+    ("check_id", "facts"),
+    [
+        ("mig-mode", with_gpus(h100_node(), mig_enabled=True)),
+        ("persistence-mode", with_gpus(h100_node(), persistence_mode=False)),
+        ("topology-visible", with_gpus(h100_node(), numa_node=None, pcie=HIDDEN)),
+    ],
+)
+def test_states_are_skipped(check_id: str, facts: MachineFacts) -> None:
     for mode, status in (("accept", Status.WARN), ("monitor", Status.SKIP)):
-        verdict = verdict_on(msgspec.structs.replace(evidence, mode=mode))
-        assert {each.status for each in verdict.findings if each.check_id == "mig-mode"} == {status}
+        verdict = verdict_on(msgspec.structs.replace(evidence_of(facts), mode=mode))
+        assert {each.status for each in verdict.findings if each.check_id == check_id} == {status}

@@ -9,6 +9,7 @@ from unittest.mock import patch
 import msgspec
 import pytest
 
+from probes.base.record import NOT_RECORDED
 from probes.base.rows import load_rows
 from probes.base.units import GIB
 from probes.catalogue.hardware import load_catalogue
@@ -94,8 +95,27 @@ def test_processors_are_known_by_the_names_of_the_kernel(
     assert (family[1], family[0].lanes, family[0].lanes_of_two) == (power_w, lanes, of_two)
 
 
+SUMS_W = (1615, 2450, 3150, 2460, 850, 1640, 3925, 1680, 340)
+"""Sum of the powers of each family, so that a wrong figure in the table fails."""
+
+
+@pytest.mark.parametrize(("row", "power_w"), list(zip(PROCESSORS, SUMS_W, strict=True)))
+def test_figures_of_a_family(row: Processor, power_w: float) -> None:
+    assert sum(row.power_w.values()) == power_w
+    assert row.generation in {3, 4, 5}
+    assert row.source
+    assert row.date
+
+
 @pytest.mark.parametrize(
-    "model", ["AMD EPYC 7R13 Processor", "Neoverse-V2", "AMD EPYC 7V13 64-Core Processor", ""]
+    "model",
+    [
+        "Intel(R) Xeon(R) 6530P",
+        "AMD EPYC 7R13 Processor",
+        "Neoverse-V2",
+        "AMD EPYC 7V13 64-Core Processor",
+        "",
+    ],
 )
 def test_processors_without_a_published_power_stay_unknown(model: str) -> None:
     family = processor_of(model)
@@ -105,6 +125,24 @@ def test_processors_without_a_published_power_stay_unknown(model: str) -> None:
 def test_every_family_of_processors_has_a_model() -> None:
     named = {processor_of(model)[0].name for model, *_ in MODELS}  # type: ignore[index]
     assert named == {row.name for row in PROCESSORS}
+
+
+@pytest.mark.parametrize(
+    ("model", "estimate"),
+    [
+        ("NVIDIA B200", "14.56 kW"),  # the datasheet of the DGX B200 names 14.3 kW
+        ("NVIDIA H100 80GB HBM3", "10.19 kW"),
+        ("NVIDIA GB200", ""),
+        ("NVIDIA H100 NVL", ""),
+    ],
+)
+def test_modules_of_a_board_need_the_power_of_a_whole_machine(model: str, estimate: str) -> None:
+    limit = 1000.0 if "200" in model else 700.0
+    node = of_model(model, power_limit_w=limit)
+    node = with_part(with_part(node, "power", supply_capacity_w=NOT_RECORDED), "cpu", model="Neoverse-V2")
+    lines = {line.id: line.text for line in advised("hardware", node).lines}
+    assert ("supplies-unknown" in lines) == bool(estimate)
+    assert estimate in lines.get("supplies-unknown", "")
 
 
 def test_power_of_processors_counts_sockets() -> None:

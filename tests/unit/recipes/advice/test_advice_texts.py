@@ -16,7 +16,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probes.facts import MachineFacts, MigDevice
+from probes.facts import MachineFacts, MigDevice, PcieLink
 from recipes.advice.advice_lines import Advice
 from tests.support.advice_cases import (
     AZURE,
@@ -171,6 +171,12 @@ def test_two_options_of_the_topology_manager_are_merged() -> None:
     }
 
 
+def test_a_nic_slot_is_named_by_its_present_generation() -> None:
+    slow = with_nics(NODE, pcie=PcieLink(generation=4, generation_max=5, width=16, width_max=16))
+    line = next(line for line in advised("hardware", slow).lines if line.id == "nic-slot-slow")
+    assert "PCIe 4 x16 carries 252 Gb/s, and the port has 400 Gb/s" in line.text
+
+
 @given(st.integers(0, 63))
 def test_the_traffic_class_is_the_dscp_shifted(dscp: int) -> None:
     advice = advised("network", ROCE, dscp=dscp)
@@ -191,6 +197,22 @@ def test_commands_of_a_roce_host() -> None:
         "cma_roce_tos -d mlx5_0 -t 104",
     )
     assert len(host.commands) == 5 * 8
+
+
+@pytest.mark.parametrize(
+    ("facts", "row"),
+    [
+        (with_nics(ROCE, traffic_class=106), "dscp-forced"),
+        (NETWORK["dscp-environment"][0].facts, "dscp-environment"),
+    ],
+)
+def test_a_class_with_ecn_bits_is_kept(facts: MachineFacts, row: str) -> None:
+    advice = advised("network", facts)
+    line = next(line for line in advice.lines if line.id == row)
+    assert "106" in line.text
+    assert "DSCP 26" in line.text
+    assert line.fact.endswith("106")
+    assert "DSCP 26 (traffic class 106), priority 3" in document(advice, "fabric")
 
 
 def test_a_proposal_is_no_setting() -> None:

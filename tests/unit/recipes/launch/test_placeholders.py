@@ -25,6 +25,8 @@ def test_every_placeholder_gets_the_recipes_value(make_recipe):
             "steps=20",
         ),
         "sequence_length=32",
+        *("schedule=cosine", "final_share=0.1", "beta1=0.9", "beta2=0.95", "weight_decay=0.1"),
+        *("gradient_clipping=0.0", "checkpoint_steps=20"),
     )
 
 

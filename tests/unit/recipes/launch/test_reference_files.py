@@ -31,5 +31,7 @@ def test_the_configuration_contains_the_recipes_fields(make_recipe):
     config = json.loads(reference_files(make_recipe())[0].text)
     assert config["parallelism"]["global_batch"] == 8
     assert config["model"]["hidden"] == 64
-    assert config["convergence"] == {"learning_rate": 0.003, "warmup_steps": 2, "steps": 20}
+    rates = {name: config["convergence"][name] for name in ("learning_rate", "warmup_steps", "steps")}
+    assert rates == {"learning_rate": 0.003, "warmup_steps": 2, "steps": 20}
+    assert (config["convergence"]["schedule"], config["convergence"]["beta2"]) == ("cosine", 0.95)
     assert config["resources"]["backend"] == "gloo"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recipes.machine.link_words import domain_of, fabric_of, inter_bandwidth_of, transport_of
+from recipes.machine.link_words import domain_of, fabric_of, inter_bandwidth_of, ports_of, transport_of
 
 GBPS = 1e9 / 8
 
@@ -131,3 +131,19 @@ def test_any_text_is_read(text, gpus_per_node):
 )
 def test_count_times_rate_in_any_unit(count, rate, unit):
     assert inter_bandwidth_of(f"{count}x {rate}{unit} NIC", 8) == pytest.approx(count * rate * GBPS)
+
+
+@pytest.mark.parametrize(
+    ("text", "ports"),
+    [
+        ("8x400G IB", 8),
+        ("RoCE cluster network (8x2x200 Gb/s)", 16),
+        ("4 x 200G RoCE, 2 x 100G storage", 4),
+        ("100G Ethernet", 1),
+        ("8x200G RoCE, 2x100G Ethernet", 8),
+        ("", 1),
+        ("0x200G", 1),
+    ],
+)
+def test_ports_of_a_network(text: str, ports: int) -> None:
+    assert ports_of(text) == ports

@@ -122,7 +122,7 @@ def test_an_image_model_too_large_names_what_helps(capsys):
 
 def test_large_machines_get_a_batch_that_their_ranks_can_share():
     for ranks in (1, 3, 8, 24, 512, 4096, 100_000):
-        batch = usual_batch(ranks)
+        batch = usual_batch(ranks, 8192)
         assert batch % ranks == 0
         assert batch <= max(1.5 * 8192, ranks)
 

@@ -43,8 +43,9 @@ def _decisions(capsys, model):
         ("qwen2.5-7b", "Llama 2 7B"),
         ("mixtral-8x7b", "GPT-3"),
         ("gemma-2-9b", "GPT-3"),
-        ("bert-large", "GPT-3 350M"),
-        ("t5-base", "GPT-3"),
+        ("bert-large", ""),
+        ("electra-base", "BERT base"),
+        ("t5-base", "Megatron-LM's T5 220M"),
         ("config.json", "GPT-3 1.3B"),
     ],
 )

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from assistant.usecases.plan import PlanRequest, plan_of
 from probes.base.record import Unknown
 from probes.catalogue.hardware import load_catalogue
 from probes.facts import MachineFacts
@@ -13,6 +14,7 @@ from recipes.cases.resolved import resolve
 from recipes.cases.resolved_case import ResolvedCase
 from recipes.job.models.names import find_model
 from recipes.job.pins import Pins
+from recipes.job.workload import VisionWorkload
 from recipes.machine.from_words import MachineWords, cluster_from_words
 from recipes.planning.plan import Plan
 from recipes.planning.planner import default_workload
@@ -191,10 +193,24 @@ def test_mixtral_on_four_nodes_keeps_experts_inside_the_node() -> None:
 
 
 def test_bert_large_on_v100_is_replicated_in_fp16() -> None:
-    plan = planned("bert-large", "V100-SXM2-32GB", 8, 2)
+    plan = planned("bert-large", "V100-SXM2-32GB", 8, 2, global_batch=1024)
     require_fits(plan)
     assert (plan.chosen.strategy, plan.chosen.precision) == ("ddp", "fp16")
     assert plan.chosen.activation_checkpointing == "none"
+
+
+def test_vit_large_on_eight_a100_is_replicated_with_a_whole_share_at_once() -> None:
+    request = PlanRequest(model="ViT-L", gpu="A100-SXM-80GB", gpus=8, image_size=224)
+    plan = plan_of(MachineFacts(), (), request)
+    require_fits(plan)
+    chosen, workload = plan.chosen, plan.workload
+    assert isinstance(workload, VisionWorkload)
+    assert (chosen.strategy, chosen.degrees.dp, chosen.precision) == ("ddp", 8, "bf16")
+    assert (workload.optimizer, workload.global_batch) == ("adamw", 1024)
+    assert (chosen.micro_batch, chosen.grad_accum) == (128, 1)
+    assert chosen.activation_checkpointing == "none"
+    # A step takes about 360 GFLOPs for each image: 30 to 60 % of 312 TFLOP/s are 260 to 520 images/s per GPU.
+    assert 8 * 220 < chosen.predicted.samples_per_s < 8 * 520  # type: ignore[operator]
 
 
 @pytest.mark.parametrize("program", ["megatron", "torchtitan"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from probes.base.errors import UsageError
@@ -15,6 +16,7 @@ from recipes.launch.resolve import recipe_of
 from recipes.planning.planner import default_workload, make_plan
 from recipes.planning.program_settings import Layout, layout_of, program_settings
 from recipes.planning.programs import Program, load_programs, program_named
+from recipes.settings.setting import Optimization
 from tests.support.clusters import h100_cluster
 
 EVERYTHING = Layout(
@@ -34,7 +36,9 @@ EVERYTHING = Layout(
     tuning="lora",
     adapter_rank=8,
     layers=126,
+    optimization=Optimization(ramp_from=16, ramp_samples=4096, gradient_clipping=1.0),
 )
+WSD = EVERYTHING._replace(optimization=Optimization(schedule="wsd", decay_share=0.2))
 
 
 def _plan(model: str, program: Program, nodes: int, pins: Pins):
@@ -47,7 +51,7 @@ def _plan(model: str, program: Program, nodes: int, pins: Pins):
 def test_every_setting_of_a_row_gets_a_value_and_every_word_belongs_to_a_setting(program):
     for key, name in program.settings.items():
         alone = Program(**{**_fields(program), "settings": {key: name}, "values": {}})
-        shardings = [EVERYTHING, EVERYTHING._replace(activation_checkpointing="selective")]
+        shardings = [EVERYTHING, WSD, EVERYTHING._replace(activation_checkpointing="selective")]
         assert any(program_settings(alone, layout) or name == "" for layout in shardings), key
     assert set(program.values) <= set(program.settings)
     blank = {key for key, name in program.settings.items() if not name}
@@ -91,6 +95,33 @@ def test_megatron_counts_layers_per_virtual_stage_and_recomputed_layers():
         ("lightning", {"sharding": "zero3"}, {"Trainer(strategy=)": "fsdp", "precision": "bf16-mixed"}),
         ("olmo-core", {}, {"rank_microbatch_size": "8192", "global_batch_size": "524288"}),
         ("hf-trainer", {"tuning": "lora"}, {"peft": "LoraConfig", "LoraConfig(r=)": "8"}),
+        (
+            "hf-trainer",
+            {},
+            {
+                "lr_scheduler_type": "cosine_with_min_lr",
+                "lr_scheduler_kwargs.min_lr_rate": "0.1",
+                "adam_beta2": "0.95",
+                "max_grad_norm": "1",
+            },
+        ),
+        (
+            "megatron",
+            {},
+            {
+                "--lr-decay-style": "cosine",
+                "--min-lr": "3e-05",
+                "--clip-grad": "1",
+                "--rampup-batch-size": "16 16 4096",
+            },
+        ),
+        (
+            "megatron",
+            {"optimization": WSD.optimization},
+            {"--lr-decay-style": "WSD", "--lr-wsd-decay-iters": "200", "--clip-grad": "0"},
+        ),
+        ("torchtitan", {"optimization": WSD.optimization}, {"--lr-scheduler.decay-ratio": "0.2"}),
+        ("deepspeed", {}, {"scheduler.type": "WarmupCosineLR", "optimizer.params.betas": "[0.9, 0.95]"}),
     ],
 )
 def test_other_programs_have_their_own_words(program, layout, expected):
@@ -116,10 +147,18 @@ def test_a_recipe_and_its_plan_have_the_same_settings_and_no_files(program):
 def test_the_reference_workload_refuses_what_only_a_program_of_the_user_can_do():
     plan = _plan("llama-3-8b", program_named("own"), 4, Pins(strategy="hsdp"))
     own = recipe_of(plan, name="job", command=Command(kind="script", target="train.py"), python="")
-    require_runnable(own)
-    with pytest.raises(UsageError, match="no strategy hsdp") as error:
-        require_runnable(recipe_of(plan, name="job", command=Command(kind="reference"), python=""))
-    assert error.value.hint == "strategies: ddp, fsdp"
+    reference = recipe_of(plan, name="job", command=Command(kind="reference"), python="")
+    for recipe in (own, reference):
+        require_runnable(recipe)
+    half = msgspec.structs.replace(own.parallelism, precision="fp16")
+    require_runnable(msgspec.structs.replace(own, parallelism=half))
+    with pytest.raises(UsageError, match="does not train in fp16") as error:
+        require_runnable(msgspec.structs.replace(reference, parallelism=half))
+    assert error.value.hint == "precisions: bf16, fp32"
+    zero = msgspec.structs.replace(own.parallelism, strategy="zero1")
+    with pytest.raises(UsageError, match="no strategy zero1") as error:
+        require_runnable(msgspec.structs.replace(reference, parallelism=zero))
+    assert error.value.hint == "strategies: ddp, fsdp, hsdp"
 
 
 def test_files_are_written_for_programs_of_the_table():

@@ -13,11 +13,13 @@ from probes.base.record import Unknown
 from probes.catalogue.hardware import load_catalogue
 from probes.facts import MachineFacts
 from recipes.constants import constant
+from recipes.job.candidate import Candidate
 from recipes.job.models.names import find_model
 from recipes.job.pins import Pins
 from recipes.job.workload import Workload
 from recipes.machine.cluster_records import Cluster
 from recipes.machine.from_words import MachineWords, cluster_from_words
+from recipes.planning.examined import seconds_of, with_bubble
 from recipes.planning.plan import Choice
 from recipes.planning.planner import default_workload, request_of
 from recipes.planning.programs import program_named
@@ -30,8 +32,9 @@ from recipes.planning.space import (
     recomputations,
     schedules,
     shapes,
+    strategy_of,
 )
-from recipes.predict.job_prediction import memory_for, time_for
+from recipes.predict.job_prediction import least_time_for, memory_for, time_for
 from recipes.predict.training_job import Job, job_of
 
 PROGRAMS = ("own", "torchtitan", "megatron", "deepspeed", "torchtune", "nanotron", "maxtext", "colossalai")
@@ -78,15 +81,22 @@ def limit_of(request: Request) -> float:
     return limit.value
 
 
-def fastest_of(request: Request) -> float:
-    """Return the time of the fastest layout that fits, by brute force; infinite if none fits."""
-    best = math.inf
+def settings_of(candidate: Candidate) -> list[tuple[str, object]]:
+    """Return the settings that a plan compares, each with the value of this candidate."""
+    degrees = candidate.degrees
+    sizes = [(name, getattr(degrees, name)) for name in ("tp", "pp", "cp", "ep")]
+    return [("", ""), ("strategy", strategy_of(candidate)), *sizes]
+
+
+def fastest_of(request: Request) -> dict[tuple[str, object], float]:
+    """Return the time of the fastest layout that fits, of all and with each value of a setting."""
+    best: dict[tuple[str, object], float] = {}
     for job in jobs_of(request):
         if memory_for(job).needed <= limit_of(request):
-            time = time_for(job)
-            assert not isinstance(time, Unknown)
-            assert not isinstance(time.total, Unknown)
-            best = min(best, time.total)
+            seconds = seconds_of(time_for(job))
+            assert seconds < math.inf
+            for setting in settings_of(job.candidate):
+                best[setting] = min(seconds, best.get(setting, math.inf))
     return best
 
 
@@ -103,14 +113,33 @@ def test_pruning_never_changes_the_result(
 ) -> None:
     request = request_for(program, model, gpu, nodes=machine[0], ranks=machine[1], batch=batch)
     result, _ = search_with_headroom(request, NONE_KEPT_FREE)
-    best = fastest_of(request)
+    fastest = fastest_of(request)
     if not result.ranked:
-        assert best == math.inf
+        assert not fastest
         return
+    best = fastest["", ""]
     shortest = min(member.seconds for member in result.ranked)
     assert shortest == pytest.approx(best, rel=constant("layout_tie"))
     assert result.ranked[0].seconds <= best * (1 + constant("layout_tie")) ** 2
+    for setting, seconds in fastest.items():
+        having = [member for member in result.ranked if setting in settings_of(member.candidate)]
+        assert min(member.seconds for member in having) == pytest.approx(seconds, rel=constant("layout_tie"))
     assert result.examined <= 4 * sum(1 for _ in jobs_of(request)) + 50
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.sampled_from(PROGRAMS), st.sampled_from(MODELS), st.sampled_from([1, 2]))
+def test_the_quick_bound_never_exceeds_the_time_of_a_step(program: str, model: str, nodes: int) -> None:
+    request = request_for(program, model, "H100-SXM-80GB", nodes=nodes, batch=16)
+    for job in jobs_of(request):
+        bound, time = least_time_for(job), time_for(job)
+        assert not isinstance(time, Unknown)
+        assert bound.work_s <= with_bubble(time, 0.0) * (1 + 1e-9)
+        if job.candidate.schedule == "1f1b":
+            assert bound.work_s + bound.bubble_s <= seconds_of(time) * (1 + 1e-9)
+        if job.candidate.schedule == "zero-bubble":
+            least = bound.work_s + bound.zero_bubble_share * bound.bubble_s
+            assert least <= seconds_of(time) * (1 + 1e-9)
 
 
 @settings(max_examples=15, deadline=None)

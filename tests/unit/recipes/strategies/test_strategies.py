@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -160,6 +161,14 @@ def test_waiting_is_the_difference_between_slowest_and_mean() -> None:
     answer = judged("async", **RECOMMENDED["async-sgd"])
     assert "waits 52.1 % of the step" in answer.because[0]
     assert number(answer.gain) == pytest.approx(1 - 312 / ((312 + 989.5) / 2), abs=0.01)
+
+
+def test_speeds_of_unknown_gpus_are_unknown() -> None:
+    here = situation("gpt2")
+    unnamed = msgspec.structs.replace(here.plan.cluster, gpu="")
+    blind = here._replace(plan=msgspec.structs.replace(here.plan, cluster=unnamed))
+    answer = verdict(strategy_named("async"), blind)
+    assert (answer.status, answer.because) == ("unknown", ("nothing shows which GPUs there are",))
 
 
 def test_slow_network_suggests_an_experiment() -> None:

@@ -1,0 +1,68 @@
+"""A layout with its predicted memory and time."""
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+from probes.base.record import Unknown, value_or
+from recipes.job.candidate import Candidate, Degrees, Sharding
+from recipes.planning.space import Recomputation, Request, Shape, candidate_of
+from recipes.predict.breakdowns import MemoryBreakdown, TimeBreakdown
+from recipes.predict.job_prediction import memory_for
+from recipes.predict.training_job import Job, job_of
+
+Key = tuple[Degrees, Sharding]
+"""A set of degrees with its sharding; the search keeps the best member of each."""
+Refuse = Callable[[MemoryBreakdown], bool]
+"""Function that returns whether a layout with this memory does not fit."""
+
+
+class Examined(NamedTuple):
+    """A candidate with its prediction."""
+
+    candidate: Candidate
+    job: Job
+    memory: MemoryBreakdown
+    time: TimeBreakdown | Unknown | None
+    """Time of a step; None for a candidate that does not fit, Unknown if the machine lacks a rate."""
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of a step; infinite if unknown."""
+        return seconds_of(self.time)
+
+
+def seconds_of(time: TimeBreakdown | Unknown | None) -> float:
+    """Return the seconds of a step; infinite if unknown."""
+    if time is None or isinstance(time, Unknown) or isinstance(time.total, Unknown):
+        return math.inf
+    return time.total
+
+
+def with_bubble(time: TimeBreakdown | Unknown, share: float) -> float:
+    """Return the seconds of a step with this part of the pipeline's bubble."""
+    seconds = seconds_of(time)
+    if isinstance(time, Unknown) or isinstance(time.bubble, Unknown) or not math.isfinite(seconds):
+        return seconds
+    # Stragglers lengthen the bubble with the rest of the step.
+    return seconds - (1 - share) * time.bubble * seconds / max(seconds - value_or(time.overhead, 0.0), 1e-9)
+
+
+def job_at(request: Request, shape: Shape, micro_batch: int, again: Recomputation) -> Job:
+    """Return the job with this shape, micro-batch and recomputation."""
+    candidate = candidate_of(request, shape, micro_batch, again)
+    return job_of(request.workload, candidate, request.cluster, request.stack)
+
+
+def with_memory(request: Request, shape: Shape, micro_batch: int, again: Recomputation) -> Examined:
+    """Return the candidate with its memory, and without a time."""
+    job = job_at(request, shape, micro_batch, again)
+    return Examined(job.candidate, job, memory_for(job), None)
+
+
+def keep_smallest(smallest: dict[Key, Examined], member: Examined) -> None:
+    """Keep the member in `smallest` if it needs less memory than the known member of its degrees."""
+    key = (member.candidate.degrees, member.candidate.sharding_stage)
+    other = smallest.get(key)
+    if other is None or member.memory.needed < other.memory.needed:
+        smallest[key] = member

@@ -1,0 +1,143 @@
+"""Shapes in the order of their lower bounds on the time of a step."""
+
+import heapq
+import math
+from typing import NamedTuple
+
+from probes.base.record import Unknown
+from recipes.job.candidate import Schedule
+from recipes.planning.examined import Examined, Key, Refuse, job_at, keep_smallest, with_bubble, with_memory
+from recipes.planning.space import Recomputation, Request, Shape, micro_batches, schedules, shapes
+from recipes.predict.breakdowns import TimeBreakdown
+from recipes.predict.job_prediction import least_time_for, time_for
+from recipes.predict.speed.step import LeastStep
+
+_ROUNDED = 1 - 1e-9
+"""Factor for a bound that is computed in another order than the time that it bounds."""
+
+
+class Bound(NamedTuple):
+    """A shape with a micro-batch, and a lower bound on the seconds of a step over all its schedules and
+    recomputations.
+    """
+
+    seconds: float
+    order: int
+    shape: Shape
+    micro_batch: int
+    bubble_share: float = 0.0
+    """Least part of the bubble of 1F1B that a schedule has."""
+    smallest: Examined | None = None
+    """Member with the most recomputation, which fits; None if its memory is not predicted yet."""
+    time: TimeBreakdown | Unknown | None = None
+    """Time of the member with the least recomputation; None if the bound is only that of `least_time_for`."""
+
+
+class Queue:
+    """Shapes with their micro-batches, those with the lowest bounds first.
+
+    At first, a bound only includes the work inside a stage, which all shardings share. Memory and the whole
+    time are predicted if such a bound comes first and is low enough. Each bound has the smallest bubble of
+    any schedule. A pipeline with one part per stage keeps the fewest activations: if it does not fit, no
+    other schedule fits.
+    """
+
+    def __init__(
+        self,
+        request: Request,
+        options: tuple[Recomputation, ...],
+        refuses: Refuse,
+        limit_s: float,
+        *,
+        keeps_rejected: bool,
+    ) -> None:
+        self._request, self._options, self._refuses, self._limit_s = request, options, refuses, limit_s
+        self._full: dict[Key, int] = {}
+        """Smallest micro-batch that does not fit, by degrees and sharding."""
+        self.smallest: dict[Key, Examined] = {}
+        """Member that needs least memory of each set of degrees of which no member is known to fit."""
+        self.examined = 0
+        self._least: dict[tuple[int, ...], LeastStep] = {}
+        self._schedules: dict[int, tuple[tuple[Schedule, int], ...]] = {}
+        self._heap: list[Bound] = []
+        for shape in shapes(request):
+            self._add(shape, needs_memory=keeps_rejected)
+        heapq.heapify(self._heap)
+
+    def _add(self, shape: Shape, *, needs_memory: bool) -> None:
+        """Add the shape with each micro-batch.
+
+        `needs_memory`: memory is predicted until a micro-batch fits, to report the shape if none fits.
+        """
+        for micro_batch in micro_batches(self._request, shape):
+            smallest = None
+            if needs_memory:
+                smallest, is_fitting = self._most_recomputed(shape, micro_batch)
+                if not is_fitting:
+                    if smallest is not None:
+                        keep_smallest(self.smallest, smallest)
+                    continue
+                needs_memory = False
+                self.smallest.pop((shape.degrees, shape.sharding), None)
+            least = self._least_step(shape, micro_batch)
+            share = self._bubble_share(shape, micro_batch, least.zero_bubble_share)
+            seconds = _ROUNDED * (least.work_s + share * least.bubble_s)
+            if seconds < self._limit_s or self._limit_s == math.inf:
+                self._heap.append(Bound(seconds, len(self._heap), shape, micro_batch, share, smallest))
+
+    def _least_step(self, shape: Shape, micro_batch: int) -> LeastStep:
+        """Return the lower bounds on a step, which are the same for all shardings."""
+        degrees = shape.degrees
+        key = (degrees.tp, degrees.pp, degrees.cp, degrees.ep, micro_batch)
+        if key not in self._least:
+            job = job_at(self._request, shape._replace(sharding="none"), micro_batch, self._options[0])
+            self._least[key] = least_time_for(job)
+        return self._least[key]
+
+    def _bubble_share(self, shape: Shape, micro_batch: int, zero_bubble: float) -> float:
+        """Return the least part of the bubble of 1F1B that a schedule of the shape has."""
+        pipeline = shape.degrees.pp
+        if pipeline == 1:
+            return 1.0
+        if pipeline not in self._schedules:
+            self._schedules[pipeline] = schedules(self._request, pipeline)
+        rounds = self._request.workload.global_batch // (shape.replicas * micro_batch)
+        shares = (
+            zero_bubble if schedule == "zero-bubble" else 1.0 / parts
+            for schedule, parts in self._schedules[pipeline]
+            if schedule != "interleaved" or rounds % pipeline == 0
+        )
+        return min(shares, default=1.0)
+
+    def _most_recomputed(self, shape: Shape, micro_batch: int) -> tuple[Examined | None, bool]:
+        """Return the member with the most recomputation, and whether it fits.
+
+        The member is None if a smaller micro-batch did not fit, so that this one cannot fit either.
+        """
+        key = (shape.degrees, shape.sharding)
+        # Without accumulation, gradients of earlier micro-batches need no memory.
+        is_whole = micro_batch * shape.replicas == self._request.workload.global_batch
+        if not is_whole and self._full.get(key, math.inf) <= micro_batch:
+            return None, False
+        self.examined += 1
+        member = with_memory(self._request, shape, micro_batch, self._options[-1])
+        is_fitting = not self._refuses(member.memory)
+        if not is_fitting:
+            self._full[key] = min(micro_batch, self._full.get(key, micro_batch))
+        return member, is_fitting
+
+    def pop(self) -> Bound | None:
+        """Return and remove the lowest bound; None if there is none."""
+        return heapq.heappop(self._heap) if self._heap else None
+
+    def push_closer(self, bound: Bound, limit: float) -> None:
+        """Put the bound back with the whole time of a step, unless it exceeds the limit or does not fit."""
+        time = time_for(job_at(self._request, bound.shape, bound.micro_batch, self._options[0]))
+        seconds = with_bubble(time, bound.bubble_share)
+        if seconds > limit or seconds >= self._limit_s < math.inf:
+            return
+        smallest, is_fitting = bound.smallest, bound.smallest is not None
+        if smallest is None:
+            smallest, is_fitting = self._most_recomputed(bound.shape, bound.micro_batch)
+        if is_fitting:
+            heapq.heappush(self._heap, bound._replace(seconds=seconds, smallest=smallest, time=time))
