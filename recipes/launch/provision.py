@@ -61,7 +61,7 @@ class ProvisionOptions(StrictRecord, kw_only=True):
     slurm_conf: str | None = None
     """Absolute path of slurm.conf if it is not Slurm's default: slurmd does not pass it to its hooks."""
     image: str | None = None
-    """Container image that holds rigtune; by default the one of this version."""
+    """Container image that contains rigtune; by default the image of this version."""
     gpus: int = 8
     """GPUs of a node that a pod requests. With 0, a Job reads all GPUs and occupies none."""
     nodes: int = 1

@@ -28,7 +28,7 @@ from recipes.settings.setting import NOTHING_STATED, Stated
 
 
 class _Attempt(NamedTuple):
-    """One way to plan the job after the asked one has no plan."""
+    """Another way to plan the job, which is tried if the request itself has no plan."""
 
     program: Program
     cluster: Cluster
@@ -174,7 +174,7 @@ def _fewer_ranks(workload: Workload, cluster: Cluster, pins: Pins) -> Cluster | 
 
 
 def _warnings(plan: Plan, asked: Cluster, base: Program, problem: Exception) -> Iterator[str]:
-    """Yield what was done to get a plan, with the reason."""
+    """Yield warnings that state which last resort was used, and why."""
     chosen, used = plan.chosen, plan.cluster.world_size
     if chosen.program != base.id:
         title = program_named(chosen.program).title

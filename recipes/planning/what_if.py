@@ -87,7 +87,7 @@ class ScalingPoint(Record, kw_only=True):
     """One size of a scaling curve."""
 
     nodes: int
-    """Number of nodes that there are; a plan may use fewer."""
+    """Number of nodes of the machine; a plan may use fewer."""
     answer: Answer
     efficiency: float | Unknown
     """Tokens per second and GPU, relative to the smallest size that has a plan."""
@@ -111,7 +111,7 @@ class ScalingCurve(Record, kw_only=True):
 
 
 def scaling_curve(answers: Iterable[tuple[int, Answer]]) -> ScalingCurve:
-    """Return the curve of answers by ascending number of nodes, with the size at which more stops paying."""
+    """Return the curve of answers by ascending number of nodes, and the size at which more stop paying."""
     threshold = constant("paying_efficiency")
     points: list[ScalingPoint] = []
     first: tuple[int, float] | None = None
@@ -256,11 +256,11 @@ FEWER = "one GPU fewer per node"
 MORE = 1.1
 TWICE = 2.0
 LEAST_GAIN = 0.005
-"""Gain below which a change is not worth its name."""
+"""Smallest gain for which a change is named."""
 
 
 PlanWith = Callable[[Variation], Plan]
-"""Function that plans the job on the machine as a variation changes it."""
+"""Function that plans the job on the machine that a variation returns."""
 
 
 def sensitivity(plan_with: PlanWith) -> Sensitivity:
