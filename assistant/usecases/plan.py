@@ -248,7 +248,7 @@ def _workload_of(
     if isinstance(model, TransformerModel):
         if request.image_size is not None:
             raise UsageError(
-                f"--image-size is given, but {model.id} is no image model", "give --sequence-length"
+                f"--image-size is given, but {model.id} is not an image model", "give --sequence-length"
             )
         return default_workload(
             model,

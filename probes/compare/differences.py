@@ -250,7 +250,7 @@ def _change(before: dict[Key, Leaf], after: dict[Key, Leaf], key: Key) -> Change
 def _one_sided(before: dict[Key, Leaf], after: dict[Key, Leaf], key: Key) -> Change | None:
     """Return the change of a row that exists on one side only.
 
-    A missing subject is reported once. A subject that the other side could not detect is no difference.
+    A missing subject is reported once. A subject that the other side could not detect is not a difference.
     """
     rows = after if key in before else before
     if key.field and key.subject != HOST and Key(key.subject, "") not in rows:

@@ -175,7 +175,7 @@ def _fewer_ranks(workload: Workload, cluster: Cluster, pins: Pins) -> Cluster | 
 
 
 def _warnings(plan: Plan, asked: Cluster, base: Program, problem: Exception) -> Iterator[str]:
-    """Yield what was done to get a plan, with the reason."""
+    """Yield warnings that state which last resort was used, and why."""
     chosen, used = plan.chosen, plan.cluster.world_size
     if chosen.program != base.id:
         title = program_named(chosen.program).title

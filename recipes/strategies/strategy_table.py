@@ -1,4 +1,4 @@
-"""Strategies that people know from the field, each with the setting that turns it on in each program.
+"""Well-known training strategies, each with the setting that turns it on in each program.
 
 To add a strategy, add a row to `recipes/data/strategies.toml`. `kind` names the function that judges it.
 """

@@ -1,6 +1,6 @@
 """Reader of the progress of programs: whether they continue after a failure, and whether they finish.
 
-A counter that does not advance is no progress, because a program that ends draws its progress bar again.
+A counter that does not advance is not progress, because a program that ends draws its progress bar again.
 """
 
 import re

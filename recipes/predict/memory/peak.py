@@ -188,7 +188,7 @@ def _reserved(peak: _Peak, key: str, limit: float | None) -> float:
 
 @functools.cache
 def _fragmentation(key: str) -> tuple[float, float, float, float]:
-    """Return the fitted rows for the allocator: of layers, of the loss, of its pool, and the least."""
+    """Return the fitted rows for the allocator: for layers, for the loss, for its pool, and the minimum."""
     return (
         parameter("memory.fragmentation", key),
         parameter("memory.loss_fragmentation", key),

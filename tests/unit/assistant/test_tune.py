@@ -282,8 +282,8 @@ def test_the_command_answers_in_json(source, interpreter, capsys):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--budget", "20"), "is no time"),
-        (("--budget", "m"), "is no time"),
+        (("--budget", "20"), "is not a time"),
+        (("--budget", "m"), "is not a time"),
         (("--try", "NCCL_DEBUG"), "no variable with a value"),
         (("--try", "RANK=1"), "RANK is set by the launch script"),
         (("--steps", "1"), "--steps"),
