@@ -1,4 +1,4 @@
-"""Name the version and the commit of this rigtune."""
+"""Determine the version and the commit of the running rigtune."""
 
 import functools
 from pathlib import Path

@@ -194,7 +194,7 @@ measured_peer_copy = functools.partial(
     Aspect(
         judge=Judge(
             check_id="measured-peer-copy",
-            why="A slow pair of GPUs slows every ring that passes it, and with it all GPUs.",
+            why="A slow pair of GPUs slows every ring that passes through it, and thus all GPUs.",
         ),
         bench_ids=("peer-copy",),
         metric="peer_bandwidth_bytes_per_s",

@@ -29,7 +29,7 @@ HOST_COPIES = Judge(
 )
 PEER_COPIES = Judge(
     check_id="peer-bandwidth",
-    why="A slow pair of GPUs slows every ring that passes it, and with it all GPUs.",
+    why="A slow pair of GPUs slows every ring that passes through it, and thus all GPUs.",
 )
 
 _HOST_TESTS = re.compile(

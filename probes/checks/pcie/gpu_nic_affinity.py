@@ -52,7 +52,7 @@ def gpu_nic_affinity(evidence: Evidence) -> Iterator[Finding]:
         return
     facts, rails = evidence.facts, _rails(evidence.facts)
     if not rails:
-        yield JUDGE.skipped(HOST, "no RDMA port is up, see nic-state")
+        yield JUDGE.skipped(HOST, "no RDMA port is up; see nic-state")
         return
     if isinstance(facts.links, Unknown):
         yield JUDGE.undetermined(HOST, facts.links, what="the distances between GPUs and NICs")

@@ -34,7 +34,7 @@ One sample is better than none.
 SAMPLE_S = 0.03
 """Duration of a sample: several time slices of the scheduler (each a few milliseconds).
 
-Another process on the same core then slows down every sample.
+Another process on the same core therefore slows down all samples, and not only some of them.
 """
 WARMUP_CALLS = 3
 FEWEST_SAMPLES = 8
@@ -45,7 +45,7 @@ MOST_REPEATS = 1000
 def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
     """Measure every case {collective, bytes}, or {work, m, n, k, dtype, pinned} for each rank's own work.
 
-    A collective is skipped, with the reason, if the backend lacks it, if it does not fit the memory, if it
+    A collective is skipped, with the reason, if the backend lacks it, if it does not fit in memory, if it
     would exceed the remaining time, or if a smaller case had a wrong result. All ranks make the same
     decision.
     """
@@ -87,7 +87,7 @@ def measure(name: str, size_bytes: int, device: torch.device, budget_s: float) -
     anywhere = largest(device, float(wrong))[0]
     if wrong:
         total, rank = collective.received.numel(), dist.get_rank()
-        message = f"{name} of {size_bytes} bytes gave rank {rank} {wrong} wrong values of {total}"
+        message = f"{name} of {size_bytes} bytes: rank {rank} received wrong values ({wrong} of {total})"
         raise CaseError("wrong_result", message)
     if anywhere:
         raise CaseError("unsupported", "another rank got a wrong result")
