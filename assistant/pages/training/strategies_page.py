@@ -11,7 +11,7 @@ _WITHOUT_A_GAIN = ("chosen", "not-applicable", "unknown")
 _NOTICEABLE = 0.002
 """Part of a step below which a difference is shown as none."""
 _NAMED = 2
-"""Experiments that the line of a plan names."""
+"""Maximum number of experiments that a plan's line names."""
 
 
 def strategies_page(answers: StrategyAnswers) -> Page:
@@ -54,11 +54,7 @@ def _answer(row: Verdict, step_s: float | Unknown) -> str:
     if row.status == "recommended":
         return f"worth an experiment: saves {percent(gain)} of the step{times}"
     if abs(gain) < _NOTICEABLE:
-        return (
-            f"wins nothing here: the step changes by less than {percent(_NOTICEABLE)}"
-            if gain
-            else "wins nothing here"
-        )
+        return f"gains nothing here: the step changes by less than {percent(_NOTICEABLE)}"
     if gain > 0:
         return f"not worth the effort: saves {percent(gain)} of the step{times}"
     return f"slower: the step takes {percent(-gain)} longer{times}"
