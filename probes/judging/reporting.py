@@ -335,7 +335,7 @@ def fold_names(names: Iterable[str]) -> str:
     """Return names in natural order with runs of numbers folded: `GPU0-2, GPU5, mlx5_0`."""
     parts: list[str] = []
     first = last = ("", -2)
-    for stem, number in sorted(_split(name) for name in names):
+    for stem, number in sorted(map(_split, names), key=_natural):
         if number >= 0 and (stem, number) == (last[0], last[1] + 1):
             parts[-1] = f"{stem}{first[1]}-{number}"
         else:
@@ -366,6 +366,16 @@ def _split(name: str) -> tuple[str, int]:
     digits = name[len(stem) :]
     is_plain = digits[:1] != "0" or digits == "0"
     return (stem, int(digits)) if digits and is_plain and len(digits) < 10 else (name, -1)
+
+
+_DIGITS = pattern(r"([0-9]{1,9})")
+
+
+def _natural(name: tuple[str, int]) -> tuple[list[str | int], int]:
+    """Return a key that orders numbers inside of a name by their value too: `rdmap6s0` before `rdmap13s0`."""
+    stem, number = name
+    parts = _DIGITS.split(stem)
+    return [int(part) if place % 2 else part for place, part in enumerate(parts)], number
 
 
 def evidence_of(subjects: Iterable[HasEvidence]) -> tuple[EvidenceRef, ...]:

@@ -123,8 +123,7 @@ def _of_model(row: GpuModel, gpus: list[Gpu], need: Need | None, *, is_planned: 
         is_capable = row.compute_capability in capable.names
         yield Observed("profiles_unknown" if is_capable else "not_supported", words)
         return
-    for profile in model.profiles:
-        yield Observed("profile", words | _profile_words(model, profile, row))
+    yield Observed("profile", words | _all_profiles(model, row))
     if not is_planned:
         yield from _states(gpus)
     yield Observed("mig_possible", words)
@@ -186,6 +185,17 @@ def _partition(
     if faster is not None:
         more = {"fewer_slices": str(chosen.slices)}
         yield Observed("partition_faster", words | _profile_words(model, faster, row, len(gpus)) | more)
+
+
+def _all_profiles(model: MigModel, row: GpuModel) -> dict[str, str]:
+    memories = [memory_of(profile, model, row) for profile in model.profiles]
+    return {
+        "profiles": "; ".join(
+            f"{profile.count} x {profile.name} ({profile.slices}/{model.slices}, {gib(memory.size_bytes)})"
+            for profile, memory in zip(model.profiles, memories, strict=True)
+        ),
+        "origin": "; ".join(dict.fromkeys(memory.origin for memory in memories)),
+    }
 
 
 def _profile_words(model: MigModel, profile: Profile, row: GpuModel, gpus: int = 1) -> dict[str, str]:

@@ -10,6 +10,7 @@ from typing import Literal
 from probes.base.errors import UsageError
 from probes.base.record import Record, Unknown, first_unknown, items_of, known, only_known
 from probes.base.rows import load_rows
+from probes.base.units import plural
 from probes.catalogue.thresholds import Cited, load_thresholds
 from probes.facts import Nic, value_of
 from probes.judging.rails import candidate_interfaces, training_ports
@@ -109,7 +110,7 @@ def _of_ports(parts: Parts, ports: tuple[Nic, ...], stated: TrafficClass | None)
     infiniband = tuple(nic for nic in rest if nic.link_layer == "InfiniBand")
     roce = tuple(nic for nic in rest if nic.link_layer == "Ethernet")
     if efa:
-        yield Observed("efa", {"ports": _names(efa)})
+        yield Observed("efa", {"ports": _names(efa), "count": plural(len(efa), "port")})
     if unknown:
         layer = unknown[0].link_layer
         reason = str(layer) if isinstance(layer, Unknown) else f"the unusual value {layer[:60]}"

@@ -96,9 +96,13 @@ def _workers(situation: Situation) -> HostSetting | None:
     usual = int(constant("loader_workers_images" if situation.is_image_job else "loader_workers_text"))
     number = max(0, min(usual, cores - 1))
     kind = "images, which workers decode" if situation.is_image_job else "tokens, which need little work"
+    own = (
+        "the only physical core of a rank is"
+        if cores == 1
+        else f"one of the {cores} physical cores of a rank is"
+    )
     because = (
-        f"for a DataLoader in your program: {usual} workers per rank are usual for {kind}, and one of the "
-        f"{cores} physical cores of a rank is left for its own thread; `rigtune bench --only data-loader` "
-        "measures the best number"
+        f"for a DataLoader in your program: {usual} workers per rank are usual for {kind}, and {own} "
+        "left for its own thread; `rigtune bench --only data-loader` measures the best number"
     )
     return HostSetting(name="num_workers", value=str(number), basis="rule", because=because)

@@ -79,4 +79,8 @@ def _search_order(row: Program) -> tuple[bool, bool, int]:
 
 
 def _can_train(row: Program, workload: Workload) -> bool:
-    return workload.precision in row.precisions and workload.tuning in row.tunings
+    return (
+        workload.precision in row.precisions
+        and workload.tuning in row.tunings
+        and workload.model.kind in row.kinds
+    )

@@ -121,6 +121,8 @@ def checkpoints_of(
         interval, setting = mtbf, _unknown_interval(size, mtbf, failures, mtbf)
     elif isinstance(write_s, Unknown):
         interval, setting = write_s, _unknown_interval(size, mtbf, failures, write_s)
+        if not isinstance(step_s, Unknown) and step_s * workload.steps <= _shortest_interval(size, mtbf):
+            setting = _at_the_end(size, mtbf, failures, step_s * workload.steps)
     else:
         interval = daly_interval(write_s, mtbf)
         setting = Setting(
@@ -145,7 +147,7 @@ def checkpoints_of(
 def _long(seconds: float) -> str:
     """Return a duration; days from three days on."""
     days = seconds / 86400
-    return f"{days:.3g} days" if days >= 3 else duration(seconds)
+    return f"{days:.0f} days" if days >= 3 else duration(seconds)
 
 
 def _steps(interval: float | Unknown, step_s: float | Unknown) -> int | Unknown:
@@ -164,6 +166,23 @@ def _unknown_interval(size: float, mtbf: float | Unknown, failures: str, missing
         because += f", and a failure is expected every {_long(mtbf)} ({failures}): {shown}"
     return Setting(
         name="checkpoint_interval", text="unknown", basis="rule", because=f"{because}; {missing.detail}"
+    )
+
+
+def _shortest_interval(size: float, mtbf: float) -> float:
+    """Return the interval in seconds on the fastest of the example storages."""
+    return daly_interval(size / (max(_EXAMPLE_RATES) * GB), mtbf)
+
+
+def _at_the_end(size: float, mtbf: float, failures: str, run_s: float) -> Setting:
+    """Return the decision for a run that is shorter than the interval on any usual storage."""
+    return Setting(
+        name="checkpoint_interval",
+        text="end of run",
+        basis="rule",
+        because=f"the run takes {duration(run_s)}, and the best interval is longer on any usual storage: "
+        f"{duration(_shortest_interval(size, mtbf))} at {max(_EXAMPLE_RATES):g} GB/s, for a checkpoint of "
+        f"{gib(size)} and a failure every {_long(mtbf)} ({failures})",
     )
 
 

@@ -6,7 +6,7 @@ import math
 from probes.base.errors import UsageError
 from probes.base.record import StrictRecord
 from probes.base.rows import load_rows
-from probes.base.units import count
+from probes.base.units import count, plural
 from recipes.job.training_recipes import TrainingRecipe
 from recipes.job.workload import AnyWorkload, Optimizer, VisionWorkload, Workload
 from recipes.machine.cluster_records import Basis
@@ -129,7 +129,8 @@ def _of_optimizer(known: Known, optimizer: Optimizer, model: str) -> tuple[float
         raise UsageError(
             f"nobody published a learning rate for {model} with {optimizer}: {known.recipe.model} was "
             f"trained with {known.rate_of}",
-            "give --learning-rate, or a pair that you know with --known-batch and --known-lr",
+            f"train with --optimizer {known.rate_of}, or give --learning-rate, or a pair that you know with "
+            "--known-batch and --known-lr",
         )
     factor = new / old
     source = rules[optimizer].source
@@ -211,7 +212,7 @@ def warmup_steps(workload: AnyWorkload, known: Known) -> Setting:
         because += f", but at least 2 / (1 - beta2) and {_FEWEST_WARMUP_STEPS} steps (arXiv 1910.04209)"
     steps = math.ceil(round(wanted, 6))
     if recipe.warmup_in != "steps" or wanted != published:
-        because += f": {steps} steps"
+        because += f": {plural(steps, 'step')}"
     most = max(1, int(workload.steps * recipe.longest_warmup))
     if steps > most:
         part = "a tenth" if recipe.longest_warmup == 0.1 else f"{recipe.longest_warmup:.3g}"

@@ -54,7 +54,9 @@ def without_waiting(strategy: Strategy, here: Situation) -> Verdict:
         f"every link carries {factor:.3g} times the bytes of an all-reduce: exposed communication "
         f"{duration(here.exposed_s)} -> {duration(exposed)}",
         f"the embedding has {percent(table)} of the weights, and a rank uses up to {percent(touched)} of its "
-        "rows in a step",
+        "rows in a step"
+        if table
+        else "every weight has dense gradients: no embedding of its own has rows that a rank could leave out",
     )
     return judged(strategy, here, 1 - step / total, step, because)
 

@@ -4,7 +4,7 @@ import msgspec
 
 from probes.base.errors import NoFeasiblePlanError, UsageError
 from probes.base.record import Unknown
-from probes.base.units import duration, gib, percent
+from probes.base.units import duration, gib, percent, plural
 from recipes.constants import constant
 from recipes.job.pins import Pins
 from recipes.job.workload import Workload
@@ -150,7 +150,7 @@ def in_one_process(strategy: Strategy, here: Situation) -> Verdict:
     each = collective_time_s("broadcast", size, group, cluster) * here.plan.chosen.grad_accum
     longer = each / here.total_s
     because = (
-        f"every forward pass copies {gib(size)} of weights to {cluster.world_size - 1} GPUs: "
+        f"every forward pass copies {gib(size)} of weights to {plural(cluster.world_size - 1, 'GPU')}: "
         f"{duration(each)} per step, {percent(longer)} more than DDP",
         "one Python process starts the kernels of all GPUs, and the first GPU gathers all outputs",
     )

@@ -10,6 +10,8 @@ import msgspec
 import pytest
 
 from assistant.cli import command_line
+from assistant.pages.training.tune_page import tune_page
+from assistant.text.plain_writer import text_of
 from assistant.usecases.events import Progress, StageFinished, StageStarted
 from assistant.usecases.plan import PlanRequest, plan_workload
 from assistant.usecases.probe import probe_machine
@@ -212,6 +214,10 @@ def test_a_dry_run_starts_and_writes_nothing(source, interpreter):
     assert result.trials == 0
     assert len(result.stages[0].candidates) > 3
     assert not (source.parent / "tune").exists()
+    page = text_of(tune_page(result), width=80)
+    assert "predicted step time" in page
+    assert "runs" not in page
+    assert "micro batch 4, grad accum 1" in page
 
 
 OWN = """

@@ -105,6 +105,16 @@ def test_an_unknown_time_to_write_shows_a_range_and_what_to_give() -> None:
     assert shown in settings[0].because
 
 
+def test_a_run_shorter_than_any_interval_is_saved_at_its_end() -> None:
+    # gpt2's 1.4 GiB take 15 ms at 100 GB/s; with a failure every 264 days, the interval is 14 minutes.
+    short, long = (
+        checkpoints_of(text("gpt2", 8, steps=steps), h100_cluster(), NOTHING_STATED, 1.0)[1][0]
+        for steps in (700, 1000)
+    )
+    assert (short.text, long.text) == ("end of run", "unknown")
+    assert "a failure every 264 days" in short.because
+
+
 def test_a_cpu_has_no_published_failure_rate() -> None:
     plan, settings = checkpoints_of(text("gpt2", 8), cpu_cluster(), Stated(write_s=1.0), 1.0)
     assert isinstance(plan.interval_s, Unknown)
