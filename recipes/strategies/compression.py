@@ -8,6 +8,7 @@ from recipes.constants import constant
 from recipes.job.models.blocks import blocks_of
 from recipes.job.workload import TransformerModel
 from recipes.machine.cluster_records import Cluster
+from recipes.machine.scaled_rates import with_figures, with_node_links
 from recipes.predict.breakdowns import TimeBreakdown
 from recipes.predict.speed.collectives import collective_time_s, world_group
 from recipes.predict.training_job import ImageJob, Job
@@ -22,7 +23,6 @@ from recipes.strategies.verdicts import (
     time_of,
     trained_parameters,
     undecided,
-    with_bandwidth,
 )
 
 _FP32_BYTES = 4.0
@@ -121,7 +121,9 @@ def with_traffic(here: Situation, factor: float) -> TimeBreakdown:
     """
     job = here.job
     if here.is_plain:
-        return time_of(job._replace(cluster=with_bandwidth(job.cluster, 1.0 / factor)))
+        faster = with_node_links(job.cluster, 1.0 / factor)
+        faster = with_figures(faster, 1.0 / factor, "inter_bus_bandwidth_bytes_per_s")
+        return time_of(job._replace(cluster=faster))
     stack = msgspec.structs.replace(job.stack, reduced_bytes=_HALF_BYTES)
     return time_of(job._replace(stack=stack))
 

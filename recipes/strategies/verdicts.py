@@ -227,20 +227,3 @@ def missing_setting(strategy: Strategy, here: Situation) -> str:
         return ""
     others = [load_programs()[name].title for name in strategy.settings]
     return f"{here.program.title} has no setting for it; offered by {', '.join(others)}"
-
-
-def with_bandwidth(cluster: Cluster, factor: float) -> Cluster:
-    """Return the cluster with faster links inside and between nodes; latencies stay."""
-    figures = {}
-    for name in ("intra_bus_bandwidth_bytes_per_s", "inter_bus_bandwidth_bytes_per_s"):
-        figure = getattr(cluster, name)
-        if figure is not None:
-            figures[name] = msgspec.structs.replace(figure, value=figure.value * factor)
-    fits = {}
-    for name, fit in cluster.collective_fits.items():
-        lines = tuple(
-            msgspec.structs.replace(line, seconds_per_byte=line.seconds_per_byte / factor)
-            for line in fit.lines
-        )
-        fits[name] = msgspec.structs.replace(fit, lines=lines)
-    return msgspec.structs.replace(cluster, collective_fits=fits, **figures)
