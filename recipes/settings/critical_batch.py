@@ -59,9 +59,7 @@ def load_batch_laws() -> dict[str, BatchLaw]:
     return {row.id: row for row in load_rows("recipes", "batch_laws", BatchLaw)}
 
 
-def critical_batch(
-    workload: AnyWorkload, stated: Stated, cluster: Cluster | None = None
-) -> CriticalBatch | None:
+def critical_batch(workload: AnyWorkload, stated: Stated) -> CriticalBatch | None:
     """Return the batch beyond which more samples help little, in tokens; in samples for images.
 
     A measured noise scale comes first. The published laws are for pre-training decoders, so there is none for

@@ -36,6 +36,11 @@ def sent_bytes(job: Job) -> float:
     return float(job.element_bytes if isinstance(job, ImageJob) else job.stack.travelling_bytes)
 
 
+def gradient_bytes(job: Job) -> float:
+    """Return the bytes of all gradients of a rank between ranks without compression."""
+    return sent_bytes(job) * trained_parameters(job)
+
+
 def narrower_gradients(strategy: Strategy, here: Situation) -> Verdict:
     """Judge gradients that travel in 16 bits."""
     job = here.job
@@ -82,7 +87,7 @@ def low_rank_gradients(strategy: Strategy, here: Situation) -> Verdict:
     time = with_traffic(here, factor)
     copies = copying_s(strategy.figure("moved_bytes") * parameters, here.cluster)
     # The two thin matrices and the uncompressed tensors of a bucket travel one after the other.
-    buckets = max(1.0, sent_bytes(job) * parameters / constant("ddp_bucket_bytes"))
+    buckets = max(1.0, gradient_bytes(job) / constant("ddp_bucket_bytes"))
     copies += buckets * _MORE_MESSAGES * shortest_all_reduce_s(here.cluster)
     return _verdict(
         strategy, here, time, factor, copies, f"the error that it keeps needs {gib(error)} per rank"
@@ -142,7 +147,7 @@ def _verdict(
 ) -> Verdict:
     exposed = time.exposed_communication
     if isinstance(exposed, Unknown):
-        return undecided(strategy, here, f"the step time is unknown: {exposed.detail}")
+        return undecided(strategy, here, exposed)
     before = here.exposed_s
     because = (
         f"gradients have {percent(factor)} of their bytes on the wire: exposed communication "

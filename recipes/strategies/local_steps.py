@@ -27,7 +27,7 @@ def averaged_seldom(strategy: Strategy, here: Situation) -> Verdict:
     The step of a replica is predicted as usual; nothing hides the average, of which each step pays its part.
     """
     if isinstance(here.total_s, Unknown):
-        return undecided(strategy, here, f"the step time is unknown: {here.total_s.detail}")
+        return undecided(strategy, here, here.total_s)
     if here.cluster.world_size == 1:
         return inapplicable(strategy, here, "there is one rank, so nothing is averaged")
     if missing := missing_setting(strategy, here):
@@ -67,7 +67,7 @@ def _of_nodes(strategy: Strategy, here: Situation) -> Verdict:
     average = collective_time_s("all_reduce", size / parts, group, here.cluster)
     average += copying_s(strategy.figure("moved_bytes") * whole / parts, here.cluster)
     if isinstance(alone.total_s, Unknown):
-        return undecided(strategy, here, f"the step time is unknown: {alone.total_s.detail}")
+        return undecided(strategy, here, alone.total_s)
     slower = alone.total_s - (float(here.total_s) - here.exposed_s)  # type: ignore[arg-type]
     return _verdict(strategy, here, slower, average, size)
 

@@ -140,7 +140,7 @@ def saving(strategy: Strategy, here: Situation, saved_s: float, *because: str) -
     """
     total = here.total_s
     if isinstance(total, Unknown):
-        return undecided(strategy, here, f"the step time is unknown: {total.detail}")
+        return undecided(strategy, here, total)
     exposed = here.exposed_s
     gain = min(saved_s, exposed) / total
     bound = (
@@ -190,10 +190,11 @@ def inapplicable(strategy: Strategy, here: Situation, *because: str) -> Verdict:
     return _verdict(strategy, here, "not-applicable", because, (none, none))
 
 
-def undecided(strategy: Strategy, here: Situation, *because: str) -> Verdict:
-    """Return the verdict on a strategy whose gain no model predicts."""
+def undecided(strategy: Strategy, here: Situation, reason: str | Unknown) -> Verdict:
+    """Return the verdict on a strategy whose gain no model predicts; an Unknown reason is the step time's."""
+    because = f"the step time is unknown: {reason.detail}" if isinstance(reason, Unknown) else reason
     none = Unknown(Reason.NOT_RECORDED, "unproven: no model of rigtune predicts this gain")
-    return _verdict(strategy, here, "unknown", because, (none, none))
+    return _verdict(strategy, here, "unknown", (because,), (none, none))
 
 
 def _verdict(

@@ -26,11 +26,6 @@ def preset(model_id: str) -> TransformerModel | None:
     return None if row is None else with_learning_rate(row)
 
 
-def layer_parameter_count(model: TransformerModel) -> int:
-    """Return all parameters of one layer: matrices, biases, norms; the mean over layers if they differ."""
-    return round(sum(block.count * block.parameters for block in _counted(model)) / model.layers)
-
-
 def root_parameter_count(model: TransformerModel) -> int:
     """Return the parameters outside the layers.
 
