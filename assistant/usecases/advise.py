@@ -109,7 +109,7 @@ _SUBJECTS: dict[Subject, tuple[_Observe, _Write]] = {
         network_documents,
     ),
 }
-"""How each subject observes a machine, and the texts to copy that it writes."""
+"""For each subject, a function that observes a machine, and a function that writes texts to copy."""
 
 
 def advise_install(

@@ -34,7 +34,7 @@ class Affinity(Record, kw_only=True):
     gpu: str
     """`GPU0`."""
     nics: tuple[str, ...] | Unknown
-    """RDMA devices through which the GPU should send; GPUs that share devices get a part each.
+    """RDMA devices through which the GPU should send; GPUs with the same choice share these devices.
 
     Empty if no device of the machine is up.
     """

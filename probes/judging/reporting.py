@@ -70,7 +70,7 @@ def has_no_gpu(facts: MachineFacts) -> bool:
 
 
 def accelerator_words(facts: MachineFacts) -> str:
-    """Return the accelerators of other makers (`8 x AMD Instinct MI300X`); empty if there are none."""
+    """Return the accelerators of other vendors (`8 x AMD Instinct MI300X`); empty if there are none."""
     counts = Counter(accelerator.name for accelerator in items_of(facts.accelerators))
     return ", ".join(f"{count} x {name}" for name, count in counts.items())
 

@@ -188,8 +188,8 @@ def _temperatures(parts: Parts) -> Iterator[Observed]:
 def _margin_c(gpu: Gpu) -> float | Unknown:
     """Return the degrees that remain until clocks are lowered.
 
-    GPUs from Hopper on report the margin itself; a margin of a cool GPU that is 0 or less is a known error of
-    the driver's call, and counts as unknown (`temperature_plausible_c` of the thresholds).
+    GPUs from Hopper on report the margin itself. A margin of 0 or less on a cool GPU is a known error of the
+    driver, and counts as unknown (`temperature_plausible_c` of the thresholds).
     """
     limits, now = gpu.limits, gpu.temperature_c
     margin = limits.temperature_margin_c

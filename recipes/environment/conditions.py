@@ -41,9 +41,9 @@ def words_of(when: When, situation: Situation) -> Words | None:
 def fits_versions(rule: Rule, situation: Situation) -> bool:
     """Return whether the row applies to the versions of NCCL and torch.
 
-    An unknown version is treated as a current one: rows of older versions do not apply, except for the two
-    names of a renamed variable, which are both exported. A variable that NCCL does not know yet has no effect
-    and is left out.
+    An unknown version is treated as the current version, so rows for older versions do not apply, with one
+    exception: if torch is unknown, both names of a variable that torch renamed are exported. A variable that
+    NCCL does not know yet has no effect and is left out.
     """
     if rule.renamed and situation.torch is None:
         return True

@@ -22,10 +22,11 @@ def effective_view(
     presets: Sequence[EnvVar],
     advised: dict[str, str],
 ) -> tuple[EffectiveVariable, ...]:
-    """Return every variable once, with its winner, in the order of the names.
+    """Return every variable once, with the setting that wins, sorted by name.
 
     `standing` are the settings of the process and of configuration files, the highest priority first.
-    `presets` name their owner in `source`. `advised` has the values of rows that give way to the machine.
+    `presets` name their owner in `source`. `advised` has the values of rows that yield to the machine's own
+    settings.
     """
     settings = [
         *((variable.name, variable.value, "plan") for variable in exported),

@@ -78,7 +78,7 @@ def default_workload(
     given = [name for name, value in lengths.items() if value is not None]
     if len(given) > 1:
         raise UsageError(
-            f"both {given[0]} and {given[1]} of the run are given", f"give --{' or --'.join(given)}"
+            f"{given[0]} and {given[1]} both state the length of the run", f"give --{' or --'.join(given)}"
         )
     for name, value in (
         ("sequence length", length),
@@ -88,7 +88,7 @@ def default_workload(
         if value is not None and not 1 <= value <= _LONGEST_RUN:
             raise UsageError(f"{name} is {value}", f"give a whole number from 1 to {_LONGEST_RUN}")
     if model.learned_positions and length > model.learned_positions:
-        # A model that is trained from the start can have a longer table of positions.
+        # A model that is trained from scratch can have a longer table of positions.
         model = msgspec.structs.replace(model, learned_positions=length)
     program = program or program_named(OWN)
     workload = Workload(
@@ -134,7 +134,7 @@ def shared_batch(sequences: int, ranks: int, ranks_per_sequence: int = 1) -> int
 
 
 def model_positions(model: TransformerModel) -> int:
-    """Return the learned positions of the published model with this id; those of `model` if there is none."""
+    """Return the learned positions of the published model with this id, or else those of `model`."""
     return (preset(model.id) or model).learned_positions
 
 
@@ -284,7 +284,7 @@ def request_of(
 
 
 def _named(candidate: Candidate) -> Candidate:
-    """Return the candidate with the strategy's name that people use."""
+    """Return the candidate, with its strategy under the name that people use."""
     return msgspec.structs.replace(candidate, strategy=strategy_of(candidate))
 
 

@@ -14,7 +14,7 @@ from recipes.planning.programs import REFERENCE_PROGRAM, Program, load_programs
 from recipes.planning.search import search
 
 _NOT_COMPARED = (REFERENCE_PROGRAM, OWN_PROGRAM, "torch")
-"""Programs to which nobody moves: rigtune's own workload, and two ways to write a torch program."""
+"""Programs that are never suggested: rigtune's own workload, and two ways to write a torch program."""
 
 
 def fastest_program(

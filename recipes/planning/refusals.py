@@ -44,7 +44,7 @@ def require_sound(workload: AnyWorkload, cluster: Cluster, pins: Pins, program: 
         ),
         (
             share is not None and not 0 < share <= 1,
-            f"recomputed share {share} is no part of the layers",
+            f"recomputed share {share} is not a valid part of the layers",
             "give a number above 0 and at most 1",
         ),
         (

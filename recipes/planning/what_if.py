@@ -88,7 +88,7 @@ class ScalingPoint(Record, kw_only=True):
     """One size of a scaling curve."""
 
     nodes: int
-    """Number of nodes that there are; a plan may use fewer."""
+    """Number of nodes of the machine; a plan may use fewer."""
     answer: Answer
     efficiency: float | Unknown
     """Tokens per second and GPU, relative to the smallest size that has a plan."""
@@ -112,7 +112,7 @@ class ScalingCurve(Record, kw_only=True):
 
 
 def scaling_curve(answers: Iterable[tuple[int, Answer]]) -> ScalingCurve:
-    """Return the curve of answers by ascending number of nodes, with the size at which more stops paying."""
+    """Return the curve of answers by ascending number of nodes, and the size at which more stop paying."""
     threshold = constant("paying_efficiency")
     points: list[ScalingPoint] = []
     first: tuple[int, float] | None = None
@@ -168,11 +168,11 @@ class Sensitivity(Record, kw_only=True):
     """Answer without a change and without a measured step, which would hide the changes."""
     changes: tuple[Change, ...]
     best_change: str
-    """Hardware number whose double wins most, or makes the job fit; empty if no double wins anything."""
+    """Hardware number whose double gains most, or makes the job fit; empty if no double gains anything."""
     best_gain: float | Unknown
     """Gain of `best_change`; Unknown if there is no plan without it."""
     best_other_change: str
-    """Hardware number whose double wins most, without the rates of products and attention; empty if none."""
+    """Hardware number whose double gains most, without the rates of products and attention; empty if none."""
     best_other_gain: float | Unknown
 
 
@@ -232,11 +232,11 @@ FEWER = "one GPU fewer per node"
 MORE = 1.1
 TWICE = 2.0
 LEAST_GAIN = 0.005
-"""Gain below which a change is not worth its name."""
+"""Smallest gain for which a change is named."""
 
 
 PlanWith = Callable[[Variation], Plan]
-"""Function that plans the job on the machine as a variation changes it."""
+"""Function that plans the job on the machine that a variation returns."""
 
 
 def sensitivity(plan_with: PlanWith) -> Sensitivity:
@@ -301,7 +301,7 @@ def _one_fewer(cluster: Cluster) -> Cluster:
 
 
 def _best(changes: list[Change], base: Answer) -> tuple[str, float | Unknown]:
-    """Return the change whose double wins most, and its gain; without a plan, the first that fits."""
+    """Return the change whose double gains most, and its gain; without a plan, the first that fits."""
     doubled = [change for change in changes if change.twice is not None and change.twice.layout]
     if not base.layout and doubled:
         return doubled[0].name, Unknown(Reason.NOT_SUPPORTED, "there is no plan without it")

@@ -1,8 +1,8 @@
 """Prediction of one candidate: memory, step time with its interval, throughput, MFU.
 
 If a training step was measured on this machine, the modelled time is scaled by the ratio of measured to
-modelled time of the nearest measured step. The model then only has to predict the difference between the two
-steps.
+modelled time of the nearest measured step. The model then only has to predict the difference between the
+measured and the planned step.
 """
 
 import math
@@ -159,7 +159,7 @@ _Distance = tuple[bool, bool, bool, bool, float, int]
 
 
 def _threads(measured: int, cluster: Cluster) -> int:
-    """Return the number of threads of a rank; if unknown or irrelevant, that of the measurement."""
+    """Return the threads of a rank; if they are unknown or do not matter, those of the measurement."""
     if cluster.device == "cuda" or not measured:
         return measured or 1
     return cluster.physical_cores_per_rank or measured
@@ -214,7 +214,7 @@ def modelled_anchor(anchor: StepAnchor, cluster: Cluster, planned: TransformerMo
 
 
 def as_measured(cluster: Cluster, ranks: int, threads: int) -> Cluster:
-    """Return the cluster of a measured step: `ranks` ranks of one node, each with `threads` on a CPU."""
+    """Return the cluster of a measured step: `ranks` ranks on one node; each has `threads` CPU threads."""
     share = (threads or 1) / _threads(threads, cluster)
     if ranks == cluster.world_size and share == 1:
         return cluster
@@ -223,7 +223,7 @@ def as_measured(cluster: Cluster, ranks: int, threads: int) -> Cluster:
 
 
 def _with_share(cluster: Cluster, share: float) -> Cluster:
-    """Return the cluster with `share` of a rank's cores in each rank."""
+    """Return the cluster whose ranks each use only the part `share` of their cores."""
 
     rates = (
         msgspec.structs.replace(rate, flops_per_s=rate.flops_per_s * share)

@@ -62,8 +62,8 @@ def load_batch_laws() -> dict[str, BatchLaw]:
 def critical_batch(workload: AnyWorkload, stated: Stated) -> CriticalBatch | None:
     """Return the batch beyond which more samples help little, in tokens; in samples for images.
 
-    A measured noise scale comes first. The published laws are for pre-training decoders, so there is none for
-    other jobs. The laws of tokens and FLOPs need the length of the run.
+    A measured noise scale has priority. The published laws are for pre-training decoders; other jobs have no
+    law. The laws of tokens and FLOPs need the length of the run.
     """
     per_sample = workload.sequence_length if isinstance(workload, Workload) else 1
     if stated.noise_scale is not None:

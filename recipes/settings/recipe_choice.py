@@ -35,11 +35,11 @@ def known_for(
     *,
     batch: float = 0.0,
 ) -> Known:
-    """Return the pair of the user, of the recipe that the user named, or of the recipe that fits the task.
+    """Return the known rate and batch of the user, of the recipe that the user named, or of a fitting recipe.
 
     `programs` are names of the training software, whose examples come first in fine-tuning. `batch` chooses
-    between recipes of the same size; 0 if the batch is open. Raises UsageError for an unknown recipe and for
-    half a pair.
+    between recipes of the same size; 0 if the batch is open. Raises UsageError for an unknown recipe, and if
+    the user states a rate without a batch or a batch without a rate.
     """
     known = _named(workload, stated.training_recipe) if stated.training_recipe else None
     if known is None:

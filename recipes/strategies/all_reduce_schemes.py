@@ -1,4 +1,4 @@
-"""Other ways to reduce the same gradients: in two levels, or in other buffers."""
+"""Other ways to reduce the same gradients: in two levels, or in buffers of another size."""
 
 import math
 
@@ -22,14 +22,14 @@ from recipes.strategies.verdicts import (
 )
 
 _BACKWARD = 2 / 3
-"""Part of the computation that is the backward pass: two of three products of the same size."""
+"""Share of the backward pass in the computation: two of three matrix products of equal size."""
 _TIMES = (1, 2, 5, 10, 25, 50)
 """Multiples of the default that are tried."""
 _WEIGHT_BYTES = 2.0
 
 
 def in_two_levels(strategy: Strategy, here: Situation) -> Verdict:
-    """Judge an all-reduce inside the node, then between nodes, then inside the node.
+    """Judge an all-reduce in two levels: reduce inside each node, then between nodes, then gather inside.
 
     NCCL's own rings and trees cross the network once per node too. Two levels win where a single ring has
     many hops, because reduce-scatter and all-gather have no tree.
@@ -96,7 +96,8 @@ def other_buffers(strategy: Strategy, here: Situation) -> Verdict:
     numbers = {times: _messages(here, tensors, limit, length) for times, limit, length in options}
     costs = {times: _messages_s(here, numbers[times], length) for times, _, length in options}
     best = min(costs, key=lambda times: costs[times])
-    # The plan assumes few large messages, so that the defaults are the reference here.
+    # The plan's step time assumes few large messages. The gain is therefore relative to a step with Horovod's
+    # default settings, not to the plan.
     rest = here.total_s - here.exposed_s
     before = rest + costs[1]
     gain = min((costs[1] - costs[best]) / before, here.exposed_s / here.total_s)
@@ -127,7 +128,7 @@ def _messages_s(here: Situation, messages: float, cycle_s: float) -> float:
 
 
 def _backward_s(here: Situation) -> float:
-    """Return the seconds of one backward pass, beside which gradients travel."""
+    """Return the seconds of one backward pass, during which gradients are sent."""
     return _BACKWARD * value_or(here.time.compute, 0.0) / here.plan.chosen.grad_accum
 
 

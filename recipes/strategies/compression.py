@@ -28,11 +28,11 @@ from recipes.strategies.verdicts import (
 _FP32_BYTES = 4.0
 _HALF_BYTES = 2
 _MORE_MESSAGES = 2
-"""All-reduces of a bucket under PowerSGD, without the one that DDP has in any case."""
+"""Additional all-reduces per bucket with PowerSGD, besides the all-reduce of plain DDP."""
 
 
 def sent_bytes(job: Job) -> float:
-    """Return the bytes of one gradient between ranks without compression."""
+    """Return the bytes on the wire of one element of a gradient without compression."""
     return float(job.element_bytes if isinstance(job, ImageJob) else job.stack.travelling_bytes)
 
 
@@ -65,7 +65,7 @@ def low_rank_gradients(strategy: Strategy, here: Situation) -> Verdict:
     """Judge PowerSGD: every matrix of gradients travels as two thin matrices.
 
     An n x m matrix becomes r (n + m) elements if these are fewer than n m / 2 (torch,
-    `_should_compress`). The rank's own error of the approximation stays in memory for the next step.
+    `_should_compress`). Each rank keeps the error of its approximation in memory for the next step.
     """
     if refusal := _refusal(strategy, here):
         return inapplicable(strategy, here, refusal)
@@ -121,8 +121,8 @@ def shortest_all_reduce_s(cluster: Cluster) -> float:
 def with_traffic(here: Situation, factor: float) -> TimeBreakdown:
     """Return the time of a step if gradients have `factor` times their bytes on the wire.
 
-    If only gradients travel, that is the time with links that are faster by the inverse. Otherwise reduced
-    gradients have 16 bits, and everything else keeps its size.
+    If ranks send nothing but gradients, this equals the time with links that are 1 / `factor` times as fast.
+    Otherwise gradients are reduced in 16 bits, and all other traffic keeps its size.
     """
     job = here.job
     if here.is_plain:

@@ -13,10 +13,11 @@ _SEVENTHS, _EIGHTHS = 7, 8
 
 
 def many_small_jobs(strategy: Strategy, here: Situation) -> Verdict:
-    """Judge several instances of a GPU, each with a job like this one.
+    """Judge whether several jobs like this one finish earlier on MIG instances than one after the other.
 
-    An instance has a part of the multiprocessors, of the memory and of its bandwidth. A job whose kernels are
-    too small to fill a GPU loses less than that part, so that several jobs together finish earlier.
+    An instance has a fraction of the GPU's multiprocessors, memory and memory bandwidth. A job whose kernels
+    are too small to fill the GPU slows down by less than this fraction suggests, so that several jobs at the
+    same time finish earlier.
     """
     cluster, total = here.cluster, here.total_s
     if not cluster.gpu.startswith(strategy.gpus):
@@ -27,7 +28,7 @@ def many_small_jobs(strategy: Strategy, here: Situation) -> Verdict:
         return inapplicable(
             strategy,
             here,
-            f"the job uses {cluster.world_size} GPUs together, and NCCL does not join instances",
+            f"the job uses {cluster.world_size} GPUs together, and NCCL cannot connect MIG instances",
         )
     needed = here.plan.chosen.predicted.memory_bytes_per_gpu.needed
     room = cluster.memory_bytes_per_rank

@@ -23,10 +23,10 @@ from recipes.strategies.verdicts import (
 def without_waiting(strategy: Strategy, here: Situation) -> Verdict:
     """Judge ranks that each send gradients to servers and fetch weights, without waiting for the others.
 
-    The gain is the time in which the other ranks wait for the slowest one. The cost is traffic: every rank of
-    a node sends its gradients over the node's link and receives the weights, where a ring sends the sum of a
-    node's gradients once. Servers are on the same nodes. Rows of the embedding that no token of the rank uses
-    need not travel. Exposed communication is predicted again for these bytes.
+    The gain is the time in which the other ranks wait for the slowest rank. The cost is traffic on the node's
+    link: every rank sends its gradients and receives the weights, while a ring sends the sum of the node's
+    gradients once. The servers run on the same nodes. Rows of the embedding that none of the rank's tokens
+    use need not be sent. Exposed communication is predicted again for this traffic.
     """
     if here.cluster.world_size == 1:
         return inapplicable(strategy, here, "there is one rank, which waits for nobody")
@@ -79,7 +79,7 @@ def waiting_share(here: Situation) -> float | Unknown:
 
 
 def embedding(here: Situation) -> tuple[float, float]:
-    """Return the embedding's part of all weights, and the part of its rows that a rank uses at most.
+    """Return the embedding's share of all weights, and the largest share of its rows that a rank uses.
 
     Tokens are assumed to be drawn evenly from the vocabulary; real text repeats words and uses fewer rows.
     """

@@ -1,4 +1,4 @@
-"""Strategies that people know from the field, each with the setting that turns it on in each program.
+"""Well-known training strategies, each with the setting that turns it on in each program.
 
 To add a strategy, add a row to `recipes/data/strategies.toml`. `kind` names the function that judges it.
 """
@@ -57,7 +57,7 @@ class Strategy(StrictRecord, kw_only=True):
     partitions: tuple[tuple[int, int, int], ...] = ()
     """Ways to divide a GPU: instances, sevenths of the multiprocessors of each, eighths of the memory."""
     figures: dict[str, float] = {}
-    """Figures that the model needs; the comment at the head of the table explains each name."""
+    """Figures that the model needs; the comment at the top of `strategies.toml` explains each name."""
     is_suggested: bool = False
     """Whether a plan may suggest the strategy as an experiment."""
     source: str

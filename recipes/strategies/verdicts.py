@@ -153,8 +153,8 @@ def saving(strategy: Strategy, here: Situation, saved_s: float, *because: str) -
 def on_all_ranks(here: Situation, whole: Cluster) -> Situation:
     """Return the situation with the plan on all ranks of the machine, where strategies are compared.
 
-    A plan may leave ranks idle because of slow links, which is where strategies win most. If the whole
-    machine has no plan, the situation keeps the plan itself.
+    A plan may leave ranks idle because links are slow; with slow links, strategies win most. If there is no
+    plan for the whole machine, the situation keeps its own plan.
     """
     plan = here.plan
     if plan.cluster.world_size == whole.world_size:

@@ -19,9 +19,9 @@ _LEAST_RESIDUALS = 3
 
 
 def sign_flip_p(differences: Sequence[float]) -> float:
-    """Return the part of all sign patterns whose sum is as small as the observed sum (one-sided, exact).
+    """Return the share of all sign patterns whose sum is at most the observed sum (one-sided, exact).
 
-    The result is 1 without differences, and at least 2 to the power of minus their number.
+    The result is 1 without differences, and at least 2**-n for n differences.
     """
     observed = math.fsum(differences)
     sums = [0.0]
@@ -54,7 +54,7 @@ def is_faster(differences: Sequence[float], *, alpha: float, planned: int) -> bo
 
 
 def _reject_smallest(sums: list[float], rejected: list[bool], allowed: int) -> None:
-    """Mark the `allowed` smallest sums that are not marked yet; equal sums are marked together or not."""
+    """Mark the `allowed` smallest sums that are not marked yet; of equal sums, mark either all or none."""
     if allowed <= 0:
         return
     order = sorted((value, index) for index, value in enumerate(sums) if not rejected[index])
@@ -73,8 +73,8 @@ def ratio_intervals(
     `differences` has the logarithms of the ratios by candidate. The deviations of all candidates from their
     own means are pooled, because the noise from run to run is a property of the machine; the interval of a
     mean of n differences comes from means of n deviations drawn from the pool (residual bootstrap: B. Efron,
-    R. Tibshirani, An Introduction to the Bootstrap, 1993, section 9.4). Therefore also a candidate that ran
-    once has an interval. The value is None if fewer than three deviations are known.
+    R. Tibshirani, An Introduction to the Bootstrap, 1993, section 9.4). Therefore a candidate that ran
+    only once has an interval, too. The value is None if fewer than three deviations are known.
     """
     pool = [
         (value - math.fsum(values) / len(values)) * math.sqrt(len(values) / (len(values) - 1))

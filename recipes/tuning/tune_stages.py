@@ -65,10 +65,10 @@ def stages_of(
     trials: Sequence[Sequence[Trial]] = ((), ()),
     budget_s: float = math.inf,
 ) -> tuple[Stage, ...]:
-    """Return the stages up to the first that is not over.
+    """Return the stages up to and including the first stage that is not over.
 
-    `trials` has the trials of each stage. The stages share the budget by the number of trials that they take
-    at most. A stage is also over if the next has trials.
+    `trials` has the trials of each stage. The budget is divided between the stages in proportion to the most
+    trials that each can take. A stage is also over if the next stage has trials.
     """
     layouts, experiments = variants(recipe, options.candidates), options.variables
     number = 2 if experiments else 1

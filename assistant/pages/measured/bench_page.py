@@ -210,7 +210,7 @@ def intro(
     elif lacks_torch(facts):
         lines = [
             words(("No training interpreter with torch was found, so nothing can be measured.", "caution")),
-            words("This command installs torch in ./.venv, where rigtune looks for it; then r probes again:"),
+            words("This command installs torch in ./.venv, where rigtune looks for it; press r afterwards:"),
             words((f"  {GET_TORCH}", "code")),
             words(
                 (

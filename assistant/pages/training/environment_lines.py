@@ -24,5 +24,5 @@ def _origin(row: EffectiveVariable) -> Words:
     if row.overridden:
         text += words((f"; it hides {', '.join(row.overridden)}", "caution"))
     if row.advised:
-        text += words((f"; this plan would set {row.advised}, and leaves the machine's value", "caution"))
+        text += words((f"; this plan recommends {row.advised}, but keeps the machine's value", "caution"))
     return text

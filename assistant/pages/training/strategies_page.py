@@ -9,7 +9,7 @@ from recipes.strategies.verdicts import StrategyAnswers, Verdict
 _WITHOUT_A_GAIN = ("chosen", "not-applicable", "unknown")
 """Answers that begin with their reason."""
 _NAMED = 2
-"""Experiments that the line of a plan names."""
+"""Maximum number of experiments that a plan's line names."""
 
 
 def strategies_page(answers: StrategyAnswers) -> Page:
@@ -53,7 +53,7 @@ def _answer(row: Verdict, step_s: float | Unknown) -> str:
         return f"worth an experiment: saves {percent(gain)} of the step{times}"
     if gain > 0:
         return f"not worth the effort: saves {percent(gain)} of the step{times}"
-    return "wins nothing here" if gain == 0 else f"slower: the step takes {percent(-gain)} longer{times}"
+    return "gains nothing here" if gain == 0 else f"slower: the step takes {percent(-gain)} longer{times}"
 
 
 def experiment_line(plan: Plan) -> str:

@@ -17,7 +17,7 @@ def tune_page(result: TuneResult) -> Page:
 
 
 def _answer(result: TuneResult) -> Iterator[Cell]:
-    """Yield what won, and by how much."""
+    """Yield the winner and its gain."""
     if not result.trials:
         yield words((f"{result.name}: nothing was measured", "strong"))
         most = sum(stage.most_trials for stage in result.stages)

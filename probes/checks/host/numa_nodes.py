@@ -100,7 +100,7 @@ def numa_hidden(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
     nodes, refs = {gpu.numa_node for gpu in gpus}, evidence_of(gpus)
     unread = first_unknown(*nodes)
     if not _is_switched(gpus, evidence):
-        return HIDDEN.skipped(HOST, "this is no board with eight GPUs behind NVSwitches")
+        return HIDDEN.skipped(HOST, "this machine has no board with eight GPUs behind NVSwitches")
     if unread is not None:
         return HIDDEN.undetermined(HOST, unread, what="the NUMA nodes of the GPUs", evidence=refs)
     if nodes == {None}:
@@ -164,9 +164,9 @@ def gpu_sockets(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
 def _spread_over_nodes(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding | None:
     """Judge the spread over NUMA nodes, or over lists of near CPUs, if the sockets are unknown.
 
-    GPUs that NVLink joins but that are no whole board may belong to a single job. If all GPUs are on one
-    node, the machine may have only this node. In both cases, and for small differences, no finding is
-    returned.
+    GPUs that are joined by NVLink but are only a part of a board may be the GPUs of a single job. If all GPUs
+    are on one node, the machine may have only this node. In both cases, and for small differences, no finding
+    is returned.
     """
     sockets = evidence.facts.cpu.sockets
     if not isinstance(sockets, Unknown) or sockets.reason is not Reason.NOT_RECORDED:
@@ -252,10 +252,11 @@ def topology_visible(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
 
 
 def _only_distance(gpus: tuple[Gpu, ...], evidence: Evidence) -> str | None:
-    """Return the only distance between devices without NVLink, if these should have several distances.
+    """Return the only distance between devices without NVLink, if such devices should have several distances.
 
     A single distance is normal on a Grace host, and between cards without NVLink in the slots of one socket.
-    A single distance is not normal for a board whose GPUs NVLink joins, nor for cards on several NUMA nodes.
+    A single distance is a sign of a hidden topology on a board with NVLink, and for cards on several NUMA
+    nodes.
     """
     limits, links = evidence.thresholds, items_of(evidence.facts.links)
     apart = [link for link in links if link.kind != "NVLINK"]

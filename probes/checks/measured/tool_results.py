@@ -40,7 +40,7 @@ BANDWIDTH = Judge(
 )
 COMPLAINTS = Judge(
     check_id="tool-complaints",
-    why="If a tool reports problems with its own measurement, the result is no evidence about the machine.",
+    why="If a tool reports problems with its own measurement, the result is not evidence about the machine.",
 )
 
 _AVERAGE = "average"

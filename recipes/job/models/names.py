@@ -53,7 +53,7 @@ def find_model(name: str) -> TransformerModel:
 
 
 def _joined(name: str) -> str:
-    """Return the name's key in the index: its words joined, without the maker of the model."""
+    """Return the name's key in the index: its words joined, without the organisation that made the model."""
     return "".join(itertools.dropwhile(_LEADING.__contains__, plain_name(name[:200]).split("-")))
 
 

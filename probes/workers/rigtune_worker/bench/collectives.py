@@ -1,4 +1,4 @@
-"""Measure collectives over all ranks by size with verified results, and the ranks' own work."""
+"""Measure collectives of several sizes over all ranks, verify the results, and time each rank's own work."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
         expected_s = FEWEST_CALLS * seconds_per_byte.get(name, 0.0) * size_bytes
         reason = given_up.get(name) or lacks_memory(name, size_bytes, device)
         if not reason and expected_s > max(SHORT_S, -largest(device, time.monotonic() - ends)[0]):
-            reason = f"it would take about {expected_s:.1f} s, and the time is over"
+            reason = f"it would take about {expected_s:.1f} s, more than is left of the time budget"
         if reason:
             answer.skipped(case, reason)
             continue
@@ -137,7 +137,7 @@ def time_own_work(case: dict[str, Any], device: torch.device, budget_s: float) -
 
 @contextlib.contextmanager
 def own_cpus(*, enabled: bool) -> Iterator[None]:
-    """Keep all threads of this process on this rank's share of the CPUs of the node's ranks."""
+    """Keep all threads of this process on this rank's share of the node's CPUs until the block ends."""
     if not enabled or not hasattr(os, "sched_setaffinity"):
         yield
         return

@@ -84,7 +84,7 @@ def prepared(
     if case["operation"] == "read_files":
         paths = small_files(path)
         if not paths:
-            raise SetupError(f"{path} is no folder with at least {FEWEST_FILES} files of up to 4 MiB")
+            raise SetupError(f"{path} is not a folder with at least {FEWEST_FILES} files of up to 4 MiB")
         return None, file_reader(paths)
     if case["operation"] == "write" and not data.own:
         data = own_file(

@@ -125,8 +125,18 @@ def edited(make_recipe, old: str, new: str) -> str:
         ),
         ('name = "mini"', "nodes = 3", "nodes: there is no such field", "did you mean notes"),
         ("micro_batch = 2", "zzz = 2", r"parallelism\.zzz", "fields here: strategy, nodes"),
-        ("micro_batch = 2", 'micro_batch = "2"', r"parallelism\.micro_batch: Expected `int`", "such a value"),
-        ("micro_batch = 2", "micro_batch = 2.5", r"parallelism\.micro_batch: Expected `int`", "such a value"),
+        (
+            "micro_batch = 2",
+            'micro_batch = "2"',
+            r"parallelism\.micro_batch: Expected `int`",
+            "a value of that type",
+        ),
+        (
+            "micro_batch = 2",
+            "micro_batch = 2.5",
+            r"parallelism\.micro_batch: Expected `int`",
+            "a value of that type",
+        ),
         ("micro_batch = 2\n", "", "parallelism: .*missing required field `micro_batch`", "rigtune plan"),
         (
             "micro_batch = 2",
@@ -212,7 +222,7 @@ def edited(make_recipe, old: str, new: str) -> str:
             r"environment\[0\]: .*missing required field `name`",
             "rigtune plan",
         ),
-        ("environment = []", "environment = 3", "environment: Expected `array`", "such a value"),
+        ("environment = []", "environment = 3", "environment: Expected `array`", "a value of that type"),
     ],
 )
 def test_a_fault_is_named_with_its_place_and_remedy(make_recipe, old, new, message, hint):

@@ -83,7 +83,7 @@ def test_a_stated_rate_of_writing_and_of_failures_gives_steps() -> None:
     assert isinstance(plan.interval_s, float)
     assert plan.every_steps == round(plan.interval_s / 10)
     assert settings[0].text.startswith(f"{plan.every_steps} steps")
-    assert "1000 hours between failures of a node, as you say" in settings[0].because
+    assert "1000 hours between failures of a node, as you stated" in settings[0].because
 
 
 def test_failures_of_gpus_are_published_and_twice_the_nodes_fail_twice_as_often() -> None:
