@@ -261,14 +261,14 @@ def unknown_among(*values: object) -> Unknown:
     return first_unknown(*values) or NOT_RECORDED
 
 
-def events_in(facts: MachineFacts, log: str = "kernel-log") -> tuple[LogEvent, ...] | Unknown:
+def events_in(facts: MachineFacts) -> tuple[LogEvent, ...] | Unknown:
     """Return the events of the logs.
 
-    Unknown if no log of the kind was read, for example if only a log of NCCL was given.
+    Unknown if no kernel log was read, for example if only a log of NCCL was given.
     """
-    if isinstance(facts.events, Unknown) or isinstance(facts.logs, Unknown) or log in facts.logs:
+    if isinstance(facts.events, Unknown) or isinstance(facts.logs, Unknown) or "kernel-log" in facts.logs:
         return facts.events
-    return Unknown(Reason.NOT_RECORDED, f"no {log.replace('-', ' ')} was read")
+    return Unknown(Reason.NOT_RECORDED, "no kernel log was read")
 
 
 def judge_each(

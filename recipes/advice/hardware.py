@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 
+from probes.base.grouping import grouped
 from probes.base.record import NOT_RECORDED, Reason, Unknown, first_unknown, items_of, known
 from probes.base.rows import load_rows
 from probes.base.units import gib, percent
@@ -152,11 +153,12 @@ def _processor_power(parts: Parts) -> float | Unknown:
 
 
 def _lowered_limits(parts: Parts) -> Iterator[Observed]:
-    lowered: dict[tuple[float, float], list[str]] = {}
-    for gpu in parts.gpus:
-        limit, default = gpu.power_limit_w, gpu.power_limit_default_w
-        if known(limit) and known(default) and limit < default:
-            lowered.setdefault((limit, default), []).append(f"GPU{gpu.index}")
+    limits = ((gpu.power_limit_w, gpu.power_limit_default_w, f"GPU{gpu.index}") for gpu in parts.gpus)
+    lowered = grouped(
+        ((limit, default), name)
+        for limit, default, name in limits
+        if known(limit) and known(default) and limit < default
+    )
     for (limit, default), names in lowered.items():
         yield Observed(
             "power_limit_lowered",

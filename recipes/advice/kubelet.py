@@ -19,7 +19,7 @@ def observe_kubelet(parts: Parts) -> Iterator[Observed]:
     """Yield the conditions of `recipes/data/advice/kubelet.toml` that hold."""
     facts = parts.facts
     everything = facts.numa_nodes
-    nodes = host_nodes(facts)
+    nodes = tuple(node for node in items_of(everything) if node.can_hold_ranks)
     if not nodes:
         yield unread("numa_unknown", everything if isinstance(everything, Unknown) else NOT_RECORDED)
         return
@@ -42,13 +42,6 @@ def observe_kubelet(parts: Parts) -> Iterator[Observed]:
     yield from _memory(facts, nodes)
     if parts.is_virtual:
         yield Observed("virtual")
-
-
-def host_nodes(facts: MachineFacts) -> tuple[NumaNode, ...]:
-    """Return the NUMA nodes that have CPUs; nodes that stand for the memory of a GPU are left out."""
-    return tuple(
-        node for node in items_of(facts.numa_nodes) if node.is_gpu_memory is not True and node.cpus != ""
-    )
 
 
 def _cpus(facts: MachineFacts, nodes: tuple[NumaNode, ...]) -> Iterator[Observed]:

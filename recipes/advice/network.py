@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from probes.base.errors import UsageError
+from probes.base.grouping import grouped
 from probes.base.record import Record, Unknown, first_unknown, items_of, known, only_known
 from probes.base.rows import load_rows
 from probes.base.units import plural
@@ -223,11 +224,7 @@ def _mtu(ports: tuple[Nic, ...]) -> Iterator[Observed]:
     if missing is not None:
         yield unread("mtu_unknown", missing)
     largest = load_thresholds().rdma_mtu_minimum_bytes.value
-    groups: dict[int, list[Nic]] = {}
-    for nic in ports:
-        if known(nic.mtu):
-            groups.setdefault(nic.mtu, []).append(nic)
-    for mtu, nics in groups.items():
+    for mtu, nics in grouped((nic.mtu, nic) for nic in ports if known(nic.mtu)).items():
         words = {"ports": _names(nics), "mtu": str(mtu)}
         yield Observed("mtu_small" if mtu < largest else "mtu_full", words)
 

@@ -90,8 +90,8 @@ def _place(
     """Add the variable of one row to the choice, if the row applies and no earlier row sets the variable."""
     if rule.variable in choice.exported or rule.variable in choice.presets:
         return
-    words = words_of(rule.when, situation) if fits_versions(rule, situation) else None
-    if words is None:
+    words = words_of(rule.when, situation)
+    if words is None or not fits_versions(rule, situation):
         return
     variable = _variable(rule, words)
     if rule.tier == "experiment":

@@ -11,7 +11,7 @@ from recipes.constants import constant
 from recipes.environment.choosing_variables import environment_of
 from recipes.environment.job_situation import Situation
 from recipes.job.candidate import Candidate, Degrees, Offload
-from recipes.job.models.counts import load_models
+from recipes.job.models.counts import preset
 from recipes.job.pins import Pins
 from recipes.job.workload import (
     DEFAULT_ADAPTER_RANK,
@@ -135,8 +135,7 @@ def shared_batch(sequences: int, ranks: int, ranks_per_sequence: int = 1) -> int
 
 def model_positions(model: TransformerModel) -> int:
     """Return the learned positions of the published model with this id, or else those of `model`."""
-    published = next((row for row in load_models() if row.id == model.id), model)
-    return published.learned_positions
+    return (preset(model.id) or model).learned_positions
 
 
 def native_precision(cluster: Cluster, program: Program) -> Precision:

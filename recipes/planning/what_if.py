@@ -12,7 +12,8 @@ from probes.base.errors import NoFeasiblePlanError, UsageError
 from probes.base.record import Reason, Record, Unknown
 from recipes.constants import constant
 from recipes.job.workload import AnyWorkload, Workload
-from recipes.machine.cluster_records import Cluster, Figure
+from recipes.machine.cluster_records import Cluster
+from recipes.machine.scaled_rates import with_figures, with_node_links
 from recipes.planning.layout_words import describe
 from recipes.planning.plan import Plan
 
@@ -196,24 +197,15 @@ class Knob(NamedTuple):
     scaled: Callable[[Cluster, float], Cluster]
 
 
-def _figures(*names: str) -> Callable[[Cluster, float], Cluster]:
-    """Return a function that multiplies these figures of a machine."""
-
-    def scaled(cluster: Cluster, factor: float) -> Cluster:
-        values = {name: _times(getattr(cluster, name), factor) for name in names}
-        return msgspec.structs.replace(cluster, **values)
-
-    return scaled
-
-
-def _times(figure: Figure | None, factor: float) -> Figure | None:
-    return None if figure is None else msgspec.structs.replace(figure, value=figure.value * factor)
+def _figures(name: str) -> Callable[[Cluster, float], Cluster]:
+    """Return a function that multiplies this figure of a machine."""
+    return lambda cluster, factor: with_figures(cluster, factor, name)
 
 
 def _matrix(cluster: Cluster, factor: float) -> Cluster:
     """Return the cluster with faster matrix products; attention keeps its rate."""
     rates = {
-        name: {key: _times(figure, factor) for key, figure in getattr(cluster, name).items()}
+        name: {key: figure.times(factor) for key, figure in getattr(cluster, name).items()}
         for name in ("flops_per_s", "peak_flops_per_s")
     }
     kept = cluster.attention_factor if cluster.attention_rates else cluster.attention_factor / factor
@@ -224,22 +216,6 @@ def _attention(cluster: Cluster, factor: float) -> Cluster:
     return msgspec.structs.replace(cluster, attention_factor=cluster.attention_factor * factor)
 
 
-def _links(cluster: Cluster, factor: float) -> Cluster:
-    """Return the cluster with faster links inside a node; the latencies stay."""
-    fits = {
-        name: msgspec.structs.replace(
-            fit,
-            lines=tuple(
-                msgspec.structs.replace(line, seconds_per_byte=line.seconds_per_byte / factor)
-                for line in fit.lines
-            ),
-        )
-        for name, fit in cluster.collective_fits.items()
-    }
-    faster = _figures("intra_bus_bandwidth_bytes_per_s")(cluster, factor)
-    return msgspec.structs.replace(faster, collective_fits=fits)
-
-
 NODE_LINKS = "link bandwidth inside the node"
 NETWORK = "network bandwidth"
 KNOBS = (
@@ -247,7 +223,7 @@ KNOBS = (
     Knob("attention rate", _attention),
     Knob("memory bandwidth", _figures("memory_bandwidth_bytes_per_s")),
     Knob("memory size", _figures("memory_bytes_per_rank")),
-    Knob(NODE_LINKS, _links),
+    Knob(NODE_LINKS, with_node_links),
     Knob(NETWORK, _figures("inter_bus_bandwidth_bytes_per_s")),
 )
 """Hardware numbers whose effect `sensitivity` computes."""

@@ -1,11 +1,11 @@
 """The known-good batch and learning rate that a job starts from, and the published recipe around them."""
 
-import difflib
 from typing import NamedTuple
 
 import msgspec
 
 from probes.base.errors import UsageError
+from probes.base.nearest import did_you_mean
 from probes.base.units import count
 from recipes.job.models.counts import parameter_count
 from recipes.job.training_recipes import TrainingRecipe, load_training_recipes, nearest, pretraining_recipe
@@ -69,8 +69,7 @@ def known_for(
 def _named(workload: AnyWorkload, name: str) -> Known:
     rows = load_training_recipes()
     if name not in rows:
-        near = difflib.get_close_matches(name, rows, n=1)
-        hint = f"did you mean {near[0]}?" if near else "see `rigtune list training-recipes`"
+        hint = did_you_mean(name, rows, cutoff=0.6) or "see `rigtune list training-recipes`"
         raise UsageError(f"there is no training recipe {name[:60]!r}", hint)
     recipe = rows[name]
     if _task(workload) != _task_of(recipe):

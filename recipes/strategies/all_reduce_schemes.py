@@ -9,7 +9,7 @@ from recipes.machine.cluster_records import Cluster
 from recipes.predict.speed.collectives import Collective, Group, collective_time_s, world_group
 from recipes.predict.speed.communication import beside, exposed_share
 from recipes.predict.training_job import ImageJob
-from recipes.strategies.compression import sent_bytes
+from recipes.strategies.compression import gradient_bytes, sent_bytes
 from recipes.strategies.strategy_table import Strategy
 from recipes.strategies.verdicts import (
     Situation,
@@ -18,7 +18,6 @@ from recipes.strategies.verdicts import (
     judged,
     missing_setting,
     saving,
-    trained_parameters,
     undecided,
 )
 
@@ -45,8 +44,7 @@ def in_two_levels(strategy: Strategy, here: Situation) -> Verdict:
         )
     if missing := missing_setting(strategy, here):
         return inapplicable(strategy, here, missing)
-    job = here.job
-    size = sent_bytes(job) * trained_parameters(job)
+    size = gradient_bytes(here.job)
     flat, nested = _flat_s(size, here), _nested_s(size, cluster)
     because = (
         f"one all-reduce of the gradients over {cluster.world_size} ranks takes {duration(flat)}, "
@@ -87,7 +85,7 @@ def other_buffers(strategy: Strategy, here: Situation) -> Verdict:
     if isinstance(job, ImageJob):
         return undecided(strategy, here, "the number of weight tensors is not in the table of image models")
     if isinstance(here.total_s, Unknown):
-        return undecided(strategy, here, f"the step time is unknown: {here.total_s.detail}")
+        return undecided(strategy, here, here.total_s)
     blocks = blocks_of(job.workload.model)
     tensors = sum(block.count * (len(block.products) + block.norms) for block in blocks)
     threshold, cycle = strategy.figure("threshold_bytes"), strategy.figure("cycle_s")
@@ -118,15 +116,13 @@ def other_buffers(strategy: Strategy, here: Situation) -> Verdict:
 
 def _messages(here: Situation, tensors: float, threshold: float, cycle_s: float) -> float:
     """Return the messages of a step: one per cycle with ready gradients, or one per full buffer."""
-    job = here.job
-    size = sent_bytes(job) * trained_parameters(job)
+    size = gradient_bytes(here.job)
     return max(math.ceil(size / threshold), min(tensors, math.ceil(_backward_s(here) / cycle_s)))
 
 
 def _messages_s(here: Situation, messages: float, cycle_s: float) -> float:
     """Return the visible time of the messages, with the wait for the last cycle."""
-    job, cluster = here.job, here.cluster
-    size = sent_bytes(job) * trained_parameters(job)
+    cluster, size = here.cluster, gradient_bytes(here.job)
     whole = messages * collective_time_s("all_reduce", size / messages, world_group(cluster), cluster)
     return _visible_s(whole, here) + cycle_s / 2
 

@@ -8,6 +8,7 @@ from recipes.constants import constant
 from recipes.job.models.blocks import blocks_of
 from recipes.job.workload import TransformerModel
 from recipes.machine.cluster_records import Cluster
+from recipes.machine.scaled_rates import with_figures, with_node_links
 from recipes.predict.breakdowns import TimeBreakdown
 from recipes.predict.speed.collectives import collective_time_s, world_group
 from recipes.predict.training_job import ImageJob, Job
@@ -22,7 +23,6 @@ from recipes.strategies.verdicts import (
     time_of,
     trained_parameters,
     undecided,
-    with_bandwidth,
 )
 
 _FP32_BYTES = 4.0
@@ -34,6 +34,11 @@ _MORE_MESSAGES = 2
 def sent_bytes(job: Job) -> float:
     """Return the bytes on the wire of one element of a gradient without compression."""
     return float(job.element_bytes if isinstance(job, ImageJob) else job.stack.travelling_bytes)
+
+
+def gradient_bytes(job: Job) -> float:
+    """Return the bytes of all gradients of a rank between ranks without compression."""
+    return sent_bytes(job) * trained_parameters(job)
 
 
 def narrower_gradients(strategy: Strategy, here: Situation) -> Verdict:
@@ -82,7 +87,7 @@ def low_rank_gradients(strategy: Strategy, here: Situation) -> Verdict:
     time = with_traffic(here, factor)
     copies = copying_s(strategy.figure("moved_bytes") * parameters, here.cluster)
     # The two thin matrices and the uncompressed tensors of a bucket travel one after the other.
-    buckets = max(1.0, sent_bytes(job) * parameters / constant("ddp_bucket_bytes"))
+    buckets = max(1.0, gradient_bytes(job) / constant("ddp_bucket_bytes"))
     copies += buckets * _MORE_MESSAGES * shortest_all_reduce_s(here.cluster)
     return _verdict(
         strategy, here, time, factor, copies, f"the error that it keeps needs {gib(error)} per rank"
@@ -121,7 +126,9 @@ def with_traffic(here: Situation, factor: float) -> TimeBreakdown:
     """
     job = here.job
     if here.is_plain:
-        return time_of(job._replace(cluster=with_bandwidth(job.cluster, 1.0 / factor)))
+        faster = with_node_links(job.cluster, 1.0 / factor)
+        faster = with_figures(faster, 1.0 / factor, "inter_bus_bandwidth_bytes_per_s")
+        return time_of(job._replace(cluster=faster))
     stack = msgspec.structs.replace(job.stack, reduced_bytes=_HALF_BYTES)
     return time_of(job._replace(stack=stack))
 
@@ -140,7 +147,7 @@ def _verdict(
 ) -> Verdict:
     exposed = time.exposed_communication
     if isinstance(exposed, Unknown):
-        return undecided(strategy, here, f"the step time is unknown: {exposed.detail}")
+        return undecided(strategy, here, exposed)
     before = here.exposed_s
     because = (
         f"gradients have {percent(factor)} of their bytes on the wire: exposed communication "

@@ -28,7 +28,7 @@ def averaged_seldom(strategy: Strategy, here: Situation) -> Verdict:
     evenly over the steps of a period.
     """
     if isinstance(here.total_s, Unknown):
-        return undecided(strategy, here, f"the step time is unknown: {here.total_s.detail}")
+        return undecided(strategy, here, here.total_s)
     if here.cluster.world_size == 1:
         return inapplicable(strategy, here, "there is one rank, so nothing is averaged")
     if missing := missing_setting(strategy, here):
@@ -68,7 +68,7 @@ def _of_nodes(strategy: Strategy, here: Situation) -> Verdict:
     average = collective_time_s("all_reduce", size / parts, group, here.cluster)
     average += copying_s(strategy.figure("moved_bytes") * whole / parts, here.cluster)
     if isinstance(alone.total_s, Unknown):
-        return undecided(strategy, here, f"the step time is unknown: {alone.total_s.detail}")
+        return undecided(strategy, here, alone.total_s)
     slower = alone.total_s - (float(here.total_s) - here.exposed_s)  # type: ignore[arg-type]
     return _verdict(strategy, here, slower, average, size)
 

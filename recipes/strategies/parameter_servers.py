@@ -46,7 +46,7 @@ def without_waiting(strategy: Strategy, here: Situation) -> Verdict:
     factor = dense * ranks * sent / (2 * sent_bytes(here.job))
     exposed = with_traffic(here, factor).exposed_communication
     if isinstance(exposed, Unknown):
-        return undecided(strategy, here, f"the step time is unknown: {exposed.detail}")
+        return undecided(strategy, here, exposed)
     step = (total - here.exposed_s) * (1 - waiting) + exposed
     alike = "" if waiting else "; GPUs of one kind count as equally fast"
     because = (

@@ -144,7 +144,7 @@ def in_one_process(strategy: Strategy, here: Situation) -> Verdict:
         layout = here.plan.chosen.strategy
         return inapplicable(strategy, here, f"every GPU must hold the whole model, and the plan is {layout}")
     if isinstance(here.total_s, Unknown):
-        return undecided(strategy, here, f"the step time is unknown: {here.total_s.detail}")
+        return undecided(strategy, here, here.total_s)
     size = strategy.figure("sent_bytes") * trained_parameters(here.job)
     group = Group(ranks=cluster.world_size, nodes=1)
     each = collective_time_s("broadcast", size, group, cluster) * here.plan.chosen.grad_accum

@@ -8,7 +8,7 @@ import re
 from typing import Literal
 
 from probes.base.errors import UsageError
-from probes.base.nearest import nearest
+from probes.base.nearest import nearest, suggestion
 from probes.base.record import Record, StrictRecord
 from probes.base.rows import load_rows
 from recipes.job.candidate import Sharding
@@ -91,9 +91,8 @@ def strategy_named(name: str) -> Strategy:
     wanted = _bare(name)
     if wanted in by_name:
         return by_name[wanted]
-    near = list(dict.fromkeys(by_name[close].id for close in nearest(wanted, by_name, most=3)))
-    hint = f"did you mean {' or '.join(near)}? " if near else ""
-    raise UsageError(f"there is no strategy {name[:60]!r}", f"{hint}see `rigtune list strategies`")
+    near = dict.fromkeys(by_name[close].id for close in nearest(wanted, by_name, most=3))
+    raise UsageError(f"there is no strategy {name[:60]!r}", suggestion(near, "see `rigtune list strategies`"))
 
 
 def _bare(name: str) -> str:

@@ -24,7 +24,9 @@ def sign_flip_p(differences: Sequence[float]) -> float:
     The result is 1 without differences, and at least 2**-n for n differences.
     """
     observed = math.fsum(differences)
-    sums = _signed_sums(differences)
+    sums = [0.0]
+    for size in map(abs, differences):
+        sums = [value - size for value in sums] + [value + size for value in sums]
     tolerance = 1e-12 * max(1.0, *map(abs, differences), 0.0)
     return sum(value <= observed + tolerance for value in sums) / len(sums)
 
@@ -63,17 +65,10 @@ def _reject_smallest(sums: list[float], rejected: list[bool], allowed: int) -> N
             rejected[index] = True
 
 
-def _signed_sums(differences: Sequence[float]) -> list[float]:
-    sums = [0.0]
-    for difference in differences:
-        sums = [value - abs(difference) for value in sums] + [value + abs(difference) for value in sums]
-    return sums
-
-
 def ratio_intervals(
-    differences: Mapping[str, Sequence[float]], *, seed: int = 0, confidence: float = 0.95
+    differences: Mapping[str, Sequence[float]], *, seed: int = 0
 ) -> dict[str, tuple[float, float] | None]:
-    """Return the interval of each candidate's ratio of step times to the baseline.
+    """Return the 95 % interval of each candidate's ratio of step times to the baseline.
 
     `differences` has the logarithms of the ratios by candidate. The deviations of all candidates from their
     own means are pooled, because the noise from run to run is a property of the machine; the interval of a
@@ -90,7 +85,6 @@ def ratio_intervals(
     if len(pool) < _LEAST_RESIDUALS:
         return dict.fromkeys(differences)
     draw = random.Random(seed)  # noqa: S311 - resampling, no secret
-    tail = (1 - confidence) / 2
     intervals: dict[str, tuple[float, float] | None] = {}
     by_count: dict[int, tuple[float, float]] = {}
     for name, values in differences.items():
@@ -100,7 +94,7 @@ def ratio_intervals(
         count = len(values)
         if count not in by_count:
             means = [math.fsum(draw.choices(pool, k=count)) / count for _ in range(_RESAMPLES)]
-            by_count[count] = (quantile(means, tail), quantile(means, 1 - tail))
+            by_count[count] = (quantile(means, 0.025), quantile(means, 0.975))
         mean, (low, high) = math.fsum(values) / count, by_count[count]
         # The deviation of the mean is subtracted, so the upper end of the deviations gives the lower end.
         intervals[name] = (math.exp(mean - high), math.exp(mean - low))

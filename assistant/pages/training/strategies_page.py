@@ -54,7 +54,11 @@ def _answer(row: Verdict, step_s: float | Unknown) -> str:
     if row.status == "recommended":
         return f"worth an experiment: saves {percent(gain)} of the step{times}"
     if abs(gain) < _NOTICEABLE:
-        return f"gains nothing here: the step changes by less than {percent(_NOTICEABLE)}"
+        return (
+            f"gains nothing here: the step changes by less than {percent(_NOTICEABLE)}"
+            if gain
+            else "gains nothing here"
+        )
     if gain > 0:
         return f"not worth the effort: saves {percent(gain)} of the step{times}"
     return f"slower: the step takes {percent(-gain)} longer{times}"

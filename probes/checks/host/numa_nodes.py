@@ -92,11 +92,7 @@ def _judge(device: Gpu | Nic) -> Judged:
 def _node_count(facts: MachineFacts) -> int | Unknown:
     """Return the number of nodes with CPUs. Ranks cannot run on nodes of GPU memory or CXL memory."""
     nodes = items_of(facts.numa_nodes)
-    return sum(map(_can_hold_ranks, nodes)) if nodes else facts.cpu.sockets
-
-
-def _can_hold_ranks(node: NumaNode) -> bool:
-    return node.cpus != "" and node.is_gpu_memory is not True
+    return sum(node.can_hold_ranks for node in nodes) if nodes else facts.cpu.sockets
 
 
 @on_gpus(HIDDEN)
@@ -214,7 +210,7 @@ def _sockets_by_node(facts: MachineFacts) -> dict[int, int] | Unknown:
     """
     if isinstance(facts.numa_nodes, Unknown) or isinstance(facts.cpu.sockets, Unknown):
         return unknown_among(facts.numa_nodes, facts.cpu.sockets)
-    nodes = sorted(node.index for node in facts.numa_nodes if _can_hold_ranks(node))
+    nodes = sorted(node.index for node in facts.numa_nodes if node.can_hold_ranks)
     if not nodes or facts.cpu.sockets < 1 or len(nodes) % facts.cpu.sockets:
         return Unknown(Reason.NOT_SUPPORTED, f"{len(nodes)} NUMA nodes on {facts.cpu.sockets} sockets")
     return {node: position * facts.cpu.sockets // len(nodes) for position, node in enumerate(nodes)}
@@ -289,7 +285,7 @@ def _shown(gpu: Gpu) -> bool | Unknown:
 
 @on_fact(BALANCE, "the NUMA nodes", lambda facts: facts.numa_nodes)
 def memory_balance(nodes: tuple[NumaNode, ...], evidence: Evidence) -> Finding:
-    own, spread = list(filter(_can_hold_ranks, nodes)), evidence.thresholds.numa_memory_spread
+    own, spread = [node for node in nodes if node.can_hold_ranks], evidence.thresholds.numa_memory_spread
     if len(own) < 2:
         return BALANCE.skipped(HOST, "this machine has one NUMA node")
     sizes: dict[int, int] = {}
