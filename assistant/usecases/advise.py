@@ -109,7 +109,7 @@ _SUBJECTS: dict[Subject, tuple[_Observe, _Write]] = {
         network_documents,
     ),
 }
-"""For each subject, a function that observes a machine, and a function that writes texts to copy."""
+"""Function that observes a machine, and function that writes texts to copy, for each subject."""
 
 
 def advise_install(
