@@ -70,8 +70,13 @@ _SET_BY_LAUNCHER = {
     ),
     "RIGTUNE_PYTHON",
 }
-_SHELL_OWN = {"BASHOPTS", "BASH_VERSINFO", "EUID", "PPID", "SHELLOPTS", "UID"}
-"""Read-only variables of bash; a script that assigns such a variable ends with an error."""
+_SHELL_OWN = {
+    *("BASHOPTS", "BASH_VERSINFO", "EUID", "PPID", "SHELLOPTS", "UID"),
+    *("BASH_ENV", "CDPATH", "IFS", "OPTIND", "POSIXLY_CORRECT"),
+}
+"""Variables of bash: read-only ones, whose assignment ends a script, and ones that change how it runs."""
+_LONGEST_VARIABLE_BYTES = 128 * 1024
+"""Bytes of a variable with its name that Linux can give to a program (MAX_ARG_STRLEN, execve(2))."""
 SCRIPT_VARIABLES = {
     *("attempt", "code", "command", "escaped", "family", "first_node", "folder", "guard", "host", "hosts"),
     *("master", "node_rank", "options", "port", "processes", "python", "rank", "start", "word"),
@@ -328,6 +333,13 @@ def _environment_faults(recipe: Recipe) -> Iterator[Fault]:
             yield Fault(place, f"{name} belongs to the shell that runs the script", "remove or rename it")
         elif name in names:
             yield Fault(place, f"{name} appears twice", "keep one")
+        size = len(f"{name}={variable.value}".encode("utf-8", "surrogateescape")) + 1
+        yield from _fault_if(
+            size > _LONGEST_VARIABLE_BYTES,
+            f"environment[{index}].value",
+            f"has {size} bytes, but a program can get at most {_LONGEST_VARIABLE_BYTES}",
+            "write the value to a file, and name the file",
+        )
         names.add(name)
 
 
