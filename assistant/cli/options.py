@@ -26,7 +26,7 @@ class _AnyPath(click.Path):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         path = super().convert(value, param, ctx)
         try:
-            path.exists()
+            Path(os.fsdecode(path)).exists()
         except OSError as error:
             reason = os.strerror(error.errno or 0).lower()
             self.fail(f"{str(value)[:60]!r} cannot be used: {reason}; name another path", param, ctx)

@@ -145,6 +145,10 @@ def _storable(character: str) -> bool:
     return not is_invisible(character) and character not in "\t\n\r\u2028\u2029"
 
 
+_SMALLEST, _LARGEST = 1e-30, 1e30
+"""Bounds of every number; beyond them, products and quotients of figures would exceed any float."""
+
+
 def _number_faults(value: Any, place: str, field: str = "") -> Iterator[Fault]:
     if isinstance(value, dict):
         for name, part in value.items():
@@ -154,10 +158,10 @@ def _number_faults(value: Any, place: str, field: str = "") -> Iterator[Fault]:
             yield from _number_faults(part, f"{place}[{index}]", field)
     elif place.startswith(_ANY_NUMBER):
         yield from _fault_if(
-            isinstance(value, float) and not math.isfinite(value),
+            isinstance(value, float) and not abs(value) <= _LARGEST,
             place,
             f"is {value}",
-            "give a finite number",
+            f"give a finite number of at most {_LARGEST:g}",
         )
     elif isinstance(value, (int, float)) and not isinstance(value, bool):
         may_be_zero = field in _MAY_BE_ZERO or place.startswith(("predicted.", "model_details."))
@@ -165,6 +169,8 @@ def _number_faults(value: Any, place: str, field: str = "") -> Iterator[Fault]:
             yield Fault(
                 place, f"is {value}", f"give a finite number, {'0 or more' if may_be_zero else 'more than 0'}"
             )
+        elif value and not _SMALLEST <= value <= _LARGEST:
+            yield Fault(place, f"is {value}", f"give a number from {_SMALLEST:g} to {_LARGEST:g}")
 
 
 def _convergence_faults(convergence: Convergence) -> Iterator[Fault]:

@@ -89,9 +89,7 @@ WHOLE = st.integers(1, 10**12)
         tokens=st.none() | st.floats(1, 1e15),
     ),
 )
-def test_any_known_pair_gives_finite_settings(
-    optimizer: Any, batch: int, steps: int, stated: Stated
-) -> None:
+def test_any_known_pair_gives_finite_settings(optimizer: Any, batch: int, steps: int, stated: Stated) -> None:
     """Numbers at the bounds of the command line; only muP refuses optimizers without a rule."""
     if load_optimizer_rules()[optimizer].width_exponent < 0:
         stated = msgspec.structs.replace(stated, known_width=None)
