@@ -31,7 +31,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "export": ("recipe_commands", "write launch files from a recipe"),
     "run": ("recipe_commands", "start a recipe"),
     "verify": ("recipe_commands", "train a few steps, and compare predicted with measured"),
-    "tune": ("tune_command", "measure the best few candidates of a recipe, and keep what wins"),
+    "tune": ("tune_command", "measure the best few candidates of a recipe, and keep the winner"),
     "explain": ("explain_command", "what NCCL, torch, Slurm or kernel logs show: what happened, where, why"),
     "advise": ("advise_commands", "what to install; hardware, MIG, containers, kubelet and network"),
     "list": ("table_commands", "the rows of rigtune's tables: checks, models, machines, gpus and others"),
@@ -41,7 +41,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 
 
 _AGAIN_AFTER_S = 0.05
-"""Seconds after which an interrupt that Python dropped is repeated: the dropping callback has ended."""
+"""Seconds until a dropped interrupt is repeated; the callback that dropped it has then ended."""
 
 
 class LazyGroup(click.Group):

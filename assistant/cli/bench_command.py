@@ -131,7 +131,7 @@ def _read_shapes(
 @click.option("--policy", "policy_file", type=PATH, metavar="FILE", envvar="RIGTUNE_POLICY", show_envvar=True,
               help="Policy with other limits, and waivers.")  # fmt: skip
 @click.option("--fail-on", type=click.Choice(("fail", "warn")), default="fail", show_default=True,
-              help="Lightest finding that gives exit code 1.")  # fmt: skip
+              help="Least serious finding that gives exit code 1.")  # fmt: skip
 @click.option(
     "-o",
     "--output",

@@ -71,7 +71,7 @@ class Answer(Record, kw_only=True):
               help="accept: judge all facts of a node before it is used; needs --expect, --expect-gpus or "
                    "a policy that states the GPUs. monitor: judge a node in use; a program on a GPU is no "
                    "finding, nor is a logged event that is older than a day and left nothing to repair. "
-                   "Default: accept, but without the need for expectations.")  # fmt: skip
+                   "Default: like accept, but expectations are not required.")  # fmt: skip
 @click.option(
     "--expect",
     metavar="MACHINE",
@@ -108,7 +108,7 @@ class Answer(Record, kw_only=True):
 )
 @click.option("--skip", multiple=True, metavar="ID|GROUP", help="Leave these checks out.")
 @click.option("--fail-on", type=click.Choice(("fail", "warn")), default=None,
-              help="Least serious finding for exit code 1 (default: of the policy, or fail).")  # fmt: skip
+              help="Least serious finding for exit code 1 (default: as in the policy, or fail).")  # fmt: skip
 @click.option("--exit-profile", type=click.Choice(PROFILES), default=None,
               help="Meaning of the exit codes. gate (default): 0 fit, 1 findings, 3 unknown; nagios (default "
                    "with --format nagios): 0-3; npd: 0-2; slurm and nhc: 0 or 1, with one line of "
@@ -174,7 +174,9 @@ def check_command(
 
         require_free(learn, force=force)
     elif beside:
-        raise UsageError("--beside compares with what is learned", "add --learn FILE")
+        raise UsageError(
+            "--beside compares other machines with a policy that is being learned", "add --learn FILE"
+        )
     commands = _site_checks(policy, policy_file, source, selection)
     started, clock = datetime.datetime.now(datetime.timezone.utc), time.monotonic()
     options = msgspec.structs.replace(

@@ -36,7 +36,7 @@ class ProfiledCommand(click.Command):
 
 
 def profile_of(named: Profile | None, output_format: Format | None) -> Profile:
-    """Return the named profile; the format of Nagios alone makes the command a plugin of Nagios."""
+    """Return the named profile; without a name, the output format `nagios` selects the profile `nagios`."""
     return named or ("nagios" if output_format == "nagios" else "gate")
 
 

@@ -140,17 +140,17 @@ class _Count(click.ParamType):  # type: ignore[type-arg]
         except (ValueError, OverflowError):
             number = 0
         if not 1 <= number <= 10**18:
-            self.fail(f"{text[:40]!r} is no number; give one such as 300B", param, ctx)
+            self.fail(f"{text[:40]!r} is not a number; give one such as 300B", param, ctx)
         return number
 
 
 TOKENS = _Count()
 _MOST_SIZES = 64
-"""Most numbers of nodes of one scaling curve."""
+"""Maximum number of sizes on one scaling curve."""
 
 
 class _Nodes(click.ParamType):  # type: ignore[type-arg]
-    """Numbers of nodes: `4`, `1,2,4`, or `1,2,4,...,4096`, which goes on by the last ratio or difference."""
+    """Numbers of nodes: `4`, `1,2,4`, or `1,2,4,...,4096`, continued by the last ratio or difference."""
 
     name = "nodes"
 
@@ -167,7 +167,9 @@ class _Nodes(click.ParamType):  # type: ignore[type-arg]
                     counts.append(int(word))
         except (ValueError, IndexError):
             self.fail(
-                f"{str(value)[:60]!r} is no number of nodes; give 4, or 1,2,4,...,64 for a curve", param, ctx
+                f"{str(value)[:60]!r} is not a number of nodes; give 4, or 1,2,4,...,64 for a curve",
+                param,
+                ctx,
             )
         if len(counts) > _MOST_SIZES:
             self.fail(f"{len(counts)} numbers of nodes are too many; give at most {_MOST_SIZES}", param, ctx)

@@ -77,7 +77,7 @@ from recipes.planning.programs import REFERENCE_PROGRAM, program_of_command
     "strategies",
     multiple=True,
     metavar="STRATEGY",
-    help="Show what a strategy of `rigtune list strategies` would win here, or why it cannot; repeatable.",
+    help="Show what a strategy of `rigtune list strategies` would gain here, or why it cannot; repeatable.",
 )
 @click.option("-o", "--output", type=PATH, metavar="FILE", help="Write the recipe (TOML) to this file.")
 @click.option("--overwrite", is_flag=True, help="Replace a recipe that was edited, or another file.")
@@ -202,7 +202,7 @@ def auto_command(
     own training command after `--`; if you give PROGRAM, MODEL is needed.
     """
     from assistant.pages.training.auto_page import auto_page
-    from assistant.usecases.auto import AutoOptions, auto  # a plan alone needs no check and no benchmark
+    from assistant.usecases.auto import AutoOptions, auto  # a plan needs neither a check nor a benchmark
 
     command = _own_program(model, is_here=not from_paths and machine is None)
     if len(wanted["nodes"]) > 1:
@@ -268,7 +268,8 @@ def _require_one_machine(machine: str | None, gpu: str | None) -> None:
 def _request_of(model: str, wanted: dict[str, Any], command: Command, *, for_recipe: bool) -> PlanRequest:
     """Return the options of `plan_options` as a request.
 
-    A recipe without a program of the user's runs the reference workload, so the plan is made for that one.
+    A recipe without the user's own program runs the reference workload, so the plan is made for this
+    workload.
     """
     pins = pins_of(
         wanted.pop("pinned"),
@@ -279,7 +280,8 @@ def _request_of(model: str, wanted: dict[str, Any], command: Command, *, for_rec
     program = wanted.pop("program") or ""
     if not program and command.kind != "reference":
         guessed = program_of_command((command.target, *command.arguments))
-        # rigtune writes files for few programs yet; a script of another program still gets launch files.
+        # rigtune writes files for few programs. A recipe for a script of another program is planned as the
+        # user's own program, so that it still gets launch files.
         if guessed is not None and (not for_recipe or guessed.id in WRITTEN):
             program = guessed.id
     if not program and for_recipe and command.kind == "reference":

@@ -82,7 +82,7 @@ from recipes.launch.recipe_file import load_recipe
     default=None,
     metavar="N",
     help="With --provision kubernetes-init or kubernetes-job: number of GPUs that the pod requests (default: "
-    "8). A Job with 0 checks all GPUs of the node beside other jobs.",
+    "8). A Job with 0 checks all GPUs of the node, even while other jobs run.",
 )
 @click.option(
     "--nodes",
@@ -125,7 +125,9 @@ def export_command(
             f"write --rigtune {shlex.quote(program)} for the path of rigtune on the nodes",
         )
     if checks and (kind is not None or stated):
-        raise UsageError("--check writes nothing and takes files alone", "rigtune export --check FOLDER")
+        raise UsageError(
+            "--check writes nothing and takes only files and folders", "rigtune export --check FOLDER"
+        )
     if checks:
         return _check_hooks(files)
     if kind is not None:
@@ -142,7 +144,7 @@ def export_command(
         )
     elif stated:
         option = next(iter(stated)).replace("_", "-")
-        raise UsageError(f"--{option} needs --provision", "the recipe alone describes launch files")
+        raise UsageError(f"--{option} needs --provision", "for launch files, give only the recipe")
     elif len(files) > 1:
         raise UsageError(f"{len(files)} recipes are too many", "export each recipe with a separate command")
     else:

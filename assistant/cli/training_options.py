@@ -35,7 +35,7 @@ def training_options(function: Command) -> Command:
             click.option(
                 "--task",
                 type=click.Choice(("pretraining", "fine-tuning")),
-                help="Train all weights from the start, or further (adapters are always fine-tuning).",
+                help="Train all weights from scratch, or fine-tune them (adapters are always fine-tuning).",
             ),
             click.option(
                 "--optimizer",
@@ -58,19 +58,19 @@ def training_options(function: Command) -> Command:
             click.option(
                 "--known-lr",
                 metavar="RATE",
-                help="Learning rate that is known to be good; the plan carries it to its own batch.",
+                help="Learning rate that is known to be good; the plan scales it to its own batch.",
                 **_positive(),
             ),
             click.option(
                 "--known-width",
                 type=whole,
                 metavar="HIDDEN",
-                help="Hidden size of the model of the known rate, which muP then carries to this model.",
+                help="Hidden size of the known rate's model; muP then transfers the rate to this model.",
             ),
             click.option(
                 "--noise-scale",
                 metavar="SAMPLES",
-                help="Gradient noise scale that you measured; the batch becomes as large.",
+                help="Gradient noise scale that you measured; without --global-batch it is also the batch.",
                 **_positive(),
             ),
             click.option(

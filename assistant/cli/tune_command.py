@@ -1,4 +1,4 @@
-"""`rigtune tune`: measure the best few candidates of a recipe, and write what won into the recipe."""
+"""`rigtune tune`: measure the best few candidates of a recipe, and write the winner into the recipe."""
 
 import re
 from pathlib import Path
@@ -32,7 +32,7 @@ class _Duration(click.ParamType):  # type: ignore[type-arg]
         parts = _PARTS.findall(text)
         seconds = sum(float(number) * _SECONDS[unit] for number, unit in parts)
         if "".join(number + unit for number, unit in parts) != text or not 0 < seconds < 1e7:
-            self.fail(f"{text[:40]!r} is no time; give one such as 90s, 20m or 1h30m", param, ctx)
+            self.fail(f"{text[:40]!r} is not a time; give one such as 90s, 20m or 1h30m", param, ctx)
         return seconds
 
 
@@ -46,7 +46,7 @@ class _Duration(click.ParamType):  # type: ignore[type-arg]
     default="20m",
     show_default=True,
     metavar="TIME",
-    help="Longest time of all trials together, with those that --resume continues.",
+    help="Time limit for all trials together, including earlier trials that --resume continues.",
 )
 @click.option(
     "--steps",
@@ -61,7 +61,7 @@ class _Duration(click.ParamType):  # type: ignore[type-arg]
     default=6,
     show_default=True,
     metavar="K",
-    help="Most layouts and settings to measure beside the recipe, the fastest predicted first.",
+    help="Maximum number of layouts and settings to measure besides the recipe, fastest prediction first.",
 )
 @click.option(
     "--variables",
@@ -98,7 +98,7 @@ class _Duration(click.ParamType):  # type: ignore[type-arg]
     type=PATH,
     default=None,
     metavar="FILE",
-    help="Write the recipe with what won to this file instead of RECIPE.",
+    help="Write the recipe with the winner to this file instead of RECIPE.",
 )
 @format_option("text", "json")
 @verbosity_options
@@ -120,7 +120,7 @@ def tune_command(
     quiet: bool,
     verbose: bool,
 ) -> int:
-    """Measure the best few candidates of RECIPE, and write what won into it.
+    """Measure the best few candidates of RECIPE, and write the winner into it.
 
     Candidates are other layouts with the same global batch, settings of the reference workload, and
     environment variables. Each trial trains some steps. A candidate wins only if its steps are shorter by

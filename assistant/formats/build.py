@@ -1,4 +1,4 @@
-"""Name the version and the commit of this rigtune."""
+"""Determine the version and the commit of the running rigtune."""
 
 import functools
 from pathlib import Path
@@ -16,7 +16,7 @@ def build_labels() -> dict[str, str]:
 @functools.cache
 def version() -> str:
     """Return the version that is installed; `unknown` for a source tree that is not installed."""
-    import importlib.metadata  # noqa: PLC0415 - takes longer to load than most answers to write
+    import importlib.metadata  # noqa: PLC0415 - loading takes longer than writing most answers
 
     try:
         return importlib.metadata.version("rigtune")

@@ -11,7 +11,7 @@ def diff_page(comparison: Comparison, *, verbose: bool = False) -> Page:
     """Return the differences in sentences, hardware first."""
     kinds = {
         True: "one machine at different moments",
-        False: "different machines by their names; captures replace one name in different ways",
+        False: "different machines by their names; captures may replace the same name in different ways",
     }
     head = section(" | ".join(comparison.machines), [f"({kinds[comparison.is_one_machine]})"])
     if comparison.is_equal:

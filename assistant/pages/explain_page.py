@@ -37,7 +37,7 @@ _NO_FAILURE = "the logs show no failure, but something that you should check"
 
 
 def explain_page(explanation: Explanation, *, verbose: bool = False, folds: bool = False) -> Page:
-    """Return the page; with `folds`, long log lines are wrapped, so that they are harder to search."""
+    """Return the page; with `folds`, long log lines are wrapped, which makes them harder to search."""
     page = [_headline(explanation)]
     shown = explanation.diagnoses if verbose else explanation.diagnoses[:_FEW_CAUSES]
     for diagnosis in shown:

@@ -1,4 +1,4 @@
-"""Become a command that gets SIGTERM when rigtune ends, even after SIGKILL (Linux).
+"""Become a command that receives SIGTERM when rigtune ends, even if rigtune is killed by SIGKILL (Linux).
 
 `assistant.processes.foreground` starts this file as a script, with the standard library only:
 

@@ -99,7 +99,7 @@ _ASCII = str.maketrans(
 def ascii_text(text: str) -> str:
     """Return `text` in ASCII with the same width in cells.
 
-    Known signs become a similar ASCII character, all other signs a question mark.
+    Known characters are replaced by a similar ASCII character, all others by a question mark.
     """
     if text.isascii():
         return text

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from assistant.usecases.plan import PlanRequest, plan_of
 from probes.base.errors import UsageError
 from probes.base.nearest import did_you_mean
 from probes.base.record import Record
@@ -76,6 +75,8 @@ def _need(parts: Parts, question: Question) -> Need | None:
         return Need(memory_bytes=question.need_gib * GIB, basis=f"--memory-gib {question.need_gib:g}")
     if question.model is None:
         return None
+    from assistant.usecases.plan import PlanRequest, plan_of  # noqa: PLC0415 - most advice needs no plan
+
     row = next((row for row in parts.rows if row is not None), None)
     if row is None:
         raise UsageError(
@@ -108,7 +109,7 @@ _SUBJECTS: dict[Subject, tuple[_Observe, _Write]] = {
         network_documents,
     ),
 }
-"""How each subject observes a machine, and the texts to copy that it writes."""
+"""Function that observes a machine, and function that writes texts to copy, for each subject."""
 
 
 def advise_install(

@@ -136,7 +136,7 @@ def _below(folder: Path, exclude: Sequence[str]) -> Iterator[Path]:
 
 
 def _may_be_launch_file(name: str) -> bool:
-    """Return whether a file in a folder is read: Python and files of other languages are not."""
+    """Return whether a file in a folder is read; source files in Python and other languages are skipped."""
     ending = name.rpartition(".")[2].lower() if "." in name.strip(".") else ""
     is_known = ending in _ENDINGS or recognise(name, "") is not None
     return is_known and ending != "py"

@@ -42,7 +42,7 @@ _TITLED: dict[str, Callable[[], Iterable[Any]]] = {
     "stacks": lambda: load_stacks().values(),
     "kinds": lambda: PASTES,
 }
-"""Tables whose rows are listed with id and title alone."""
+"""Tables whose rows are listed only with id and title."""
 
 
 def list_entries(kind: str) -> tuple[dict[str, Any], ...]:

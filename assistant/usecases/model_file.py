@@ -51,7 +51,7 @@ def model_named(name: str) -> TransformerModel | VisionModel:
 
 
 def transformer_named(name: str) -> TransformerModel:
-    """Return the model, which must be a transformer. Raises UsageError for an image model, else as above."""
+    """Return the transformer with this name. Raises UsageError for an image model, else as `model_named`."""
     model = model_named(name)
     if isinstance(model, VisionModel):
         raise UsageError(

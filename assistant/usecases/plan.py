@@ -51,14 +51,14 @@ class PlanRequest(Record, kw_only=True):
     model: str = ""
     """Preset id or path of a model file; empty for a default that suits the machine."""
     own_model: VisionModel | None = None
-    """Counts of the user's own module, which `model` names; None for other models."""
+    """Model counted from the user's own module, with the name in `model`; None for all other models."""
     nodes: int = 1
     global_batch: int | None = None
     sequence_length: int | None = None
     precision: Precision | None = None
     steps: int | None = None
     tokens: int | None = None
-    """Tokens of the whole run; None if steps or samples are given, or neither."""
+    """Tokens of the whole run; None if the length is given in steps or samples, or not at all."""
     samples: int | None = None
     """Sequences or images of the whole run."""
     image_size: int | None = None
@@ -81,7 +81,7 @@ class PlanRequest(Record, kw_only=True):
     headroom: float | None = None
     """Part of each GPU's memory that stays free; None for the default."""
     gpu: str | None = None
-    """GPU of nodes that are described by their parts; None for the machine that was read."""
+    """Name of the GPU, for nodes that options describe; None for the machine in the facts."""
     gpus: int | None = None
     """GPUs per node, for `gpu`; None for the number that the facts show, or the usual number."""
     network: str | None = None
@@ -108,7 +108,7 @@ def plan_workload(
 def situation_of(
     plan: Plan, facts: MachineFacts, measurements: tuple[Measurement, ...], request: PlanRequest
 ) -> Situation:
-    """Return the plan on all ranks of the requested machine, for which strategies are judged."""
+    """Return the situation in which strategies are judged: the plan on all ranks of the requested machine."""
     here = Situation(plan, facts, request.pins, request.headroom)
     return on_all_ranks(here, _cluster_of(facts, measurements, request))
 
@@ -119,7 +119,9 @@ def plan_of(
     request: PlanRequest,
     change: Variation | None = None,
 ) -> Plan:
-    """Return the plan of a request, on the machine as `change` makes it; the same plan for the same input.
+    """Return the plan of a request; equal input gives an equal plan.
+
+    `change` alters the machine before planning; None plans for the machine as it is.
 
     Raises UsageError, InputError or NoFeasiblePlanError.
     """
@@ -153,11 +155,12 @@ def plan_of(
         if change is not None:  # a change may take a GPU from each node
             pins = msgspec.structs.replace(pins, ranks_per_node=None)
         stated = _stated(request, workload)
-        # The reference workload has its own measured steps.
+        # Measured steps of the user's own program do not apply to the reference workload.
         timed = cluster
         if request.model and program.id != REFERENCE_PROGRAM:
             timed = with_own_steps(cluster, workload, measurements)
-        # Last resorts are for the whole machine; a goal that leaves GPUs idle plans its own sizes.
+        # Last resorts (another program, fewer GPUs, offloading) are tried only for the whole machine. Goals
+        # that may leave GPUs idle compare plans of several sizes anyway.
         is_whole = size == whole and change is None and request.objective in ("throughput", "time")
         if is_whole and model is asked and isinstance(workload, Workload):
             named = program if request.program or request.keeps_program else None
@@ -209,7 +212,7 @@ def plan_of(
 
 
 def _require_price(request: PlanRequest) -> None:
-    """Raise UsageError for an impossible price, or for a goal that needs one."""
+    """Raise UsageError for an impossible price, or if the goal needs a price and none is given."""
     if request.price is not None and not 0 < request.price < math.inf:
         raise UsageError(f"--price is {request.price}", "give the price of a GPU hour, above 0")
     if request.objective == "cost" and request.price is None:
@@ -234,7 +237,7 @@ def _workload_of(
     *,
     rounds_batch: bool = False,
 ) -> AnyWorkload:
-    """Return the job of the request; its batch is rounded only for a machine that was changed.
+    """Return the job of the request; `rounds_batch` adapts its global batch to the number of ranks.
 
     Raises UsageError for settings that the model does not have.
     """
@@ -245,7 +248,7 @@ def _workload_of(
     if isinstance(model, TransformerModel):
         if request.image_size is not None:
             raise UsageError(
-                f"--image-size is given, but {model.id} is no image model", "give --sequence-length"
+                f"--image-size is given, but {model.id} is not an image model", "give --sequence-length"
             )
         return default_workload(
             model,
@@ -295,7 +298,7 @@ def _require_one_length(request: PlanRequest) -> None:
 
 
 _LARGEST_IMAGE = 16384
-"""Pixels of a side; several times the largest images that models are trained on."""
+"""Maximum side of an image in pixels: several times the largest images that models are trained on."""
 
 
 def _require_image_settings(model: VisionModel, request: PlanRequest) -> None:

@@ -120,7 +120,7 @@ def machine_here(facts: MachineFacts, measurements: tuple[Measurement, ...]) -> 
         ranks = min(per_node or usual, gpus or usual)
         if gpus and gpus % ranks:
             raise CaseError(
-                f"n_gpus is {gpus}, which is no whole number of nodes with {ranks}: give gpus_per_node"
+                f"n_gpus is {gpus}, which is not a whole number of nodes with {ranks}: give gpus_per_node"
             )
         try:
             return cluster_from_facts(

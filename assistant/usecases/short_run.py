@@ -30,7 +30,7 @@ _POLL_S = 0.5
 TAIL_LINES = 12
 """Lines of output that describe a failed run."""
 REPORT_VARIABLE = "RIGTUNE_REPORT"
-"""Variable with the path of the report, to which a program of the user's can write its steps."""
+"""Variable with the path of the report, to which the user's program can write its steps."""
 _CAUSE = re.compile(
     r"^((launch(-all)?\.sh|rigtune_worker): |(\[rank\d+\]: )?\w[\w.]*(Error|Exception)\b)|No module named"
 )
@@ -57,7 +57,7 @@ class Start(Record, kw_only=True, tag_field="event", tag="start"):
 
 
 class Step(Record, kw_only=True, tag_field="event", tag="step"):
-    """One optimizer step; a program of the user's reports these lines alone."""
+    """One optimizer step; the user's own program reports only such lines."""
 
     step: int
     duration_s: _Seconds
@@ -103,12 +103,12 @@ class ShortRun(NamedTuple):
 
     @property
     def start(self) -> Start | None:
-        """The first line of the report, if the run was that of the reference program."""
+        """The first line of the report, if the reference program ran."""
         return next((line for line in self.lines if isinstance(line, Start)), None)
 
     @property
     def done(self) -> Done | None:
-        """The last line of the report, if the run was that of the reference program."""
+        """The last line of the report, if the reference program ran."""
         return next((line for line in self.lines if isinstance(line, Done)), None)
 
     @property
@@ -118,7 +118,7 @@ class ShortRun(NamedTuple):
 
 
 def never() -> bool:
-    """Return that nobody wants to stop."""
+    """Return False: nobody requests a stop."""
     return False
 
 

@@ -21,10 +21,10 @@ from probes.sources.commands import path_of_program
 AT_ONCE = 8
 """Number of commands that run at the same time."""
 _SLACK_S = 30.0
-"""Time for the questions about permissions, and for killing what a command started."""
+"""Time to check permissions, and to kill the processes that a command started."""
 _MOST_LINES = 1000
 _NOT_EXECUTED = 127
-"""Exit code of the guard if it cannot start a program; shells use the code likewise."""
+"""Exit code of the guard if it cannot start a program; shells use the same code."""
 
 
 def require_own(path: Path, source: Source) -> None:

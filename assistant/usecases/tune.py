@@ -1,4 +1,4 @@
-"""Measure the best few candidates of a recipe for real, and write what won into the recipe."""
+"""Measure the best few candidates of a recipe for real, and write the winner into the recipe."""
 
 import math
 import statistics
@@ -50,7 +50,7 @@ class TuneRequest(Record, kw_only=True):
     variables: tuple[Environment, ...] = ()
     """Environment variables to measure."""
     python: str | None = None
-    """Training interpreter; None for that of the recipe."""
+    """Training interpreter; None for the interpreter of the recipe."""
     uses_reference: bool = False
     """Whether the reference workload runs instead of the recipe's own program."""
     resume: bool = False
@@ -184,7 +184,7 @@ def _measure(
 def _write(
     tuned: bytes, before: bytes, source: Path, output: Path | None, folder: Path
 ) -> Generator[Event, None, Path]:
-    """Write the recipe with what won, and return its path.
+    """Write the recipe with the winner, and return its path.
 
     The recipe that the user named is replaced only if it has not changed since; a copy of it stays in
     `folder`.
@@ -192,12 +192,12 @@ def _write(
     target = output or source
     if target == source and read_bytes(source) != before:
         target = folder / "tuned.toml"
-        message = f"{source} was changed meanwhile, so it stays; the winner is in {target}"
+        message = f"{source} was changed during the tune, so it is not replaced; the winner is in {target}"
         yield Progress(stage="tune", message=message)
     elif target == source:
         write_bytes(folder / BEFORE, before)
     write_bytes(target, tuned)
-    yield Written(path=str(target), what="recipe with what won")
+    yield Written(path=str(target), what="recipe with the winner")
     return target
 
 
@@ -264,7 +264,7 @@ def _trial(
     )
     if is_stopped():
         return None
-    # The reasons of a plan say nothing about a candidate.
+    # The plan's reasons and notes do not apply to a candidate.
     bare = msgspec.structs.replace(variant.recipe, decisions=(), notes=())
     running = short_run(
         bare,
@@ -301,7 +301,7 @@ def _limit_s(stage: Stage, name: str) -> float | None:
 
 
 def _trial_of(run: ShortRun, number: int, variant: Variant) -> Trial:
-    """Return the trial that a run was."""
+    """Return the record of a run as trial number `number` of `variant`."""
     if run.failure or not run.steps_s:
         is_short = run.is_out_of_memory and not run.is_too_slow
         return Trial(
@@ -334,7 +334,7 @@ def _trial_words(trial: Trial, stage: Stage) -> str:
 
 
 def _announcement(begun: _Begun) -> str:
-    """Return what a tune occupies, and for how long at most."""
+    """Return the devices that a tune occupies, and the longest time."""
     sizes, options, first = begun.recipe.parallelism, begun.options, begun.stages()[0]
     device = "GPU" if begun.recipe.resources.device == "cuda" else "CPU rank"
     where = f"{plural(sizes.world_size, device)} of {plural(sizes.nodes, 'node')}"
@@ -347,7 +347,7 @@ def _announcement(begun: _Begun) -> str:
 
 
 def _warnings(begun: _Begun) -> list[str]:
-    """Return what may disturb the measurements, and what cannot be measured."""
+    """Return warnings about disturbed measurements, missing candidates and missing predictions."""
     first, warnings = begun.stages()[0], []
     if begun.recipe.resources.device == "cpu" and (busy := busy_host()):
         warnings.append(f"Warning: {busy}; the trials will scatter")

@@ -17,6 +17,10 @@ def did_you_mean(
     name: str, names: Iterable[str], rest: str = "", *, most: int = 1, cutoff: float = 0.5
 ) -> str:
     """Return a hint: `did you mean A or B?` if names are similar, followed by `rest`."""
-    near = nearest(name, names, most=most, cutoff=cutoff)
-    question = f"did you mean {' or '.join(near)}?" if near else ""
-    return " ".join(filter(None, (question, rest)))
+    return suggestion(nearest(name, names, most=most, cutoff=cutoff), rest)
+
+
+def suggestion(near: Iterable[str], rest: str = "") -> str:
+    """Return a hint: `did you mean A or B?` if there are similar names, followed by `rest`."""
+    meant = " or ".join(near)
+    return " ".join(filter(None, (meant and f"did you mean {meant}?", rest)))

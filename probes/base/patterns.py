@@ -1,6 +1,6 @@
 """Compile regular expressions when they are first used.
 
-A live check loads the parsers of every possible answer, and `explain` loads the readers of every possible log
+A live check loads the parsers of every possible output, and `explain` loads the readers of every possible log
 line; both use only a few of the patterns. Compiling all patterns at the start would take 11 of the 120 ms of
 processor time of a live check, and 60 of the 200 ms of `explain` (measured 2026-11).
 """

@@ -69,7 +69,7 @@ class CheckRow(Row, kw_only=True):
     tier: Tier = "quick"
     needs: tuple[Need, ...] = ()
     is_state: bool = False
-    """True if monitoring skips the check, because it judges a state or setting and no fault.
+    """True if monitoring skips the check, because it judges a state or setting, not a fault.
 
     Examples are a program on the GPU, persistence mode, and a virtual machine that hides its topology.
     """

@@ -6,7 +6,7 @@ A new benchmark needs a file here, a file of the worker and a row in this table.
 from probes.base.table_rows import BenchmarkRow
 
 ALL_DEVICES = "all GPUs, or all CPUs if there are no GPUs"
-"""Text of a benchmark that occupies all devices that can train; a known machine has one of the two."""
+"""Text for all devices that can train; on a known machine, only one of the two alternatives applies."""
 
 BENCHMARKS: tuple[BenchmarkRow, ...] = (
     BenchmarkRow(
@@ -57,7 +57,7 @@ BENCHMARKS: tuple[BenchmarkRow, ...] = (
     ),
     BenchmarkRow(
         id="peer-copy",
-        title="Copies between each two GPUs, in one and both directions, with checked data",
+        title="Copies between every pair of GPUs, in one and in both directions, with checked data",
         module="probes.bench.peer_copy",
         suites=("quick", "full"),
         occupies="all GPUs",
@@ -105,7 +105,7 @@ BENCHMARKS: tuple[BenchmarkRow, ...] = (
     ),
     BenchmarkRow(
         id="pairs",
-        title="Bandwidth between each two ranks",
+        title="Bandwidth between every pair of ranks",
         module="probes.bench.pairs",
         suites=("full",),
         occupies=ALL_DEVICES,

@@ -1,4 +1,4 @@
-"""Measure all-reduce over each layer between the GPUs alone, and over all layers.
+"""Measure all-reduce over each connection layer between the GPUs separately, and over all layers.
 
 `slow_parts` names the slow layer. Each layer needs its own start, because NCCL reads its variables once. The
 variables have these effects (NCCL user guide, Environment Variables):
@@ -6,7 +6,7 @@ variables have these effects (NCCL user guide, Environment Variables):
     NCCL_P2P_LEVEL=NVL        GPUs access each other over NVLink only (2.3.4 and newer)
     NCCL_P2P_DISABLE=1        GPUs do not access each other, neither over NVLink nor over PCIe; NCCL reads
                               `true` as 0
-    NCCL_SHM_DISABLE=1        no traffic through the host's memory; NICs are used, also within a node
+    NCCL_SHM_DISABLE=1        no traffic through the host's memory; NICs are used within a node too
     NCCL_NVLS_ENABLE=0        no NVLink SHARP, which is a separate transport (2.17 and newer; ignored before)
     NCCL_MNNVL_ENABLE=0       no NVLink between trays (2.21 and newer)
     NCCL_PXN_DISABLE=1        no path to a NIC over NVLink and another GPU (2.12 and newer)
@@ -134,7 +134,7 @@ def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> Outcome:
     others = not_isolated(layer, used)
     if others:
         switches = ", ".join(f"{name}={value}" for name, value in _ENVIRONMENT[layer].items())
-        message = f"{request.title}: NCCL did not stay there and used {others}, although {switches} was set"
+        message = f"{request.title}: NCCL used other transports ({others}), although {switches} was set"
         return request.failure("unsupported", message)
     conditions: dict[str, Parameter] = {"transports": ", ".join(used) or "unknown"}
     if request.settings.get("left_out"):

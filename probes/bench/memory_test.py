@@ -10,7 +10,7 @@ from probes.bench.bench_requests import BenchContext, BenchRequest, Case, LinesB
 _PATTERNS = ("walking_ones", "walking_zeros", "address", "random_and_inverse", "moving_inversions")
 """Patterns of memtest86 that can be tested by passes over the whole memory."""
 _MOST_BYTES = {"cuda": 0, "cpu": 256 * MIB}
-"""Maximum number of bytes per rank; 0 means that only the memory that must stay free is a limit.
+"""Maximum number of bytes per rank; 0: all memory except the part that must stay free.
 
 Only a part of the host's memory is tested, because other programs use it too.
 """

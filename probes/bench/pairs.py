@@ -1,4 +1,4 @@
-"""Measure bandwidth between each two ranks: `pair_bandwidth_bytes_per_s`, one measurement per pair.
+"""Measure bandwidth between every pair of ranks: `pair_bandwidth_bytes_per_s`, one measurement per pair.
 
 Both ranks send at the same time. The figure is the number of bytes that one rank sends per second, so it
 counts only one of the two directions. All `disjoint` pairs run at once, so that pairs through a faulty switch

@@ -1,4 +1,4 @@
-"""Measure copies between each two GPUs: `peer_bandwidth_bytes_per_s`, in one direction, and in both
+"""Measure copies between every pair of GPUs: `peer_bandwidth_bytes_per_s`, in one direction, and in both
 directions at the same time.
 
 The bytes of both directions are added. `peer_access` states whether the driver allows the sender to access

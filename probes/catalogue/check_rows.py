@@ -77,7 +77,7 @@ class LimitCheck(StrictRecord, kw_only=True):
     required: bool = False
     tier: Tier = "quick"
     state: bool = False
-    """True if the fact is a state that is no fault of a node in use; monitoring skips the check."""
+    """True if the fact is a state that is not a fault of a node in use; monitoring skips the check."""
     needs: tuple[Need, ...] = ()
     each: Each | None = None
     """The devices that are judged one by one; None for the machine as a whole."""

@@ -89,6 +89,7 @@ KINDS: tuple[KindRow, ...] = (
     _kind("lsmod", "`lsmod`", "host.package_lists:recognise_lsmod"),
     _kind("driver-version", "/proc/driver/nvidia/version", "host.version_outputs:recognise_driver"),
 )
-"""A text may be of several kinds, for example a pasted terminal session: each kind that recognises the text
-is read.
+"""A text may be of several kinds, for example a pasted terminal session.
+
+The text is parsed by every kind that recognises it.
 """

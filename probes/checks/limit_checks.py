@@ -174,7 +174,7 @@ def _finding(judge: Judge, case: _Case, rule: LimitRule, value: Any, bound: Any)
 
 
 def _expected(rule: LimitRule, row: LimitCheck) -> str:
-    """Return the condition as text, for a row that has no such text."""
+    """Return the expected value as text, derived from the rule, for a row that does not state such a text."""
     if rule.one_of is not None:
         return " or ".join(rule.one_of)
     if rule.on is not None:
@@ -295,7 +295,7 @@ def _ports(judge: Judge, evidence: Evidence) -> Generator[Finding, None, bool]:
     nics = yield from nics_of(judge, evidence)
     is_any_up = bool(nics and training_rails(evidence.facts).active)
     if nics and not is_any_up:
-        yield judge.skipped(HOST, "no RDMA port is up, see nic-state")
+        yield judge.skipped(HOST, "no RDMA port is up; see nic-state")
     return is_any_up
 
 

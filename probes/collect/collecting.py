@@ -26,7 +26,7 @@ DEADLINE_S = 60.0
 DRIVER_DEADLINE_S = 35.0
 """Minimum deadline of collectors that wait for the GPU driver, if the caller's deadline is shorter.
 
-This value is a choice: 30 s of possible delay of NVML (`probes/sources/nvml.py`), and the rest for its
+This value is a choice: NVML may need 30 s to initialise (`probes/sources/nvml.py`), and the rest is for its
 answers.
 """
 
@@ -146,7 +146,7 @@ class _Crew:
             row, collect = next_collector
             try:
                 self._results.put((row, _checked(row, collect(self._source, self._options))))
-            except Exception as error:  # noqa: BLE001 - likewise
+            except Exception as error:  # noqa: BLE001 - other collectors go on
                 self._results.put((row, _crashed(row, error)))
         self._ready.put(None)  # the other threads also need the end marker
 

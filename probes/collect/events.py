@@ -40,7 +40,7 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
 def _kernel_logs(source: Source, options: CollectOptions) -> tuple[Output, ...] | Unknown:
     """Return every kernel log of the source.
 
-    A live machine's journal only if the ring buffer cannot be read.
+    On a live machine, the journal is read only if the ring buffer cannot be read.
     """
     texts = outputs(source, "kernel-log", _DMESG, timeout_s=_TIMEOUT_S)
     if (

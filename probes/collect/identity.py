@@ -1,4 +1,4 @@
-"""Collect the machine's own name, its addresses, and its maker and model."""
+"""Collect the machine's own name, its addresses, and its vendor and model."""
 
 import msgspec
 
@@ -49,7 +49,7 @@ def _naming(source: Source, hostname: str, *, deep: bool) -> Naming:
 
 
 def collect_dmi(source: Source, options: CollectOptions) -> dict[str, object]:
-    """Return the field `dmi`: maker, model and firmware, as the firmware reports them."""
+    """Return the field `dmi`: vendor, model and firmware, as the firmware reports them."""
     values = {
         "system_vendor": _firmware_value(source, "sys_vendor"),
         "product_name": _firmware_value(source, "product_name"),

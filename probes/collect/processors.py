@@ -48,7 +48,7 @@ def collect_cpu(source: Source, options: CollectOptions) -> dict[str, object]:
     given_cpus = () if source.is_live else records_of(read_all(source, CPUS))
     if not given_cpus:
         return {"cpu": own}
-    # The kernel's own files come first. If they were not recorded, they are also no evidence.
+    # The kernel's own files come first. If they were not recorded, they are left out.
     by_trust = given_cpus if isinstance(own.logical_cpus, Unknown) else (own, *given_cpus)
     merged, contradictions = merge("CPU", by_trust, volatile=_VOLATILE)
     return {"cpu": merged, "contradictions": contradictions}

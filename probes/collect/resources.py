@@ -76,7 +76,7 @@ def collect_memory(source: Source, options: CollectOptions) -> dict[str, object]
 
 
 def collect_limits(source: Source, options: CollectOptions) -> dict[str, object]:
-    """Return the field `limits`: the limits of this process and of a job, and the shared memory."""
+    """Return the field `limits`: the limits of this process and of a job, and the space in shared memory."""
     from probes.reading.job_limits import job_limits  # noqa: PLC0415 - with its parsers
 
     of_job = job_limits(source)
@@ -113,7 +113,7 @@ def collect_limits(source: Source, options: CollectOptions) -> dict[str, object]
 
 
 def collect_storage(source: Source, options: CollectOptions) -> dict[str, object]:
-    """Return `storage`: disks, network mounts and the container's own root, in the order of mounting."""
+    """Return the field `storage`: disks, network mounts and the container's own root, in mount order."""
     text = read_text(source, _MOUNTS)
     if isinstance(text, Unknown):
         return {"storage": text}
@@ -155,8 +155,8 @@ def _space(mount: Mount, spaces: dict[str, Space]) -> Space | Unknown:
 def read_spaces(source: Source) -> dict[str, Space] | Unknown:
     """Return the size and the free space of each filesystem, by mount point.
 
-    df blocks at a network filesystem whose server does not answer; then only local filesystems are read. The
-    exit code of df is ignored, because df reports an error even if only one filesystem cannot be read.
+    If df hangs because the server of a network filesystem does not answer, only local filesystems are read.
+    The exit code of df is ignored, because df reports an error even if only one filesystem cannot be read.
     """
     failure = Unknown(Reason.UNPARSABLE, "no filesystem in the output of df")
     for argv in (_DF, _DF_LOCAL):
@@ -188,7 +188,7 @@ def collect_power(source: Source, options: CollectOptions) -> dict[str, object]:
 def _first_watts(
     source: Source, kind: str, argv: tuple[str, ...], evidence: list[EvidenceRef]
 ) -> float | Unknown:
-    """Return the value in W from the first text of this kind that contains a value."""
+    """Return the power in W from the first output of this kind that states one."""
     texts = outputs(source, kind, argv, timeout_s=_IPMI_TIMEOUT_S)
     if isinstance(texts, Unknown):
         return texts

@@ -250,8 +250,8 @@ def collect_cloud(source: Source, options: CollectOptions) -> dict[str, object]:
             machine_type = read_text(source, _PRODUCT_NAME) if mark.names_machine_type else _NO_MACHINE_TYPE
             cloud = Cloud(provider=mark.provider, machine_type=machine_type, files=files, evidence=evidence)
             return {"cloud": cloud}
-    # If the vendor is known but is no provider, there is no provider. If the vendor is unknown, the provider
-    # is unknown.
+    # If the vendor is known but is not a provider, there is no provider. If the vendor is unknown, the
+    # provider is unknown.
     provider = map_known(values["sys_vendor"], lambda _: None)
     return {"cloud": Cloud(provider=provider, machine_type=provider, files=files, evidence=evidence)}
 

@@ -91,7 +91,7 @@ def _merged(records: Iterable[PciDevice]) -> tuple[tuple[PciDevice, ...], tuple[
 def _accelerators(
     source: Source, devices: tuple[PciDevice, ...] | Unknown
 ) -> tuple[Accelerator, ...] | Unknown:
-    """Return the accelerators of other makers on the PCI bus, and other accelerators with device files."""
+    """Return the accelerators of other vendors on the PCI bus, and other accelerators with device files."""
     on_bus = [
         (family, device)
         for device in items_of(devices)

@@ -211,9 +211,10 @@ def _label(subject: str, labels: dict[str, str]) -> str:
 
 
 def _value_in_words(rows: dict[Key, Leaf], key: Key) -> str | None:
-    """Return a value as text.
+    """Return a value as text; None if the value is unknown.
 
-    None if it is unknown, or if the subject is missing and this is not the subject's own row.
+    A missing subject is reported once, in the row of the subject itself; the result for its other rows is
+    None.
     """
     value = rows.get(key)
     if value is None:
@@ -249,7 +250,7 @@ def _change(before: dict[Key, Leaf], after: dict[Key, Leaf], key: Key) -> Change
 def _one_sided(before: dict[Key, Leaf], after: dict[Key, Leaf], key: Key) -> Change | None:
     """Return the change of a row that exists on one side only.
 
-    A missing subject is reported once. A subject that the other side could not detect is no difference.
+    A missing subject is reported once. A subject that the other side could not detect is not a difference.
     """
     rows = after if key in before else before
     if key.field and key.subject != HOST and Key(key.subject, "") not in rows:

@@ -25,8 +25,10 @@ _LEFT_OUT = frozenset({"unsupported", "stopped"})
 def on_measured(
     judge: Judge, failed: Collection[str], bench_ids: Collection[str], *metrics: str, absent: str
 ) -> Callable[[Callable[[tuple[Measurement, ...], Evidence], Findings]], Check]:
-    """Decorator that calls a check with the measurements of some benchmarks, after the findings about
-    failures of the benchmarks `failed`. Without any measurement, the check is a SKIP with the text `absent`.
+    """Decorate a check so that it receives the measurements of some benchmarks.
+
+    Failures of the benchmarks `failed` are reported first. Without any measurement, the result is a SKIP with
+    the text `absent`.
     """
 
     def measured_of(
@@ -66,7 +68,7 @@ def by_subject(short: Iterable[Beside]) -> Parts:
 
 
 class Aspect(NamedTuple):
-    """Benchmarks, texts, causes and parts of a check against references."""
+    """Description of a check against references: its benchmarks, texts, causes and parts."""
 
     judge: Judge
     bench_ids: tuple[str, ...]
@@ -82,15 +84,15 @@ class Aspect(NamedTuple):
     cause: Callable[[Evidence, str], Cause | None]
     """Function that finds in the facts why a part is slow."""
     parts: Callable[[Sequence[Beside], Sequence[Beside]], Parts] = lambda short, _well: by_subject(short)
-    """Function that assigns the slow measurements to named parts, from the slow and the good measurements."""
+    """Function that takes the slow and the good measurements, and assigns the slow ones to named parts."""
 
 
 def judge_references(aspect: Aspect, evidence: Evidence) -> Iterator[Finding]:
     """Compare measurements with references: one finding for each part that falls short, and one for all good
     parts.
 
-    Measurements without a reference are listed in a SKIP. If the GPUs that were measured could not be read,
-    the reference is unknown and the finding is UNKNOWN.
+    Measurements without a reference are listed in a SKIP. If no facts about the measured GPUs could be
+    read, the reference is unknown and the finding is UNKNOWN.
     """
     judge = aspect.judge
     yield from failures(judge, evidence, aspect.bench_ids)
@@ -171,7 +173,7 @@ def falls_short(aspect: Aspect, evidence: Evidence, part: str, short: Sequence[B
 
 
 def limit_ref(evidence: Evidence, *, fails: bool) -> EvidenceRef:
-    """Return the limit that decided the status as evidence."""
+    """Return the evidence for the limit that decided the status."""
     limits = evidence.thresholds
     return (limits.measured_fail_fraction if fails else limits.measured_warn_fraction).ref
 

@@ -49,6 +49,11 @@ class NumaNode(Record, kw_only=True):
     is_gpu_memory: bool | Unknown = NOT_RECORDED
     """True for memory of a GPU that the kernel shows as a NUMA node."""
 
+    @property
+    def can_hold_ranks(self) -> bool:
+        """Return whether the node has CPUs; nodes of GPU memory or CXL memory have none."""
+        return self.cpus != "" and self.is_gpu_memory is not True
+
 
 class Memory(Record, kw_only=True):
     """Host memory."""

@@ -34,7 +34,7 @@ class Affinity(Record, kw_only=True):
     gpu: str
     """`GPU0`."""
     nics: tuple[str, ...] | Unknown
-    """RDMA devices through which the GPU should send; GPUs that share devices get a part each.
+    """RDMA devices through which the GPU should send; GPUs with the same choice share these devices.
 
     Empty if no device of the machine is up.
     """
@@ -264,9 +264,7 @@ def _node(gpu: Gpu, facts: MachineFacts) -> int | Unknown:
     """
     if isinstance(gpu.numa_node, int):
         return gpu.numa_node
-    nodes = [
-        node for node in items_of(facts.numa_nodes) if node.cpus != "" and node.is_gpu_memory is not True
-    ]
+    nodes = [node for node in items_of(facts.numa_nodes) if node.can_hold_ranks]
     if len(nodes) == 1:
         return nodes[0].index
     near = _numbers(gpu.cpu_affinity)

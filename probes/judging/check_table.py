@@ -21,7 +21,7 @@ def _check(
     tier: Tier = "quick",
     is_state: bool = False,
 ) -> CheckRow:
-    """Return the row of a check that is a function of `module` (`gpu.gpu_use`) with its name."""
+    """Return the row of a check; its function in `module` (`gpu.gpu_use`) is named like the check."""
     return CheckRow(
         id=check_id,
         title=title,
@@ -126,7 +126,7 @@ CHECKS: tuple[CheckRow, ...] = (
     _gpu("gpu-busy", "No other program uses the GPUs", "gpu.gpu_use", is_state=True),
     _gpu("gpu-memory-leftover", "No memory is in use without a process", "gpu.gpu_use", is_state=True),
     _gpu("gpu-idle", "An idle GPU reports no load", "gpu.gpu_use"),
-    _gpu("gpu-spinning", "No program waits in a collective for ever", "gpu.gpu_use"),
+    _gpu("gpu-spinning", "No program waits forever in a collective", "gpu.gpu_use"),
     _limit("mig-mode"),
     _limit("compute-mode"),
     _gpu("confidential-compute", "Confidential computing is off", "gpu.gpu_memory"),
@@ -157,7 +157,11 @@ CHECKS: tuple[CheckRow, ...] = (
     _pcie("pcie-errors", "PCIe links report no errors", "pcie.pcie_links"),
     _pcie("pcie-payload", "PCIe payload sizes agree along the path", "pcie.pcie_settings"),
     _check(
-        "pcie-read-request", "NICs may read large blocks", "pcie.pcie_settings", group="pcie", needs=("nics",)
+        "pcie-read-request",
+        "NICs are allowed to read large blocks",
+        "pcie.pcie_settings",
+        group="pcie",
+        needs=("nics",),
     ),
     _events("slot-power"),
     _pcie("acs", "Peer-to-peer traffic is not sent through the host", "pcie.pcie_settings"),
@@ -212,7 +216,7 @@ CHECKS: tuple[CheckRow, ...] = (
     _discovery("fabric-isolation", "The host sees other nodes of the fabric", "network.fabric_discovery"),
     _check(
         "switch-health",
-        "The switch's fans and supplies work",
+        "The switch's fans and power supplies work",
         "network.fabric_discovery",
         group="network",
         needs=("switches",),
@@ -266,8 +270,8 @@ CHECKS: tuple[CheckRow, ...] = (
     _container(
         "container-devices", "RDMA device files are passed into the container", "software.job_surroundings"
     ),
-    _container("container-locking", "The container may lock memory", "software.job_surroundings"),
-    _container("container-numa", "The container may place memory", "software.job_surroundings"),
+    _container("container-locking", "The container is allowed to lock memory", "software.job_surroundings"),
+    _container("container-numa", "The container is allowed to place memory", "software.job_surroundings"),
     _software("proxy", "No proxy is between the ranks", "software.job_surroundings"),
     _software(
         "scheduler-limits", "The batch system passes resource limits on to jobs", "software.job_surroundings"
@@ -328,7 +332,9 @@ CHECKS: tuple[CheckRow, ...] = (
     _measured("measured-isolation", "No layer between ranks is slow", "measured.measured_collectives"),
     _measured("measured-pairs", "No pair of ranks is slower than others", "measured.measured_collectives"),
     _measured("measured-network", "No host or link between hosts is slow", "measured.measured_network"),
-    _measured("measured-across-nodes", "Collectives use the ports' rate", "measured.measured_network"),
+    _measured(
+        "measured-across-nodes", "Collectives reach the rate of the ports", "measured.measured_network"
+    ),
     _measured("equal-devices", "No device is slower than equal devices", "measured.measured_equals"),
     _measured("equal-ranks", "No rank is later than the others", "measured.measured_equals"),
     _measured("measured-storage", "Storage keeps up with training", "measured.measured_training"),

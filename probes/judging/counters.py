@@ -1,4 +1,4 @@
-"""Counters of a machine at one moment. A later run judges only what was added since then."""
+"""Counters of a machine at one moment. A later run judges only the increase since then."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +11,7 @@ from probes.facts import Gpu, MachineFacts, Nic
 _LINK_COUNTERS = ("replay_errors", "recovery_errors", "crc_errors")
 _ROW_COUNTERS = ("remapped_rows_corrected", "remapped_rows_uncorrected")
 _SAME_BOOT_S = 300.0
-"""Maximum difference in seconds of two computed boot times of one boot, as clocks are set in between."""
+"""Maximum difference in seconds between two computed times of one boot: clocks may be set in between."""
 
 Change = Callable[[str, int], int]
 """Function of a counter's name and value that returns the value to use."""
@@ -43,7 +43,7 @@ def is_before(earlier: Snapshot, later: Snapshot) -> bool:
 
 
 def since(facts: MachineFacts, earlier: Snapshot) -> MachineFacts:
-    """Return the facts, with only what the counters counted after `earlier`.
+    """Return the facts, with each counter reduced to its increase since `earlier`.
 
     A counter that is lower than before was reset, so its whole value counts.
     """

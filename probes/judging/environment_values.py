@@ -44,7 +44,7 @@ USERS_SOFTWARE = (
 def asks_for_training(evidence: Evidence, check_id: str) -> bool:
     """Return whether the user or the policy requests that the training software is judged.
 
-    Otherwise it is not judged, because the first interpreter on the PATH is no property of the node.
+    Otherwise it is not judged, because the first interpreter on the PATH is not a property of the node.
     """
     policy = evidence.policy
     is_expected = policy.software.torch is not None or policy.software.nccl is not None

@@ -77,7 +77,7 @@ class Evidence(Record, kw_only=True):
     thresholds: Thresholds = msgspec.field(default_factory=load_thresholds)
     policy: Policy = Policy()
     site_outcomes: tuple[SiteOutcome, ...] = ()
-    """Results of the policy's commands; none of a stored machine."""
+    """Results of the policy's commands; empty for a stored machine, on which no command can run."""
     stated_by: dict[str, str] = {}
     """Command-line option that states an expectation, by the field of the policy (`gpu.count`)."""
     mode: Mode = "accept"

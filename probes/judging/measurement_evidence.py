@@ -9,7 +9,7 @@ from probes.facts.measurements import Measurement
 from probes.judging.findings import Evidence
 
 MOST_SHOWN = 4
-"""Most measurements that a finding names."""
+"""Maximum number of measurements that a finding names."""
 
 
 def measurements_of(evidence: Evidence, bench_ids: Collection[str], *metrics: str) -> tuple[Measurement, ...]:

@@ -1,8 +1,8 @@
-"""Judge a machine that is in use: skip states that are no faults, and ignore old events and counts.
+"""Judge a machine that is in use: skip states that are not faults, and ignore old events and counts.
 
-An event that leaves nothing to repair (a program's Xid, a process that was killed for memory) counts only for
-a while, and counts from before an earlier run do not count. A fault remains, however old it is, until a boot,
-a reset or a recovery settles it.
+An event that leaves nothing to repair (a program's Xid, a process that was killed for memory) causes a
+finding only for a while, and a counter causes a finding only if it rose since an earlier run. A fault
+remains, however old it is, until a boot, a reset or a recovery settles it.
 """
 
 import datetime
@@ -15,7 +15,7 @@ from probes.facts import LogEvent
 from probes.judging.counters import since
 from probes.judging.findings import Evidence, Finding, Status
 
-STATE = "a state that is no fault: --mode monitor does not judge it"
+STATE = "a state that is not a fault: --mode monitor does not judge it"
 
 _UPTIME = pattern(r"\d{1,8}\.\d{1,9}")
 """Seconds since boot, as `dmesg` prints them; nine digits and more are seconds since 1970."""

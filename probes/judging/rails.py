@@ -99,9 +99,9 @@ def training_rails(facts: MachineFacts) -> Rails:
     Among the ports that are up, the group of one link layer and rate with the most bandwidth is the fabric.
     If the PCIe distances are known, only ports below a GPU's switch compete. Bonds and DPUs are set aside if
     there are plain ports of the same rate, unless they are the majority (some machines train over them). A
-    port outside this group belongs to it if it has the same link layer and device type (and, if distances are
-    known, is below a GPU's switch too). The unused second port of a card does not belong to it, unless other
-    cards use both ports. If no port is up, all ports are `down`.
+    slower or inactive port also belongs to the fabric if it has the same link layer and device type (and, if
+    distances are known, is below a GPU's switch too). The unused second port of a card does not belong to the
+    fabric, unless other cards use both ports. If no port is up, all ports are `down`.
     """
     nics, competing = items_of(facts.nics), _competing(facts)
     if not competing:
@@ -118,7 +118,7 @@ def training_rails(facts: MachineFacts) -> Rails:
     if not any(_is_bond(nic) for nic in fabric):
         kin = [nic for nic in kin if not _is_bond(nic)]
     cards = [card_of(nic) for nic in fabric]
-    # If each card has one port in the group, an unused second port of a card is no failed rail.
+    # If each card has one port in the group, an unused second port of a card is not a failed rail.
     if len(cards) == len(set(cards)):
         kin = [nic for nic in kin if is_up(nic) or card_of(nic) not in cards]
     return Rails(
@@ -212,7 +212,7 @@ def _names_near_gpus(links: tuple[Link, ...] | Unknown) -> set[str]:
 def candidate_interfaces(facts: MachineFacts) -> tuple[Interface, ...] | Unknown:
     """Return the interfaces over which the ranks might connect.
 
-    Such an interface is up, is no member of a bond, leads to a network and has, as far as is known, an
+    Such an interface is up, is not a member of a bond, leads to a network and has, as far as is known, an
     address beyond its link.
     """
     if isinstance(facts.interfaces, Unknown):

@@ -70,7 +70,7 @@ def has_no_gpu(facts: MachineFacts) -> bool:
 
 
 def accelerator_words(facts: MachineFacts) -> str:
-    """Return the accelerators of other makers (`8 x AMD Instinct MI300X`); empty if there are none."""
+    """Return the accelerators of other vendors (`8 x AMD Instinct MI300X`); empty if there are none."""
     counts = Counter(accelerator.name for accelerator in items_of(facts.accelerators))
     return ", ".join(f"{count} x {name}" for name, count in counts.items())
 
@@ -261,14 +261,14 @@ def unknown_among(*values: object) -> Unknown:
     return first_unknown(*values) or NOT_RECORDED
 
 
-def events_in(facts: MachineFacts, log: str = "kernel-log") -> tuple[LogEvent, ...] | Unknown:
+def events_in(facts: MachineFacts) -> tuple[LogEvent, ...] | Unknown:
     """Return the events of the logs.
 
-    Unknown if no log of the kind was read, for example if only a log of NCCL was given.
+    Unknown if no kernel log was read, for example if only a log of NCCL was given.
     """
-    if isinstance(facts.events, Unknown) or isinstance(facts.logs, Unknown) or log in facts.logs:
+    if isinstance(facts.events, Unknown) or isinstance(facts.logs, Unknown) or "kernel-log" in facts.logs:
         return facts.events
-    return Unknown(Reason.NOT_RECORDED, f"no {log.replace('-', ' ')} was read")
+    return Unknown(Reason.NOT_RECORDED, "no kernel log was read")
 
 
 def judge_each(
@@ -335,7 +335,7 @@ def fold_names(names: Iterable[str]) -> str:
     """Return names in natural order with runs of numbers folded: `GPU0-2, GPU5, mlx5_0`."""
     parts: list[str] = []
     first = last = ("", -2)
-    for stem, number in sorted(_split(name) for name in names):
+    for stem, number in sorted(map(_split, names), key=_natural):
         if number >= 0 and (stem, number) == (last[0], last[1] + 1):
             parts[-1] = f"{stem}{first[1]}-{number}"
         else:
@@ -366,6 +366,16 @@ def _split(name: str) -> tuple[str, int]:
     digits = name[len(stem) :]
     is_plain = digits[:1] != "0" or digits == "0"
     return (stem, int(digits)) if digits and is_plain and len(digits) < 10 else (name, -1)
+
+
+_DIGITS = pattern(r"([0-9]{1,9})")
+
+
+def _natural(name: tuple[str, int]) -> tuple[list[str | int], int]:
+    """Return a key that orders numbers inside of a name by their value too: `rdmap6s0` before `rdmap13s0`."""
+    stem, number = name
+    parts = _DIGITS.split(stem)
+    return [int(part) if place % 2 else part for place, part in enumerate(parts)], number
 
 
 def evidence_of(subjects: Iterable[HasEvidence]) -> tuple[EvidenceRef, ...]:

@@ -42,7 +42,7 @@ class Pattern(EventPattern, kw_only=True):
     doubt: bool = False
     """Whether the run may have failed.
 
-    It is then not called healthy, although the pattern alone is no fault.
+    It is then not called healthy, although the pattern alone is not a fault.
     """
     summary: str = ""
     """Replaces the cause's own value if it is set."""

@@ -1,7 +1,7 @@
 """Host and rank from the name of a log file, for lines that do not name them.
 
 Sources: torchrun's `--log-dir` (`attempt_0/3/stderr.log`), DeepSpeed's and Megatron's files of each rank
-(`rank_3.log`), and the file names of srun (`%N`) and of people who collect kernel logs (`node12.dmesg`).
+(`rank_3.log`), the file names of srun (`%N`), and usual names of collected kernel logs (`node12.dmesg`).
 """
 
 from pathlib import PurePath
@@ -24,7 +24,10 @@ class Writer(NamedTuple):
 
 
 def writer_of(name: str) -> Writer:
-    """Return the writer that the name of the file contains, or else the name of its folder."""
+    """Return the writer whose host and rank the file name contains.
+
+    If the file name lacks one of them, the name of the folder is searched.
+    """
     path = PurePath(name)
     torchrun = _TORCHRUN.search(path.as_posix())
     if torchrun is not None:

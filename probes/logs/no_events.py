@@ -54,7 +54,7 @@ _LABEL = pattern(
 )
 """Label of data at the start of a message or of one of its fields.
 
-The same word is no label within paths, C++ names and addresses, and after other words (`lost connection to
+The same word is not a label within paths, C++ names and addresses, and after other words (`lost connection to
 target:`).
 """
 

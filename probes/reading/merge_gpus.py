@@ -170,5 +170,5 @@ def _mig_devices(values: Sequence[tuple[MigDevice, ...] | Unknown]) -> tuple[Mig
 
 
 def _first_known(records: Sequence[R]) -> R:
-    """Return the first known value of each field; differences are no contradictions."""
+    """Return the first known value of each field; differences are not contradictions."""
     return merge("", records, volatile=frozenset(records[0].__struct_fields__))[0]

@@ -1,4 +1,4 @@
-"""Read texts: the outputs of commands, and input texts. One reader class is for all kinds of text.
+"""Read texts: the outputs of commands, and input texts. One reader class serves all kinds of text.
 
 A row names a kind of text (`probes/catalogue/text_kinds.py`), the commands that write such a text on this
 machine, and a function of the kind's parser: `(text: str) -> tuple[R, ...]`. The function returns partial

@@ -82,7 +82,7 @@ def map_v4(text: str, book: Book) -> str:
 def map_v6(text: str, book: Book) -> str:
     """Return the placeholder of an IPv6 address or GID in the same spelling.
 
-    Return `text` itself if it is no address, or if the address identifies no machine.
+    Return `text` itself if it is not an address, or if the address identifies no machine.
     """
     try:
         address = ipaddress.IPv6Address(text)

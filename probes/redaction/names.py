@@ -103,7 +103,7 @@ _PUBLIC_DOMAINS = re.compile(
     r"supermicro|dell|microsoft|google|amazon|launchpad|vmware|qemu|linux-foundation|openfabrics|apache|"
     r"example)\.(?:com|org|net)"
 )
-"""Domains of hardware and software makers; they occur in names of products (`nvidia.com/gpu`)."""
+"""Domains of hardware and software vendors; they occur in names of products (`nvidia.com/gpu`)."""
 _COMMON_ACCOUNTS = """
 root user users ubuntu debian centos fedora rocky admin administrator nobody daemon bin sys ec2-user
 azureuser opc cloud-user slurm munge nvidia guest shared common public default none null unknown all

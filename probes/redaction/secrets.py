@@ -87,7 +87,7 @@ _DESCRIBING_WORDS = frozenset({
     "path", "file", "dir", "directory", "url", "type", "name", "length", "len", "count", "size", "index",
     "parallelism",
 })  # fmt: skip
-"""Last words of names of settings that describe a secret but are no secrets themselves."""
+"""Last words of names of settings that describe a secret but are not secrets themselves."""
 _LICENCE_WORDS = {"license", "licence", "licensekey", "licencekey"}
 _LICENCE_NUMBERS = frozenset({
     "key", "id", "no", "number", "code", "license", "licence", "licensekey",
@@ -97,7 +97,7 @@ _NO_VALUES = frozenset({
     "", "none", "null", "nil", "true", "false", "yes", "no", "unset", "required", "n/a", "enabled",
     "disabled", "prompt",
 })  # fmt: skip
-"""Values that are no secrets, whatever the name of the setting."""
+"""Values that are not secrets, whatever the name of the setting."""
 _PEM_BEGIN, _PEM_END = "-----BEGIN ", "-----END "
 
 

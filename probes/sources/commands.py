@@ -85,7 +85,7 @@ class CommandRunner:
         """
         with self._change:
             if self._closed:
-                raise ProcessLookupError(errno.ESRCH, "not started, rigtune is ending")
+                raise ProcessLookupError(errno.ESRCH, "not started, because rigtune is ending")
             self._starting += 1
         process = None
         try:
@@ -167,7 +167,7 @@ def signal_group(process: subprocess.Popen[bytes]) -> None:
 def kill_group(process: subprocess.Popen[bytes]) -> None:
     """Kill a process that was not waited for, with its whole group, and reap it if possible.
 
-    If the process had ended by itself, its exit code is kept: then only a helper process kept the pipes open.
+    If the process had already ended and only a helper process kept the pipes open, the exit code is kept.
     """
     signal_group(process)
     close_pipes(process)

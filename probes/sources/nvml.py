@@ -81,14 +81,14 @@ class _GoneError(Exception):
 
 
 class NvmlClient:
-    """Asks NVML. Threads may share a client; their calls are answered in turn.
+    """Calls NVML through a child process. Threads may share a client; their calls are answered in turn.
 
     The child process starts at the first call, or never if the library is missing. If a call misses its
     deadline, the child is ended, and a new child repeats the call once, with more time. A device that fails
-    twice is not queried again, but other devices are. The client ends if a call about no device fails twice,
-    or if late calls together exceed `LONGEST_WAIT_S`. A call that crashed the library is not repeated; other
-    calls use a new child. The child answers in the order of the questions, so that many questions may be
-    pending (see `expect`).
+    twice is not queried again, but other devices are. The client makes no more calls if a call that
+    concerns no device fails twice, or if late calls together exceed `LONGEST_WAIT_S`. A call that crashed the
+    library is not repeated; other calls use a new child. The child answers in the order of the questions, so
+    many questions may be pending (see `expect`).
     """
 
     def __init__(self, *, timeout_s: float = 5.0, start_timeout_s: float = 10.0) -> None:
@@ -126,7 +126,7 @@ class NvmlClient:
             return self._ask(call, args)
 
     def expect(self, device: int, like: int) -> None:
-        """Send all questions that were asked about `like` for `device` too, without waiting for the answers.
+        """Send for `device` all questions that were asked about the device `like`; do not wait for answers.
 
         One round trip replaces eighty. `call` returns the answers, each with its own deadline; unused answers
         are dropped at the next `expect`.
@@ -217,7 +217,7 @@ class NvmlClient:
         culprit = _culprit(question)
         late_before = sorted(f"GPU{subject}" for subject in self._late if isinstance(subject, int))
         if culprit in self._late:
-            words = f"{question[0]} did not return within {waited_s:.0f} s, in a second attempt"
+            words = f"{question[0]} did not return within {waited_s:.0f} s, even in a second attempt"
             silence = self._hung[culprit] = Unknown(Reason.TIMEOUT, words)
             if question == _FIRST:
                 # A device that hangs in the kernel may prevent a new start of the driver.

@@ -168,7 +168,7 @@ def unpack(data: bytes, name: str) -> bytes:
             name,
             MAX_GIVEN_BYTES,
             excess="unpacks to more than",
-            advice="This is no recording of one machine.",
+            advice="This is not a recording of one machine.",
         )
     except (OSError, EOFError, zlib.error) as error:
         raise InputError(

@@ -1,8 +1,8 @@
-"""Advice as lines: an observation of a machine meets a data row, and the row's texts are filled in.
+"""Lines of advice: each line is a data row whose texts are filled in from an observation of a machine.
 
 The rows are in `recipes/data/advice/<subject>.toml`. A row names one condition. The module of the subject
 observes which conditions hold on a machine, and returns the values for the row's texts. Every line therefore
-has a fact and a source, or it says what is unknown and how to read it.
+has a fact and a source, or names what is unknown and how to read the missing value.
 """
 
 from collections.abc import Iterable, Mapping

@@ -133,6 +133,8 @@ def _rdma(parts: Parts) -> Iterator[Observed]:
         return
     words = {"ports": fold_names(dict.fromkeys(nic.name for nic in facts.nics))}
     yield Observed("rdma", words)
+    if any(nic.device_type == "efa" for nic in facts.nics):
+        yield Observed("efa", words)
     if any(nic.link_layer == "Ethernet" for nic in facts.nics):
         yield Observed("lxd_roce", words)
     devices = facts.container.rdma_devices

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 
+from probes.base.grouping import grouped
 from probes.base.record import NOT_RECORDED, Reason, Unknown, first_unknown, items_of, known
 from probes.base.rows import load_rows
 from probes.base.units import gib, percent
@@ -152,11 +153,12 @@ def _processor_power(parts: Parts) -> float | Unknown:
 
 
 def _lowered_limits(parts: Parts) -> Iterator[Observed]:
-    lowered: dict[tuple[float, float], list[str]] = {}
-    for gpu in parts.gpus:
-        limit, default = gpu.power_limit_w, gpu.power_limit_default_w
-        if known(limit) and known(default) and limit < default:
-            lowered.setdefault((limit, default), []).append(f"GPU{gpu.index}")
+    limits = ((gpu.power_limit_w, gpu.power_limit_default_w, f"GPU{gpu.index}") for gpu in parts.gpus)
+    lowered = grouped(
+        ((limit, default), name)
+        for limit, default, name in limits
+        if known(limit) and known(default) and limit < default
+    )
     for (limit, default), names in lowered.items():
         yield Observed(
             "power_limit_lowered",
@@ -186,8 +188,8 @@ def _temperatures(parts: Parts) -> Iterator[Observed]:
 def _margin_c(gpu: Gpu) -> float | Unknown:
     """Return the degrees that remain until clocks are lowered.
 
-    GPUs from Hopper on report the margin itself; a margin of a cool GPU that is 0 or less is a known error of
-    the driver's call, and counts as unknown (`temperature_plausible_c` of the thresholds).
+    GPUs from Hopper on report the margin itself. A margin of 0 or less on a cool GPU is a known error of the
+    driver, and counts as unknown (`temperature_plausible_c` of the thresholds).
     """
     limits, now = gpu.limits, gpu.temperature_c
     margin = limits.temperature_margin_c

@@ -1,8 +1,11 @@
 """Observe the connections of a machine: slots and lanes, PCIe switches, NICs and their distances."""
 
 from collections.abc import Iterable, Iterator
+from typing import TypeAlias
 
+from probes.base.grouping import grouped
 from probes.base.record import NOT_RECORDED, Unknown, first_unknown, items_of, known, only_known
+from probes.catalogue.hardware import GpuModel
 from probes.facts import Nic, PcieLink
 from probes.judging.affinity import affinity_of
 from probes.judging.rails import NEAR, training_ports, training_rails
@@ -12,6 +15,9 @@ from recipes.advice.machine_parts import Parts, figure, processor_of
 from recipes.machine.cluster import slot_bytes_per_s
 from recipes.machine.cluster_records import PcieSlot
 from recipes.machine.from_words import load_designs
+
+_Slot: TypeAlias = tuple[str, str, str]
+"""Condition of a device's slot, the slot in words, and what the device or the slot could have."""
 
 
 def observe_links(parts: Parts) -> Iterator[Observed]:
@@ -26,39 +32,40 @@ def observe_gpu_slots(parts: Parts) -> Iterator[Observed]:
     """Compare the link of each GPU with its slot and with its model."""
     if parts.is_planned:
         return
-    groups: dict[tuple[str, str, str], list[str]] = {}
-    for gpu, row in zip(parts.gpus, parts.rows, strict=True):
-        link = gpu.pcie
-        if isinstance(link.width, Unknown) or isinstance(link.width_max, Unknown):
-            reason = first_unknown(link.width, link.width_max) or NOT_RECORDED
-            key = ("gpu_link_unknown", reason.words, "")
-        elif link.width < link.width_max:
-            condition = "gpu_link_of_host" if parts.is_virtual else "gpu_link_narrow"
-            key = (condition, _slot(link), f"x{link.width_max}")
-        elif row is not None and link.width_max < row.pcie_width:
-            key = ("gpu_slot_narrow", _slot(link), f"x{row.pcie_width}")
-        elif row is not None and known(link.generation_max) and link.generation_max < row.pcie_generation:
-            key = ("gpu_slot_slow", _slot(link), f"PCIe {row.pcie_generation}")
-        else:
-            key = ("gpu_link_full", _slot(link), f"x{link.width_max}")
-        groups.setdefault(key, []).append(f"GPU{gpu.index}")
-    for (condition, slot, most), names in groups.items():
-        yield Observed(condition, {"devices": fold_names(names), "slot": slot, "most": most, "reason": slot})
+    slots = (
+        (_gpu_slot(gpu.pcie, row, is_virtual=parts.is_virtual), f"GPU{gpu.index}")
+        for gpu, row in zip(parts.gpus, parts.rows, strict=True)
+    )
+    yield from _slots(slots)
 
 
 def _nic_slots(parts: Parts) -> Iterator[Observed]:
-    nics = items_of(parts.facts.nics)
-    if parts.is_planned:
-        return
-    groups: dict[tuple[str, str, str], list[str]] = {}
-    for nic in nics:
-        groups.setdefault(_nic_slot(nic), []).append(nic.name)
-    for (condition, slot, most), names in groups.items():
+    if not parts.is_planned:
+        yield from _slots((_nic_slot(nic), nic.name) for nic in items_of(parts.facts.nics))
+
+
+def _slots(named: Iterable[tuple[_Slot, str]]) -> Iterator[Observed]:
+    """Yield one condition per kind of slot, for the devices in such slots."""
+    for (condition, slot, most), names in grouped(named).items():
         devices = fold_names(dict.fromkeys(names))
         yield Observed(condition, {"devices": devices, "slot": slot, "most": most, "reason": slot})
 
 
-def _nic_slot(nic: Nic) -> tuple[str, str, str]:
+def _gpu_slot(link: PcieLink, row: GpuModel | None, *, is_virtual: bool) -> _Slot:
+    if isinstance(link.width, Unknown) or isinstance(link.width_max, Unknown):
+        reason = first_unknown(link.width, link.width_max) or NOT_RECORDED
+        return "gpu_link_unknown", reason.words, ""
+    slot, most = _slot(link), f"x{link.width_max}"
+    if link.width < link.width_max:
+        return "gpu_link_of_host" if is_virtual else "gpu_link_narrow", slot, most
+    if row is not None and link.width_max < row.pcie_width:
+        return "gpu_slot_narrow", slot, f"x{row.pcie_width}"
+    if row is not None and known(link.generation_max) and link.generation_max < row.pcie_generation:
+        return "gpu_slot_slow", slot, f"PCIe {row.pcie_generation}"
+    return "gpu_link_full", slot, most
+
+
+def _nic_slot(nic: Nic) -> _Slot:
     link = nic.pcie
     if isinstance(link.width, Unknown) or isinstance(link.width_max, Unknown):
         reason = first_unknown(link.width, link.width_max) or NOT_RECORDED
@@ -181,11 +188,8 @@ def _distances(parts: Parts) -> Iterator[Observed]:
     if parts.is_planned or not parts.gpus or not items_of(parts.facts.nics):
         return
     places = items_of(affinity_of(parts.facts))
-    groups: dict[str, list[str]] = {}
-    for place in places:
-        if isinstance(place.kind, str):
-            groups.setdefault(place.kind, []).append(place.gpu)
-    for kind, names in groups.items():
+    kinds = grouped((place.kind, place.gpu) for place in places if isinstance(place.kind, str))
+    for kind, names in kinds.items():
         condition = "nic_near" if kind in NEAR else "nic_far"
         yield Observed(condition, {"gpus": fold_names(names), "kind": kind})
 

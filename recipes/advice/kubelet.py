@@ -19,7 +19,7 @@ def observe_kubelet(parts: Parts) -> Iterator[Observed]:
     """Yield the conditions of `recipes/data/advice/kubelet.toml` that hold."""
     facts = parts.facts
     everything = facts.numa_nodes
-    nodes = host_nodes(facts)
+    nodes = tuple(node for node in items_of(everything) if node.can_hold_ranks)
     if not nodes:
         yield unread("numa_unknown", everything if isinstance(everything, Unknown) else NOT_RECORDED)
         return
@@ -44,13 +44,6 @@ def observe_kubelet(parts: Parts) -> Iterator[Observed]:
         yield Observed("virtual")
 
 
-def host_nodes(facts: MachineFacts) -> tuple[NumaNode, ...]:
-    """Return the NUMA nodes with CPUs, without the memory of GPUs that the kernel shows as nodes."""
-    return tuple(
-        node for node in items_of(facts.numa_nodes) if node.is_gpu_memory is not True and node.cpus != ""
-    )
-
-
 def _cpus(facts: MachineFacts, nodes: tuple[NumaNode, ...]) -> Iterator[Observed]:
     threads = _threads_per_core(facts)
     if isinstance(threads, Unknown):
@@ -63,7 +56,7 @@ def _cpus(facts: MachineFacts, nodes: tuple[NumaNode, ...]) -> Iterator[Observed
     chosen = [_first_cores(node.cpus, threads, cores) for node in nodes]
     missing = first_unknown(*chosen)
     if missing is not None:
-        # Two CPUs are a whole core with or without a second thread.
+        # Two CPUs per reserved core are enough for a whole core, whether it has one thread or two.
         yield Observed("reserved_unknown", {"reason": missing.words, "count": str(2 * cores * len(nodes))})
         return
     reserved = cpu_list(cpu for each in only_known(chosen) for cpu in each)
@@ -91,7 +84,7 @@ def _first_cores(cpus: str | Unknown, threads: int | Unknown, cores: int) -> tup
     """Return the CPUs of the first cores of a node.
 
     With several threads per core, the kernel numbers the second threads of all cores after the first threads,
-    so that a node has as many ranges of equal length as a core has threads. Other numbers are Unknown.
+    so that a node has as many ranges of equal length as a core has threads. Any other numbering is Unknown.
     """
     if isinstance(cpus, Unknown):
         return cpus
@@ -186,7 +179,7 @@ def kubelet_documents(observations: tuple[Observed, ...]) -> tuple[Document, ...
     lines: list[str] = []
     said: list[str] = []
     for name, (value, reasons) in fields.items():
-        if reasons != said:  # neighbours with one reason share the comment
+        if reasons != said:  # consecutive settings with the same reason share one comment
             lines += [f"# {' '.join(reason.split())}" for reason in dict.fromkeys(reasons)]
         said = reasons
         lines += _field(name, value)

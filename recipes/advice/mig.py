@@ -4,6 +4,7 @@ import functools
 import re
 from collections.abc import Iterator
 
+from probes.base.grouping import grouped
 from probes.base.record import NOT_RECORDED, Record, StrictRecord, Unknown, items_of, known
 from probes.base.rows import load_rows
 from probes.base.units import MIB, gib
@@ -99,19 +100,15 @@ def observe_mig(parts: Parts, need: Need | None = None) -> Iterator[Observed]:
         else:
             yield Observed("no_gpu")
         return
-    groups: dict[str, tuple[GpuModel, list[Gpu]]] = {}
-    nameless: list[Gpu] = []
-    for gpu, row in zip(parts.gpus, parts.rows, strict=True):
-        if row is None:
-            nameless.append(gpu)
-        else:
-            groups.setdefault(row.id, (row, []))[1].append(gpu)
-    if nameless:
+    rows = {row.id: row for row in parts.rows if row is not None}
+    pairs = zip(parts.rows, parts.gpus, strict=True)
+    groups = grouped(("" if row is None else row.id, gpu) for row, gpu in pairs)
+    if nameless := groups.pop("", []):
         name = nameless[0].name
         reason = name.words if isinstance(name, Unknown) else name
         yield Observed("model_unknown", {"gpus": _names(nameless), "reason": reason})
-    for row, gpus in groups.values():
-        yield from _of_model(row, gpus, need, is_planned=parts.is_planned)
+    for row_id, gpus in groups.items():
+        yield from _of_model(rows[row_id], gpus, need, is_planned=parts.is_planned)
 
 
 def _of_model(row: GpuModel, gpus: list[Gpu], need: Need | None, *, is_planned: bool) -> Iterator[Observed]:
@@ -123,8 +120,7 @@ def _of_model(row: GpuModel, gpus: list[Gpu], need: Need | None, *, is_planned: 
         is_capable = row.compute_capability in capable.names
         yield Observed("profiles_unknown" if is_capable else "not_supported", words)
         return
-    for profile in model.profiles:
-        yield Observed("profile", words | _profile_words(model, profile, row))
+    yield Observed("profile", words | _all_profiles(model, row))
     if not is_planned:
         yield from _states(gpus)
     yield Observed("mig_possible", words)
@@ -186,6 +182,17 @@ def _partition(
     if faster is not None:
         more = {"fewer_slices": str(chosen.slices)}
         yield Observed("partition_faster", words | _profile_words(model, faster, row, len(gpus)) | more)
+
+
+def _all_profiles(model: MigModel, row: GpuModel) -> dict[str, str]:
+    memories = [memory_of(profile, model, row) for profile in model.profiles]
+    return {
+        "profiles": "; ".join(
+            f"{profile.count} x {profile.name} ({profile.slices}/{model.slices}, {gib(memory.size_bytes)})"
+            for profile, memory in zip(model.profiles, memories, strict=True)
+        ),
+        "origin": "; ".join(dict.fromkeys(memory.origin for memory in memories)),
+    }
 
 
 def _profile_words(model: MigModel, profile: Profile, row: GpuModel, gpus: int = 1) -> dict[str, str]:

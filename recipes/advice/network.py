@@ -8,8 +8,10 @@ from collections.abc import Iterator
 from typing import Literal
 
 from probes.base.errors import UsageError
+from probes.base.grouping import grouped
 from probes.base.record import Record, Unknown, first_unknown, items_of, known, only_known
 from probes.base.rows import load_rows
+from probes.base.units import plural
 from probes.catalogue.thresholds import Cited, load_thresholds
 from probes.facts import Nic, value_of
 from probes.judging.rails import candidate_interfaces, training_ports
@@ -109,7 +111,7 @@ def _of_ports(parts: Parts, ports: tuple[Nic, ...], stated: TrafficClass | None)
     infiniband = tuple(nic for nic in rest if nic.link_layer == "InfiniBand")
     roce = tuple(nic for nic in rest if nic.link_layer == "Ethernet")
     if efa:
-        yield Observed("efa", {"ports": _names(efa)})
+        yield Observed("efa", {"ports": _names(efa), "count": plural(len(efa), "port")})
     if unknown:
         layer = unknown[0].link_layer
         reason = str(layer) if isinstance(layer, Unknown) else f"the unusual value {layer[:60]}"
@@ -227,11 +229,7 @@ def _mtu(ports: tuple[Nic, ...]) -> Iterator[Observed]:
     if missing is not None:
         yield unread("mtu_unknown", missing)
     largest = load_thresholds().rdma_mtu_minimum_bytes.value
-    groups: dict[int, list[Nic]] = {}
-    for nic in ports:
-        if known(nic.mtu):
-            groups.setdefault(nic.mtu, []).append(nic)
-    for mtu, nics in groups.items():
+    for mtu, nics in grouped((nic.mtu, nic) for nic in ports if known(nic.mtu)).items():
         words = {"ports": _names(nics), "mtu": str(mtu)}
         yield Observed("mtu_small" if mtu < largest else "mtu_full", words)
 

@@ -413,4 +413,8 @@ def _is_recipes(optimizer: str, recipe: str) -> bool:
     )
 
 
-_LAYOUTS = {"first": "channels first", "last": "channels last", "either": "as often channels first as last"}
+_LAYOUTS = {
+    "first": "channels first",
+    "last": "channels last",
+    "either": "channels first or channels last, equally often",
+}

@@ -1,7 +1,7 @@
 """Binding of ranks to the processors near their GPUs, and the number of DataLoader workers.
 
-`probes.judging.affinity` finds the processors of each GPU. The launch scripts bind nothing by themselves: an
-unbound rank starts threads of NCCL and data loaders, and the user decides where they may run.
+`probes.judging.affinity` finds the processors of each GPU. The launch scripts do not bind ranks: a binding
+also applies to the threads of NCCL and of data loaders, so the user decides where these threads may run.
 """
 
 from itertools import groupby
@@ -74,9 +74,9 @@ def _binding(bindings: tuple[RankBinding, ...]) -> HostSetting:
         name="cpu_binding",
         value="numa",
         basis="rule",
-        because=f"{'; '.join(places)}: threads and memory of a rank belong to the NUMA node of its GPU. The "
-        "scripts bind nothing; `--numa-binding=node` of torchrun does, and `environment.binding_words` of "
-        "the JSON has the options of other launchers",
+        because=f"{'; '.join(places)}: threads and memory of a rank belong on the NUMA node of its GPU. The "
+        "scripts do not bind ranks; torchrun does with `--numa-binding=node`, and "
+        "`environment.binding_words` in the JSON output has the options of other launchers",
     )
 
 
@@ -96,8 +96,13 @@ def _workers(situation: Situation) -> HostSetting | None:
     usual = int(constant("loader_workers_images" if situation.is_image_job else "loader_workers_text"))
     number = max(0, min(usual, cores - 1))
     kind = "images, which workers decode" if situation.is_image_job else "tokens, which need little work"
+    own = (
+        "the only physical core of a rank is"
+        if cores == 1
+        else f"one of the {cores} physical cores of a rank is"
+    )
     because = (
-        f"for a DataLoader in your program: {usual} workers per rank are usual for {kind}, and one of the "
-        f"{cores} physical cores of a rank is left for its own thread; the benchmark data-loader measures it"
+        f"for a DataLoader in your program: {usual} workers per rank are usual for {kind}, and {own} "
+        "left for its own thread; `rigtune bench --only data-loader` measures the best number"
     )
     return HostSetting(name="num_workers", value=str(number), basis="rule", because=because)

@@ -21,7 +21,7 @@ _BINDING = ("required", "workaround")
 
 
 class _Choice:
-    """Variables that rows choose, by what happens to them."""
+    """Variables that rows have chosen: exported, offered as experiments, already preset, or only advised."""
 
     def __init__(self) -> None:
         self.exported: dict[str, EnvVar] = {}
@@ -56,7 +56,10 @@ def environment_of(situation: Situation) -> tuple[tuple[EnvVar, ...], Environmen
 
 
 def _platform_rules(platform: Platform | None, situation: Situation) -> tuple[tuple[Rule, str], ...]:
-    """Return the rules of the platform, each with the owner of its preset, as far as the job needs them."""
+    """Return the platform's rules, each with the file or plugin that presets its variable.
+
+    The result is empty if the platform's rules do not apply to this job.
+    """
     if platform is None or words_of(platform.applies, situation) is None:
         return ()
     return tuple((rule, rule.preset_by) for rule in platform.rules)
@@ -87,8 +90,8 @@ def _place(
     """Add the variable of one row to the choice, if the row applies and no earlier row sets the variable."""
     if rule.variable in choice.exported or rule.variable in choice.presets:
         return
-    words = words_of(rule.when, situation) if fits_versions(rule, situation) else None
-    if words is None:
+    words = words_of(rule.when, situation)
+    if words is None or not fits_versions(rule, situation):
         return
     variable = _variable(rule, words)
     if rule.tier == "experiment":
@@ -106,8 +109,9 @@ def _place(
 def _is_preset(owner: str, facts: MachineFacts) -> bool:
     """Return whether the owner sets its variables.
 
-    The configuration file of a cloud's image is assumed to set them unless NCCL's files were read: a
-    container may not mount this file. Plugins and platforms always set their variables.
+    An owner that is a configuration file of a cloud's image is assumed to set its variables only while NCCL's
+    files are unread; files that were read count instead, because a container may not mount the file. Plugins
+    and platforms always set their variables.
     """
     return not owner.startswith("/") or not known(facts.environment)
 

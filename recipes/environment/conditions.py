@@ -41,19 +41,24 @@ def words_of(when: When, situation: Situation) -> Words | None:
 def fits_versions(rule: Rule, situation: Situation) -> bool:
     """Return whether the row applies to the versions of NCCL and torch.
 
-    An unknown version is treated as a current one: rows of older versions do not apply, except for the two
-    names of a renamed variable, which are both exported. A variable that NCCL does not know yet has no effect
-    and is left out.
+    An unknown version is treated as the current version, so rows for older versions do not apply, with one
+    exception: if torch is unknown, both names of a variable that torch renamed are exported. A variable that
+    NCCL does not know yet has no effect and is left out.
     """
-    row = load_variables().find(rule.variable)
-    known_since = row.since if row is not None and row.reader == "nccl" and row.since else ""
     if rule.renamed and situation.torch is None:
         return True
     return (
         _is_within(situation.nccl, rule.nccl_since, rule.nccl_until)
-        and _is_within(situation.nccl, known_since, "")
         and _is_within(situation.torch, rule.torch_since, rule.torch_until)
+        # Only a known version needs the table of variables.
+        and (situation.nccl is None or _is_within(situation.nccl, _first_version(rule.variable), ""))
     )
+
+
+def _first_version(variable: str) -> str:
+    """Return the first version of NCCL that knows the variable; empty if that is unknown."""
+    row = load_variables().find(variable)
+    return row.since or "" if row is not None and row.reader == "nccl" else ""
 
 
 def _is_within(version: str | None, since: str, until: str) -> bool:

@@ -1,9 +1,9 @@
 """The merged view of environment variables: which setting wins, and which settings it hides.
 
-The plan's script overrides the calling process. NCCL reads the process first, then `$NCCL_CONF_FILE` (or
-else `~/.nccl.conf`), then `/etc/nccl.conf`, and a file never replaces a variable that is set (NVIDIA/nccl,
-src/misc/param.cc). A plugin sets a variable only if nobody has set the variable (aws/aws-ofi-nccl,
-src/platform-aws.cpp).
+The plan's script overrides the environment of the calling process. NCCL reads the environment of the process
+first, then `$NCCL_CONF_FILE` (or else `~/.nccl.conf`), then `/etc/nccl.conf`, and a file never replaces a
+variable that is set (NVIDIA/nccl, src/misc/param.cc). A plugin sets a variable only if nobody has
+set the variable (aws/aws-ofi-nccl, src/platform-aws.cpp).
 """
 
 from collections.abc import Sequence
@@ -22,10 +22,11 @@ def effective_view(
     presets: Sequence[EnvVar],
     advised: dict[str, str],
 ) -> tuple[EffectiveVariable, ...]:
-    """Return every variable once, with its winner, in the order of the names.
+    """Return every variable once, with the setting that wins, sorted by name.
 
     `standing` are the settings of the process and of configuration files, the highest priority first.
-    `presets` name their owner in `source`. `advised` has the values of rows that give way to the machine.
+    The `source` of a preset names the software that sets the variable. `advised` has the values that rigtune
+    recommends for variables to which the machine's own setting applies.
     """
     settings = [
         *((variable.name, variable.value, "plan") for variable in exported),

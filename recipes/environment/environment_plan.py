@@ -1,4 +1,4 @@
-"""The variables that a plan exports, tries or leaves to the machine, and the merged view of all."""
+"""The variables that a plan exports, proposes to measure or leaves to the machine, and their merged view."""
 
 from typing import Literal
 
@@ -70,5 +70,5 @@ class EnvironmentPlan(Record, kw_only=True):
     bindings: tuple[RankBinding, ...] = ()
     """Processors of each local rank; empty on a machine with one NUMA node, or if the places are unknown."""
     binding_words: dict[str, str] = {}
-    """Expression of the binding for each launcher."""
+    """Options that bind the ranks, by launcher."""
     host: tuple[HostSetting, ...] = ()

@@ -1,4 +1,4 @@
-"""Rows of environment variables and of platforms: the texts that `recipes/data` holds about both."""
+"""Rows of environment variables and of platforms, as `recipes/data` contains them."""
 
 import functools
 from typing import Literal
@@ -10,14 +10,16 @@ from probes.base.rows import load_rows
 from recipes.machine.cluster_records import Transport
 
 Tier = Literal["required", "recommended", "default", "experiment", "workaround"]
-"""Weight of a variable. The job fails without a `required` one; `recommended` is a documented need;
-`default` is wanted everywhere; a `workaround` avoids a fault that a fact shows; an `experiment` is measured
-before it is used, and never exported by a plan.
+"""Importance of a variable.
+
+Without a `required` variable, the job fails. A `recommended` variable is a documented need; a `default` is
+useful everywhere. A `workaround` avoids a fault that a fact shows. An `experiment` should be measured before
+it is used, and a plan never exports it.
 """
 
 
 class When(StrictRecord, kw_only=True):
-    """Condition of a row; every field that is given must hold, and an unknown fact fulfils no field."""
+    """Condition of a row; every given field must hold, and a field whose fact is unknown does not hold."""
 
     device: Literal["cuda", "cpu"] | None = None
     several_nodes: bool | None = None
@@ -47,18 +49,17 @@ class Rule(StrictRecord, kw_only=True):
     tier: Tier = "recommended"
     why: str
     source: str = ""
-    """Source; a row of a platform without one has the platform's."""
+    """Source; a platform's row without a source has the source of the platform."""
     date: str = ""
     nccl_since: str = ""
-    """First version of NCCL with which the row applies. The first version that knows the variable counts too.
-    """
+    """First version of NCCL to which the row applies, if that is later than the first with the variable."""
     nccl_until: str = ""
     """First version of NCCL that no longer needs the row."""
     torch_since: str = ""
     torch_until: str = ""
     """First version of torch that no longer needs the row."""
     renamed: bool = False
-    """True if another row has the other name of the variable: with an unknown torch both are exported."""
+    """True if torch renamed the variable, so that two rows exist; an unknown torch gets both names."""
     expires: str = ""
     """Event after which a person should remove the variable."""
     conflicts: tuple[str, ...] = ()
@@ -84,7 +85,7 @@ class Platform(StrictRecord, kw_only=True):
     when: When = When()
     """Further conditions of the platform."""
     applies: When = When(device="cuda", several_nodes=True)
-    """Condition of all rules of the platform: a job on one node needs no network."""
+    """Condition of all rules of the platform; the default excludes jobs on one node, which use no network."""
     extends: str = ""
     """Platform of the same file whose rules belong to this platform too."""
     source: str

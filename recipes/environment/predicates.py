@@ -50,7 +50,7 @@ def _interfaces_ambiguous(situation: Situation) -> Words | None:
 
 
 def _name_is_loopback(situation: Situation) -> Words | None:
-    """Return the ranks' interface if the host's name leads to the loopback, where gloo would listen."""
+    """Return the ranks' interface if the host's name resolves to the loopback, where gloo would listen."""
     interface = meeting_interface(situation.facts)
     addresses = items_of(situation.facts.naming.addresses)
     if interface is None or not any(map(_is_loopback, addresses)):
@@ -71,7 +71,7 @@ def _training_ports(situation: Situation) -> Words | None:
 
 
 def _other_ports_active(situation: Situation) -> Words | None:
-    """Return the names of training ports and of others that are up, because NCCL would use all ports."""
+    """Return the training ports and the other ports that are up, because NCCL would use all of them."""
     training = items_of(training_ports(situation.facts))
     others = [port for port in items_of(situation.facts.nics) if is_up(port) and port not in training]
     if not training or not others:
@@ -104,7 +104,7 @@ def _network_proven(situation: Situation) -> Words | None:
 
 
 def _memory_tight(situation: Situation) -> Words | None:
-    """Return the predicted share of the memory limit; None on WSL, which lacks growing segments."""
+    """Return the predicted share of the memory limit; None on WSL, which has no expandable segments."""
     limit = situation.cluster.memory_bytes_per_rank
     is_wsl = situation.facts.container.runtime == "wsl"
     if is_wsl or limit is None or situation.memory.upper < _TIGHT * limit.value:
@@ -148,7 +148,7 @@ def _mixed_gpus(situation: Situation) -> Words | None:
 
 
 def _divided_layers(situation: Situation) -> Words | None:
-    """Hold if ranks divide layers or sequences, and parameters are not sharded besides."""
+    """Hold if ranks divide layers or sequences, and parameters are not sharded as well."""
     degrees = situation.degrees
     return _holds((degrees.tp > 1 or degrees.cp > 1) and situation.sharding != "zero3")
 

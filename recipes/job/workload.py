@@ -350,7 +350,7 @@ class VisionWorkload(StrictRecord, kw_only=True, tag_field="task", tag="images")
 
     model: VisionModel
     image_size: int
-    """Side of the images in pixels; 0 if the model's input is no image."""
+    """Side of the images in pixels; 0 if the model's input is not an image."""
     global_batch: int
     """Images per optimizer step."""
     precision: Precision = "fp16"

@@ -11,7 +11,7 @@ WRITTEN = (OWN, REFERENCE_PROGRAM)
 
 
 def command_without_script(program_id: str) -> Command:
-    """Return the command of a plan whose user names no script: the reference workload, or that software."""
+    """Return the command of a plan without a user's script: the reference workload, or the named program."""
     return Command(kind="reference" if program_id in WRITTEN else "program")
 
 
@@ -29,7 +29,7 @@ def require_files(program_id: str) -> None:
 def require_runnable(recipe: Recipe) -> None:
     """Raise UsageError if rigtune cannot write launch files for the recipe.
 
-    The message of a recipe for another program has the settings in that program's own words.
+    For a program without launch files, the message states the settings in that program's own words.
     """
     if recipe.program not in WRITTEN:
         program = program_named(recipe.program)

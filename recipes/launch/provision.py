@@ -61,7 +61,7 @@ class ProvisionOptions(StrictRecord, kw_only=True):
     slurm_conf: str | None = None
     """Absolute path of slurm.conf if it is not Slurm's default: slurmd does not pass it to its hooks."""
     image: str | None = None
-    """Container image that holds rigtune; by default the one of this version."""
+    """Container image that contains rigtune; by default the image of this version."""
     gpus: int = 8
     """GPUs of a node that a pod requests. With 0, a Job reads all GPUs and occupies none."""
     nodes: int = 1
@@ -231,7 +231,7 @@ def render_provision(row: ProvisionRow, options: ProvisionOptions) -> tuple[Arti
     image = f"rigtune:{options.version.replace('+', '-')}" if options.image is None else options.image
     if not image.strip() or any(character.isspace() for character in image):
         raise UsageError(
-            f"{image!r} is no container image", "give one such as registry.example.org/rigtune:1.0"
+            f"{image!r} is not a container image", "give one such as registry.example.org/rigtune:1.0"
         )
     return tuple(
         Artifact(
@@ -268,7 +268,7 @@ def origin(version: str, commit: str) -> str:
 def origin_of(head: str) -> tuple[str, str] | None:
     """Return the version and the commit of the rigtune that wrote a hook, from the hook's first lines.
 
-    Both are empty for a hook of a rigtune that wrote neither. None if the text is no hook.
+    Both are empty for a hook of a rigtune that wrote neither. None if the text is not a hook.
     """
     if match := _ORIGIN.search(head):
         return match[1], match[2]

@@ -31,7 +31,7 @@ class Parallelism(StrictRecord, kw_only=True):
     dp: int | None = None
     """Copies of the parameters; None in recipes of older versions, whose strategy determines the number."""
     fsdp: int | None = None
-    """Ranks that share one copy of the parameters; None like `dp`."""
+    """Ranks that share one copy of the parameters; None in recipes of older versions."""
     tp: int = 1
     pp: int = 1
     vp: int = 1

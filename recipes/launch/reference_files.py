@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from probes.base.errors import InputError, UsageError
-from recipes.job.models.counts import load_models
+from recipes.job.models.counts import preset
 from recipes.job.models.files import require_sound
 from recipes.job.workload import TransformerModel
 from recipes.launch.recipe import Artifact, ModelShape, Recipe
@@ -91,9 +91,9 @@ def model_of(recipe: Recipe) -> TransformerModel:
             f"the model of recipe {recipe.name[:60]!r} is impossible: {error}",
             "correct its sizes or model_details",
         ) from error
-    preset = next((row for row in load_models() if row.id == model.id), model)
+    published = preset(model.id) or model
     same = all(
-        getattr(preset, name) == getattr(model, name)
+        getattr(published, name) == getattr(model, name)
         for name in TransformerModel.__struct_fields__
         if name not in _NAMED and name != "sequence_length"
     )

@@ -4,15 +4,18 @@ import functools
 import shlex
 import textwrap
 import zlib
+from typing import TYPE_CHECKING
 
 import msgspec
-from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from probes.base.units import duration, gib, plural
 from recipes.launch.recipe import Artifact, Prediction, Recipe, program_arguments
 from recipes.launch.recipe_file import dump_recipe, require_valid
 from recipes.launch.reference_files import CONFIG, PACKAGE, reference_files
 from recipes.predict.breakdowns import memory_words
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 COMMENT_WIDTH = 110
 PORT_RANGE_START = 20000
@@ -137,8 +140,11 @@ def _comment(text: str, indent: str = "") -> str:
 
 
 @functools.lru_cache(maxsize=1)
-def templates() -> Environment:
+def templates() -> "Environment":
     """Return the template engine of `recipes/launch/templates`, for shell text and settings files."""
+    # few commands write scripts, and the engine loads slowly
+    from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415
+
     # the `sh` filter quotes shell text; HTML escapes would corrupt it
     environment = Environment(  # noqa: S701
         loader=PackageLoader("recipes.launch", "templates"),

@@ -102,7 +102,7 @@ def read_document(name: str, text: str, kind: DocumentKind | None = None) -> Doc
     document: Document = reader(name, text)
     problems, faults = document.problems, document.faults
     if kind is None and not name.lower().endswith(_STRUCTURED_ENDINGS):
-        # The file only looks like YAML or JSON, so an error of syntax may be no fault.
+        # The file only looks like YAML or JSON, so an error of syntax need not be a mistake.
         problems, faults = (*problems, *(f"line {fault.place.line}: {fault.reason}" for fault in faults)), ()
     waived = {} if recognised == "environment" else waived_in(text)
     return msgspec.structs.replace(document, problems=problems, faults=faults, waived=waived)

@@ -128,7 +128,7 @@ _REQUESTS = {
 
 
 def resolved(document: Document, text: str | None) -> str | None:
-    """Return a text if its value is known before the run, else None.
+    """Return the value of a text if the value is known before the run, else None.
 
     `$SLURM_NNODES` becomes the number that the file requests.
     """
@@ -198,7 +198,7 @@ def starts(command: Command) -> str:
 
 
 def enclosing(document: Document, command: Command, *programs: str) -> Command | None:
-    """Return the nearest command of these programs that starts a command."""
+    """Return the innermost command with one of these programs that starts `command`, else None."""
     nearest = None
     for other in document.commands:
         if other is command:

@@ -6,6 +6,8 @@ it.
 
 from typing import Literal
 
+import msgspec
+
 from probes.base.record import Record
 from probes.bench.latency_bandwidth import Fit
 from probes.catalogue.hardware import GpuModel
@@ -30,6 +32,10 @@ class Figure(Record, kw_only=True):
     value: float
     basis: Basis
     source: str
+
+    def times(self, factor: float) -> "Figure":
+        """Return the figure with `factor` times its value."""
+        return msgspec.structs.replace(self, value=self.value * factor)
 
 
 class StepAnchor(Record, kw_only=True):

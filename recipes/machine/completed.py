@@ -7,7 +7,7 @@ over what is usual for machines with these GPUs, and nothing that the user state
 import msgspec
 
 from probes.base.errors import UsageError
-from probes.base.nearest import nearest
+from probes.base.nearest import nearest, suggestion
 from probes.base.record import items_of, known
 from probes.catalogue.hardware import Catalogue, GpuModel
 from probes.facts import Gpu, MachineFacts
@@ -30,9 +30,8 @@ def required_gpu(name: str, catalogue: Catalogue) -> NamedGpu:
     named = gpu_named(name, None, catalogue) if name.isprintable() else None
     if named is not None:
         return named
-    near = near_gpus(name, catalogue)
-    meant = f"did you mean {' or '.join(near)}? " if near else ""
-    raise UsageError(f"gpu {name[:_SHOWN]!r} is not in the catalogue", f"{meant}see `rigtune list gpus`")
+    hint = suggestion(near_gpus(name, catalogue), "see `rigtune list gpus`")
+    raise UsageError(f"gpu {name[:_SHOWN]!r} is not in the catalogue", hint)
 
 
 def near_gpus(name: str, catalogue: Catalogue) -> tuple[str, ...]:

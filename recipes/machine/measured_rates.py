@@ -284,7 +284,7 @@ def measured_loading(measurements: tuple[Measurement, ...], ranks: int) -> Figur
 
 
 def disturbances(measurements: tuple[Measurement, ...]) -> tuple[str, ...]:
-    """Return a warning that names the benchmarks during which others used the machine; empty if alone."""
+    """Return a warning that names the benchmarks during which others used the machine, or an empty text."""
     disturbed = [measurement for measurement in measurements if measurement.was_disturbed]
     if not disturbed:
         return ()

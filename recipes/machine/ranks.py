@@ -16,7 +16,7 @@ def training_gpus(facts: MachineFacts) -> tuple[Gpu, ...]:
 
 
 def default_ranks(facts: MachineFacts) -> int:
-    """Return the ranks per node: one per GPU, else one per NUMA node (from 2 up to the CPUs)."""
+    """Return the ranks per node: one per GPU, or one per NUMA node (at least 2, at most one per CPU)."""
     gpus = training_gpus(facts)
     if gpus:
         return len(gpus)
@@ -28,7 +28,7 @@ def default_ranks(facts: MachineFacts) -> int:
 def cores_per_rank(facts: MachineFacts, ranks: int) -> int:
     """Return the physical cores that each of `ranks` ranks may use, at least one, for OMP_NUM_THREADS.
 
-    If this process may use only a share of the CPUs, only the same share of the physical cores is used.
+    If this process may use only a share of the CPUs, the same share of the physical cores is counted.
     """
     logical = value_or(facts.cpu.logical_cpus, 0)
     cores = value_or(facts.cpu.physical_cores, logical)

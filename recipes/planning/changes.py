@@ -14,7 +14,7 @@ from recipes.planning.programs import Program, load_programs
 from recipes.planning.search import search_with_headroom
 
 _MOST_TIMES = 1024
-"""Largest number of times as many nodes that is tried."""
+"""Largest factor on the number of nodes that is tried."""
 _SHORTEST = 512
 """Shortest sequence that is suggested, in tokens."""
 _NOT_LAYOUT = ("learning_rate", "warmup_steps", "ranks_per_node")

@@ -23,7 +23,7 @@ from recipes.predict.breakdowns import COMPUTE_TERMS, TIME_TERMS, TimeBreakdown
 
 _LEAVES = (*COMPUTE_TERMS, *(term for term in TIME_TERMS if term != "compute"))
 _NEARLY = 0.5
-"""Share of the largest growth from which a second term is named too."""
+"""A second term is named if its growth is at least this share of the largest growth."""
 _MOST_ALTERNATIVES = 4
 
 
@@ -98,7 +98,7 @@ def _pipeline_decisions(compared: Comparison) -> tuple[Decision, ...]:
     candidate, pins = compared.chosen.candidate, compared.request.pins
     orders = _inside_values(compared, lambda row: row.schedule, lambda row: row.schedule)
     parts = _inside_values(compared, lambda row: row.degrees.vp, lambda row: f"vp {row.degrees.vp}")
-    only = "the program has no other for this pipeline"
+    only = "the program has no other choice for this pipeline"
     return (
         _decision(
             compared, ("schedule", candidate.schedule), _against_all(orders) or only, pins.schedule, orders

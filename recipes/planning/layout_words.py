@@ -1,4 +1,4 @@
-"""Describe a layout in the words of people: `ZeRO-1 64 × tp 8 × pp 8 (vp 16)`."""
+"""Describe a layout in words for people: `ZeRO-1 64 × tp 8 × pp 8 (vp 16)`."""
 
 from recipes.job.candidate import Candidate, Degrees
 from recipes.planning.plan import Choice
@@ -39,7 +39,7 @@ def layout_title(row: Candidate | Choice, ranks: str = "GPUs") -> str:
 
 
 def recomputation_words(row: Candidate | Choice) -> str:
-    """Return how activations are recomputed: `full recomputation of 25 % of the layers`; blank if kept."""
+    """Return how activations are recomputed: `full recomputation of 25 % of the layers`; blank if not."""
     if row.activation_checkpointing == "none":
         return ""
     share = row.recomputed_share

@@ -1,8 +1,8 @@
 """A measured step of the user's own program (`rigtune bench --step`) as an anchor of the plan's times.
 
 The measurement does not state which model the step trains. A plan for the user's program assumes that it is
-the planned model, in the planned precision, and says so. A step whose time is far from the prediction trains
-something else, and is left out.
+the planned model, in the planned precision, and warns about this assumption. A step whose time is far from
+the prediction trains something else, and is left out.
 """
 
 import math

@@ -61,7 +61,7 @@ class Rejected(Record, kw_only=True):
 
 
 class Decision(Record, kw_only=True):
-    """One choice of the plan, with what it is based on."""
+    """One choice of the plan, with its basis."""
 
     name: str
     """Name of the setting: `strategy`, `tp`, `pp`, `cp`, `ep`, `schedule`, `micro_batch`, `memory_margin`,

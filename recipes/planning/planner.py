@@ -11,7 +11,7 @@ from recipes.constants import constant
 from recipes.environment.choosing_variables import environment_of
 from recipes.environment.job_situation import Situation
 from recipes.job.candidate import Candidate, Degrees, Offload
-from recipes.job.models.counts import load_models
+from recipes.job.models.counts import preset
 from recipes.job.pins import Pins
 from recipes.job.workload import (
     DEFAULT_ADAPTER_RANK,
@@ -78,7 +78,7 @@ def default_workload(
     given = [name for name, value in lengths.items() if value is not None]
     if len(given) > 1:
         raise UsageError(
-            f"both {given[0]} and {given[1]} of the run are given", f"give --{' or --'.join(given)}"
+            f"{given[0]} and {given[1]} both state the length of the run", f"give --{' or --'.join(given)}"
         )
     for name, value in (
         ("sequence length", length),
@@ -88,7 +88,7 @@ def default_workload(
         if value is not None and not 1 <= value <= _LONGEST_RUN:
             raise UsageError(f"{name} is {value}", f"give a whole number from 1 to {_LONGEST_RUN}")
     if model.learned_positions and length > model.learned_positions:
-        # A model that is trained from the start can have a longer table of positions.
+        # A model that is trained from scratch can have a longer table of positions.
         model = msgspec.structs.replace(model, learned_positions=length)
     program = program or program_named(OWN)
     workload = Workload(
@@ -134,9 +134,8 @@ def shared_batch(sequences: int, ranks: int, ranks_per_sequence: int = 1) -> int
 
 
 def model_positions(model: TransformerModel) -> int:
-    """Return the learned positions of the published model with this id; those of `model` if there is none."""
-    published = next((row for row in load_models() if row.id == model.id), model)
-    return published.learned_positions
+    """Return the learned positions of the published model with this id, or else those of `model`."""
+    return (preset(model.id) or model).learned_positions
 
 
 def native_precision(cluster: Cluster, program: Program) -> Precision:
@@ -285,7 +284,7 @@ def request_of(
 
 
 def _named(candidate: Candidate) -> Candidate:
-    """Return the candidate with the strategy's name that people use."""
+    """Return the candidate, with its strategy under the name that people use."""
     return msgspec.structs.replace(candidate, strategy=strategy_of(candidate))
 
 

@@ -14,7 +14,7 @@ from recipes.planning.programs import REFERENCE_PROGRAM, Program, load_programs
 from recipes.planning.search import search
 
 _NOT_COMPARED = (REFERENCE_PROGRAM, OWN_PROGRAM, "torch")
-"""Programs to which nobody moves: rigtune's own workload, and two ways to write a torch program."""
+"""Programs that are never suggested: rigtune's own workload, and two ways to write a torch program."""
 
 
 def fastest_program(
@@ -79,4 +79,8 @@ def _search_order(row: Program) -> tuple[bool, bool, int]:
 
 
 def _can_train(row: Program, workload: Workload) -> bool:
-    return workload.precision in row.precisions and workload.tuning in row.tunings
+    return (
+        workload.precision in row.precisions
+        and workload.tuning in row.tunings
+        and workload.model.kind in row.kinds
+    )

@@ -12,7 +12,7 @@ from probes.base.nearest import did_you_mean
 from probes.base.record import StrictRecord
 from probes.base.rows import load_rows
 from recipes.job.candidate import ActivationCheckpointing, Offload, Schedule, Sharding
-from recipes.job.workload import Precision, Tuning
+from recipes.job.workload import ModelKind, Precision, Tuning
 from recipes.planning.plan import OWN_PROGRAM
 
 
@@ -54,6 +54,8 @@ class Program(StrictRecord, kw_only=True):
     """Whether a plan may be made for the program although the user did not name it."""
     trains_images: bool = True
     """Whether people train image models with the program."""
+    kinds: tuple[ModelKind, ...] = ("decoder", "encoder", "encoder-decoder")
+    """Kinds of transformers that the program trains."""
     settings: dict[str, str] = {}
     """Name of each setting in the program's own words, by the name that `program_settings.py` uses.
 

@@ -141,7 +141,7 @@ def decisions_of(
     """Return one decision per setting of the chosen plan, then one per environment variable.
 
     `settings` affect the trained model, `safety` are checkpoints and time-outs. `free` is the part of the
-    memory that the plan leaves free, `asked` that of the user.
+    memory that the plan leaves free, and `asked` is the part that the user requested.
     """
     basis = _basis(workload, compared.chosen)
     recomputation, recomputations = recomputation_reason(compared)

@@ -23,6 +23,11 @@ def require_sound(workload: AnyWorkload, cluster: Cluster, pins: Pins, program: 
             "leave --program out, or name a program that does",
         ),
         (
+            isinstance(workload, Workload) and workload.model.kind not in program.kinds,
+            f"{program.title} does not train models such as {workload.model.id}",
+            f"it trains {', '.join(program.kinds)} models; leave --program out, or name another program",
+        ),
+        (
             workload.precision not in program.precisions,
             f"{program.title} does not train in {workload.precision}",
             f"precisions: {', '.join(program.precisions)}",
@@ -44,7 +49,7 @@ def require_sound(workload: AnyWorkload, cluster: Cluster, pins: Pins, program: 
         ),
         (
             share is not None and not 0 < share <= 1,
-            f"recomputed share {share} is no part of the layers",
+            f"recomputed share {share} is not a valid part of the layers",
             "give a number above 0 and at most 1",
         ),
         (

@@ -28,7 +28,7 @@ from recipes.settings.setting import NOTHING_STATED, Stated
 
 
 class _Attempt(NamedTuple):
-    """One way to plan the job after the asked one has no plan."""
+    """One way to plan the job if the requested way has no plan."""
 
     program: Program
     cluster: Cluster
@@ -48,7 +48,8 @@ def best_plan(
     """Return the best plan of the program, or of the first round of last resorts that has a plan.
 
     `program` is None if the user names none: the plan is then for the user's own torch program, or for
-    another one if that program has no plan. Raises UsageError and NoFeasiblePlanError as `make_plan` does.
+    another program if the user's program has no plan. Raises UsageError and NoFeasiblePlanError as
+    `make_plan` does.
     """
     base = program or program_named(OWN)
     try:
@@ -174,7 +175,7 @@ def _fewer_ranks(workload: Workload, cluster: Cluster, pins: Pins) -> Cluster | 
 
 
 def _warnings(plan: Plan, asked: Cluster, base: Program, problem: Exception) -> Iterator[str]:
-    """Yield what was done to get a plan, with the reason."""
+    """Yield warnings that state which last resort was used, and why."""
     chosen, used = plan.chosen, plan.cluster.world_size
     if chosen.program != base.id:
         title = program_named(chosen.program).title

@@ -47,7 +47,7 @@ def run_cost(
 
 
 def _failures(cluster: Cluster, checkpoints: Checkpoints | None) -> tuple[float, float]:
-    """Return the interruptions in an hour, and the hours that they and writing checkpoints lose in it."""
+    """Return the interruptions per hour, and the part of an hour lost to them and to writing checkpoints."""
     if checkpoints is None or isinstance(checkpoints.mtbf_s, Unknown):
         gpus = cluster.world_size
         is_gpu = cluster.device == "cuda"

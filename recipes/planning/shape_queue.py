@@ -26,7 +26,7 @@ class Bound(NamedTuple):
     shape: Shape
     micro_batch: int
     bubble_share: float = 0.0
-    """Least part of the bubble of 1F1B that a schedule has."""
+    """Smallest share of 1F1B's bubble that any schedule of the shape has."""
     smallest: Examined | None = None
     """Member with the most recomputation, which fits; None if its memory is not predicted yet."""
     time: TimeBreakdown | Unknown | None = None
@@ -55,7 +55,7 @@ class Queue:
         self._full: dict[Key, int] = {}
         """Smallest micro-batch that does not fit, by degrees and sharding."""
         self.smallest: dict[Key, Examined] = {}
-        """Member that needs least memory of each set of degrees of which no member is known to fit."""
+        """The member that needs the least memory, for each set of degrees without a member known to fit."""
         self.examined = 0
         self._least: dict[tuple[int, ...], LeastStep] = {}
         self._schedules: dict[int, tuple[tuple[Schedule, int], ...]] = {}
@@ -95,7 +95,7 @@ class Queue:
         return self._least[key]
 
     def _bubble_share(self, shape: Shape, micro_batch: int, zero_bubble: float) -> float:
-        """Return the least part of the bubble of 1F1B that a schedule of the shape has."""
+        """Return the smallest share of 1F1B's bubble that any schedule of the shape has."""
         pipeline = shape.degrees.pp
         if pipeline == 1:
             return 1.0

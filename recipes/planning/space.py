@@ -19,7 +19,7 @@ from recipes.planning.programs import Program
 from recipes.predict.stacks import Stack
 
 SHORTEST_PART = 1024
-"""Tokens of a sequence that a rank gets at least when ranks share one sequence (Llama 3, arXiv 2407.21783,
+"""Minimum number of tokens per rank if ranks share one sequence (Llama 3, arXiv 2407.21783,
 section 3.3.2, gives each of 16 ranks 8192 tokens; NeMo's recipes 2048 to 4096, MLPerf's LoRA of Llama 2 70B
 1024).
 """

@@ -12,7 +12,8 @@ from probes.base.errors import NoFeasiblePlanError, UsageError
 from probes.base.record import Reason, Record, Unknown
 from recipes.constants import constant
 from recipes.job.workload import AnyWorkload, Workload
-from recipes.machine.cluster_records import Cluster, Figure
+from recipes.machine.cluster_records import Cluster
+from recipes.machine.scaled_rates import with_figures, with_node_links
 from recipes.planning.layout_words import describe
 from recipes.planning.plan import Plan
 
@@ -87,7 +88,7 @@ class ScalingPoint(Record, kw_only=True):
     """One size of a scaling curve."""
 
     nodes: int
-    """Number of nodes that there are; a plan may use fewer."""
+    """Number of nodes of the machine; a plan may use fewer."""
     answer: Answer
     efficiency: float | Unknown
     """Tokens per second and GPU, relative to the smallest size that has a plan."""
@@ -111,7 +112,7 @@ class ScalingCurve(Record, kw_only=True):
 
 
 def scaling_curve(answers: Iterable[tuple[int, Answer]]) -> ScalingCurve:
-    """Return the curve of answers by ascending number of nodes, with the size at which more stops paying."""
+    """Return the curve of answers by ascending number of nodes, and the size at which more stop paying."""
     threshold = constant("paying_efficiency")
     points: list[ScalingPoint] = []
     first: tuple[int, float] | None = None
@@ -167,11 +168,11 @@ class Sensitivity(Record, kw_only=True):
     """Answer without a change and without a measured step, which would hide the changes."""
     changes: tuple[Change, ...]
     best_change: str
-    """Hardware number whose double wins most, or makes the job fit; empty if no double wins anything."""
+    """Hardware number whose double gains most, or makes the job fit; empty if no double gains anything."""
     best_gain: float | Unknown
     """Gain of `best_change`; Unknown if there is no plan without it."""
     best_other_change: str
-    """Hardware number whose double wins most, without the rates of products and attention; empty if none."""
+    """Hardware number whose double gains most, without the rates of products and attention; empty if none."""
     best_other_gain: float | Unknown
 
 
@@ -196,24 +197,15 @@ class Knob(NamedTuple):
     scaled: Callable[[Cluster, float], Cluster]
 
 
-def _figures(*names: str) -> Callable[[Cluster, float], Cluster]:
-    """Return a function that multiplies these figures of a machine."""
-
-    def scaled(cluster: Cluster, factor: float) -> Cluster:
-        values = {name: _times(getattr(cluster, name), factor) for name in names}
-        return msgspec.structs.replace(cluster, **values)
-
-    return scaled
-
-
-def _times(figure: Figure | None, factor: float) -> Figure | None:
-    return None if figure is None else msgspec.structs.replace(figure, value=figure.value * factor)
+def _figures(name: str) -> Callable[[Cluster, float], Cluster]:
+    """Return a function that multiplies this figure of a machine."""
+    return lambda cluster, factor: with_figures(cluster, factor, name)
 
 
 def _matrix(cluster: Cluster, factor: float) -> Cluster:
     """Return the cluster with faster matrix products; attention keeps its rate."""
     rates = {
-        name: {key: _times(figure, factor) for key, figure in getattr(cluster, name).items()}
+        name: {key: figure.times(factor) for key, figure in getattr(cluster, name).items()}
         for name in ("flops_per_s", "peak_flops_per_s")
     }
     kept = cluster.attention_factor if cluster.attention_rates else cluster.attention_factor / factor
@@ -224,22 +216,6 @@ def _attention(cluster: Cluster, factor: float) -> Cluster:
     return msgspec.structs.replace(cluster, attention_factor=cluster.attention_factor * factor)
 
 
-def _links(cluster: Cluster, factor: float) -> Cluster:
-    """Return the cluster with faster links inside a node; the latencies stay."""
-    fits = {
-        name: msgspec.structs.replace(
-            fit,
-            lines=tuple(
-                msgspec.structs.replace(line, seconds_per_byte=line.seconds_per_byte / factor)
-                for line in fit.lines
-            ),
-        )
-        for name, fit in cluster.collective_fits.items()
-    }
-    faster = _figures("intra_bus_bandwidth_bytes_per_s")(cluster, factor)
-    return msgspec.structs.replace(faster, collective_fits=fits)
-
-
 NODE_LINKS = "link bandwidth inside the node"
 NETWORK = "network bandwidth"
 KNOBS = (
@@ -247,7 +223,7 @@ KNOBS = (
     Knob("attention rate", _attention),
     Knob("memory bandwidth", _figures("memory_bandwidth_bytes_per_s")),
     Knob("memory size", _figures("memory_bytes_per_rank")),
-    Knob(NODE_LINKS, _links),
+    Knob(NODE_LINKS, with_node_links),
     Knob(NETWORK, _figures("inter_bus_bandwidth_bytes_per_s")),
 )
 """Hardware numbers whose effect `sensitivity` computes."""
@@ -256,11 +232,11 @@ FEWER = "one GPU fewer per node"
 MORE = 1.1
 TWICE = 2.0
 LEAST_GAIN = 0.005
-"""Gain below which a change is not worth its name."""
+"""Smallest gain for which a change is named."""
 
 
 PlanWith = Callable[[Variation], Plan]
-"""Function that plans the job on the machine as a variation changes it."""
+"""Function that plans the job on the machine that a variation returns."""
 
 
 def sensitivity(plan_with: PlanWith) -> Sensitivity:
@@ -325,7 +301,7 @@ def _one_fewer(cluster: Cluster) -> Cluster:
 
 
 def _best(changes: list[Change], base: Answer) -> tuple[str, float | Unknown]:
-    """Return the change whose double wins most, and its gain; without a plan, the first that fits."""
+    """Return the change whose double gains most, and its gain; without a plan, the first that fits."""
     doubled = [change for change in changes if change.twice is not None and change.twice.layout]
     if not base.layout and doubled:
         return doubled[0].name, Unknown(Reason.NOT_SUPPORTED, "there is no plan without it")

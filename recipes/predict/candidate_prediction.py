@@ -1,8 +1,8 @@
 """Prediction of one candidate: memory, step time with its interval, throughput, MFU.
 
 If a training step was measured on this machine, the modelled time is scaled by the ratio of measured to
-modelled time of the nearest measured step. The model then only has to predict the difference between the two
-steps.
+modelled time of the nearest measured step. The model then only has to predict the difference between the
+measured and the planned step.
 """
 
 import math
@@ -13,9 +13,10 @@ import msgspec
 from probes.base.record import Reason, Record, Unknown, map_known
 from recipes.constants import constant
 from recipes.job.candidate import Candidate, Degrees
-from recipes.job.models.counts import flops_per_token, load_models
+from recipes.job.models.counts import flops_per_token, preset
 from recipes.job.workload import Precision, TransformerModel, Workload
-from recipes.machine.cluster_records import Cluster, Figure, StepAnchor
+from recipes.machine.cluster_records import Cluster, StepAnchor
+from recipes.machine.scaled_rates import with_figures
 from recipes.predict.breakdowns import (
     UNKNOWN_LOADING,
     MemoryBreakdown,
@@ -158,7 +159,7 @@ _Distance = tuple[bool, bool, bool, bool, float, int]
 
 
 def _threads(measured: int, cluster: Cluster) -> int:
-    """Return the number of threads of a rank; if unknown or irrelevant, that of the measurement."""
+    """Return the threads of a rank; if they are unknown or do not matter, those of the measurement."""
     if cluster.device == "cuda" or not measured:
         return measured or 1
     return cluster.physical_cores_per_rank or measured
@@ -189,7 +190,7 @@ def modelled_anchor(anchor: StepAnchor, cluster: Cluster, planned: TransformerMo
 
     `planned` is the model of the job, which may be in no preset.
     """
-    model = next((preset for preset in (planned, *load_models()) if preset.id == anchor.model), None)
+    model = planned if planned.id == anchor.model else preset(anchor.model)
     ranks = anchor.world_size
     degrees = {"ddp": Degrees(dp=ranks), "fsdp": Degrees(fsdp=ranks)}.get(anchor.strategy)
     if model is None or degrees is None:
@@ -213,7 +214,7 @@ def modelled_anchor(anchor: StepAnchor, cluster: Cluster, planned: TransformerMo
 
 
 def as_measured(cluster: Cluster, ranks: int, threads: int) -> Cluster:
-    """Return the cluster of a measured step: `ranks` ranks of one node, each with `threads` on a CPU."""
+    """Return the cluster of a measured step: `ranks` ranks on one node; each has `threads` CPU threads."""
     share = (threads or 1) / _threads(threads, cluster)
     if ranks == cluster.world_size and share == 1:
         return cluster
@@ -222,19 +223,15 @@ def as_measured(cluster: Cluster, ranks: int, threads: int) -> Cluster:
 
 
 def _with_share(cluster: Cluster, share: float) -> Cluster:
-    """Return the cluster with `share` of a rank's cores in each rank."""
-
-    def scaled(figure: Figure | None) -> Figure | None:
-        return None if figure is None else msgspec.structs.replace(figure, value=figure.value * share)
+    """Return the cluster whose ranks each use only the part `share` of their cores."""
 
     rates = (
         msgspec.structs.replace(rate, flops_per_s=rate.flops_per_s * share)
         for rate in cluster.attention_rates
     )
     return msgspec.structs.replace(
-        cluster,
-        flops_per_s={name: scaled(figure) for name, figure in cluster.flops_per_s.items()},
-        memory_bandwidth_bytes_per_s=scaled(cluster.memory_bandwidth_bytes_per_s),
+        with_figures(cluster, share, "memory_bandwidth_bytes_per_s"),
+        flops_per_s={name: figure.times(share) for name, figure in cluster.flops_per_s.items()},
         attention_rates=tuple(rates),
     )
 

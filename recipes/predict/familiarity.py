@@ -12,7 +12,7 @@ Familiarity = Literal["seen-seen", "seen-unseen", "unseen-seen", "unseen-unseen"
 Fitted = Literal["time", "memory"]
 
 OWN_LOOPS = frozenset({UNKNOWN, ADAPTERS})
-"""Stacks of loops that people write themselves: one says little about the memory of another."""
+"""Stacks for training loops that people write themselves: such loops differ in their use of memory."""
 
 
 class FittedRuns(StrictRecord, kw_only=True):

@@ -138,7 +138,7 @@ class Kept(NamedTuple):
 
     fixed: float
     half: float
-    """Bytes per token if attention's output and every second product's are kept, the rest is recomputed."""
+    """Bytes per token if only the outputs of attention and of every second product are kept."""
     per_key: float
     """Bytes per token and key if scores are written to memory."""
 
@@ -237,7 +237,7 @@ def _selected_outputs(block: Block, tensor: int, norm_share: int, *, compiled: b
 
 
 def _parts_of(block: Block, product: Product) -> tuple[float, ...]:
-    """Return the shares of the outputs of the products that the model's code runs for this one."""
+    """Return how the outputs of `product` are shared among the products that the model's code runs for it."""
     if product.split != "columns":
         return (1.0,)
     if product.part in ("mlp", "shared") and block.gated:

@@ -51,9 +51,9 @@ Item = TypeVar("Item")
 
 
 class Keyed(Generic[Item]):
-    """Item with equality by a key, for caches of what depends only on the key.
+    """Item that is compared by a key, for caches of values that depend only on the key.
 
-    The key may have identities of parts of the item: the item keeps them valid.
+    The key may contain the `id()` of a part of the item, because the item keeps the part alive.
     """
 
     __slots__ = ("_hash", "item", "key")

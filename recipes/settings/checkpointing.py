@@ -27,7 +27,7 @@ class Checkpoints(Record, kw_only=True):
     bytes: float
     """Size of one checkpoint: fp32 weights and optimizer states of everything that is trained."""
     write_s: float | Unknown
-    """Time for which training stops to write one."""
+    """Time for which training stops to write a checkpoint."""
     mtbf_s: float | Unknown
     """Mean time between failures of the whole job."""
     interval_s: float | Unknown
@@ -44,8 +44,8 @@ def young_interval(write_s: float, mtbf_s: float) -> float:
 def daly_interval(write_s: float, mtbf_s: float) -> float:
     """Return the best time of work between two checkpoints by Daly 2006 (FGCS 22(3), equation 37).
 
-    This is Young's interval with higher-order terms, less the time to write. If writing takes more than twice
-    the mean time between failures, the interval is that time.
+    This is Young's interval with higher-order terms, minus the time to write. If writing takes at least twice
+    the mean time between failures, the interval equals the mean time between failures.
     """
     if write_s >= 2 * mtbf_s:
         return mtbf_s
@@ -67,7 +67,7 @@ def trained_parameters(workload: AnyWorkload) -> float:
         return float(workload.model.parameters)
     if workload.tuning == "full":
         return float(parameter_count(workload.model))
-    # Two thin matrices for every linear layer, as the memory model assumes without another statement.
+    # Adapters have two thin matrices on every linear layer, which is also the memory model's default.
     return float(
         sum(
             block.count * adapter_parameters(block, workload.adapter_rank, "all")
@@ -80,7 +80,7 @@ def trained_parameters(workload: AnyWorkload) -> float:
 def job_mtbf_s(cluster: Cluster, stated: Stated) -> tuple[float | Unknown, str]:
     """Return the mean time between failures of the whole job, and its source in words."""
     if stated.node_mtbf_hours is not None:
-        words = f"{stated.node_mtbf_hours:g} hours between failures of a node, as you say"
+        words = f"{stated.node_mtbf_hours:g} hours between failures of a node, as you stated"
         return stated.node_mtbf_hours * 3600 / cluster.nodes, words
     if cluster.device != "cuda":
         return Unknown(Reason.NOT_RECORDED, "give --node-mtbf: no failure rate of CPU nodes is known"), ""
@@ -94,7 +94,7 @@ def write_time_s(cluster: Cluster, stated: Stated, size: float) -> tuple[float |
     A measured rate is that of one node, so the time is an upper bound if several nodes write at once.
     """
     if stated.write_s is not None:
-        return stated.write_s, "as you say"
+        return stated.write_s, "as you stated"
     if stated.write_bytes_per_s is not None:
         rate = stated.write_bytes_per_s
         return size / rate, f"{gib(size)} at {rate / GB:g} GB/s"
@@ -121,6 +121,8 @@ def checkpoints_of(
         interval, setting = mtbf, _unknown_interval(size, mtbf, failures, mtbf)
     elif isinstance(write_s, Unknown):
         interval, setting = write_s, _unknown_interval(size, mtbf, failures, write_s)
+        if not isinstance(step_s, Unknown) and step_s * workload.steps <= _shortest_interval(size, mtbf):
+            setting = _at_the_end(size, mtbf, failures, step_s * workload.steps)
     else:
         interval = daly_interval(write_s, mtbf)
         setting = Setting(
@@ -145,7 +147,7 @@ def checkpoints_of(
 def _long(seconds: float) -> str:
     """Return a duration; days from three days on."""
     days = seconds / 86400
-    return f"{days:.3g} days" if days >= 3 else duration(seconds)
+    return f"{days:.0f} days" if days >= 3 else duration(seconds)
 
 
 def _steps(interval: float | Unknown, step_s: float | Unknown) -> int | Unknown:
@@ -155,7 +157,7 @@ def _steps(interval: float | Unknown, step_s: float | Unknown) -> int | Unknown:
 
 
 def _unknown_interval(size: float, mtbf: float | Unknown, failures: str, missing: Unknown) -> Setting:
-    """Return the decision without an interval; it shows the interval for a range of storages."""
+    """Return the decision without an interval; it shows the interval for several rates of the storage."""
     because = f"a checkpoint has {gib(size)}"
     if not isinstance(mtbf, Unknown):
         shown = ", ".join(
@@ -164,6 +166,23 @@ def _unknown_interval(size: float, mtbf: float | Unknown, failures: str, missing
         because += f", and a failure is expected every {_long(mtbf)} ({failures}): {shown}"
     return Setting(
         name="checkpoint_interval", text="unknown", basis="rule", because=f"{because}; {missing.detail}"
+    )
+
+
+def _shortest_interval(size: float, mtbf: float) -> float:
+    """Return the interval in seconds on the fastest of the example storages."""
+    return daly_interval(size / (max(_EXAMPLE_RATES) * GB), mtbf)
+
+
+def _at_the_end(size: float, mtbf: float, failures: str, run_s: float) -> Setting:
+    """Return the decision for a run that is shorter than the interval on any usual storage."""
+    return Setting(
+        name="checkpoint_interval",
+        text="end of run",
+        basis="rule",
+        because=f"the run takes {duration(run_s)}, and the best interval is longer on any usual storage: "
+        f"{duration(_shortest_interval(size, mtbf))} at {max(_EXAMPLE_RATES):g} GB/s, for a checkpoint of "
+        f"{gib(size)} and a failure every {_long(mtbf)} ({failures})",
     )
 
 

@@ -94,7 +94,7 @@ def _optimization(workload: AnyWorkload, cluster: Cluster, known: Known, stated:
 
 
 def _weight_decay(workload: AnyWorkload, known: Known) -> float:
-    """Return the published weight decay, in the terms of the job's optimizer."""
+    """Return the published weight decay, converted to the job's optimizer."""
     rules = load_optimizer_rules()
     names = (workload.optimizer, known.recipe.optimizer)
     new, old = (rules[name].decay_of_adamw if name in rules else 0.0 for name in names)

@@ -49,7 +49,6 @@ class CriticalBatch(NamedTuple):
     low: float
     high: float
     words: str
-    is_measured: bool
     per_sample: int
     """Tokens of a sample; 1 for images."""
 
@@ -60,24 +59,16 @@ def load_batch_laws() -> dict[str, BatchLaw]:
     return {row.id: row for row in load_rows("recipes", "batch_laws", BatchLaw)}
 
 
-def critical_batch(
-    workload: AnyWorkload, stated: Stated, cluster: Cluster | None = None
-) -> CriticalBatch | None:
+def critical_batch(workload: AnyWorkload, stated: Stated) -> CriticalBatch | None:
     """Return the batch beyond which more samples help little, in tokens; in samples for images.
 
-    A measured noise scale comes first. The published laws are for pre-training decoders, so there is none for
-    other jobs. The laws of tokens and FLOPs need the length of the run.
+    A measured noise scale has priority. The published laws are for pre-training decoders; other jobs have no
+    law. The laws of tokens and FLOPs need the length of the run.
     """
     per_sample = workload.sequence_length if isinstance(workload, Workload) else 1
     if stated.noise_scale is not None:
         scale = stated.noise_scale * per_sample
-        return CriticalBatch(
-            scale,
-            scale,
-            "the gradient noise scale that you measured",
-            is_measured=True,
-            per_sample=per_sample,
-        )
+        return CriticalBatch(scale, scale, "the gradient noise scale that you measured", per_sample)
     if isinstance(workload, VisionWorkload) or workload.fine_tuning or workload.model.kind != "decoder":
         return None
     given = list(_laws(workload.model, stated.tokens))
@@ -87,7 +78,7 @@ def critical_batch(
     words = f"published laws ({names}), known within a factor of 2 to 4"
     if outside:
         words += f"; outside the range of {', '.join(outside)}"
-    return CriticalBatch(min(batches), max(batches), words, is_measured=False, per_sample=per_sample)
+    return CriticalBatch(min(batches), max(batches), words, per_sample)
 
 
 def _laws(model: TransformerModel, tokens: float | None) -> Iterator[tuple[BatchLaw, float]]:

@@ -1,4 +1,4 @@
-"""Learning rate and warm-up: rules that carry a known-good pair to a batch, an optimizer and a width."""
+"""Learning rate and warm-up: rules that transfer a known rate to another batch, optimizer and width."""
 
 import functools
 import math
@@ -6,7 +6,7 @@ import math
 from probes.base.errors import UsageError
 from probes.base.record import StrictRecord
 from probes.base.rows import load_rows
-from probes.base.units import count
+from probes.base.units import count, plural
 from recipes.job.training_recipes import TrainingRecipe
 from recipes.job.workload import AnyWorkload, Optimizer, VisionWorkload, Workload
 from recipes.machine.cluster_records import Basis
@@ -34,9 +34,9 @@ class OptimizerRule(StrictRecord, kw_only=True):
     decay_of_adamw: float = 0.0
     """Weight decay relative to AdamW's; 0 if no factor was published."""
     beta1: float = 0.0
-    """First decay or momentum of the optimizer if the recipe is for another one; 0 for the recipe's."""
+    """First decay (or momentum) to use if the recipe had another optimizer; 0 keeps the recipe's value."""
     beta2: float = 0.0
-    """Second decay of the optimizer if the recipe is for another one; 0 for the recipe's."""
+    """Second decay to use if the recipe had another optimizer; 0 keeps the recipe's value."""
     width_exponent: float
     """Power of the ratio of widths under muP; -1 if muP has no rule."""
     source: str
@@ -58,7 +58,7 @@ def learning_rate(
     The known rate grows with a power of the ratio of the batches: 1 for SGD (Goyal 2017, arXiv 1706.02677),
     1/2 for adaptive optimizers (Malladi 2022, arXiv 2205.10287). It is not raised beyond the largest
     published batch, or, without one, beyond the larger of the known batch and the critical batch `limit`.
-    Raises UsageError if nobody published how a rate is carried to the optimizer.
+    Raises UsageError if no published rule transfers a rate to the optimizer.
     """
     recipe, optimizer = known.recipe, workload.optimizer
     batch = in_unit_of(recipe, workload)
@@ -117,7 +117,7 @@ def _scaling(recipe: TrainingRecipe, optimizer: Optimizer) -> tuple[float, str, 
 
 
 def _of_optimizer(known: Known, optimizer: Optimizer, model: str) -> tuple[float, str]:
-    """Return the factor from the optimizer of the known rate to that of the job, and its words.
+    """Return the factor that converts the known rate to the job's optimizer, and its reason in words.
 
     Raises UsageError if nobody published the factor.
     """
@@ -129,7 +129,8 @@ def _of_optimizer(known: Known, optimizer: Optimizer, model: str) -> tuple[float
         raise UsageError(
             f"nobody published a learning rate for {model} with {optimizer}: {known.recipe.model} was "
             f"trained with {known.rate_of}",
-            "give --learning-rate, or a pair that you know with --known-batch and --known-lr",
+            f"train with --optimizer {known.rate_of}, or give --learning-rate, or a pair that you know with "
+            "--known-batch and --known-lr",
         )
     factor = new / old
     source = rules[optimizer].source
@@ -160,7 +161,7 @@ def _beyond(recipe: TrainingRecipe, batch: float, ceiling: float, limit: Critica
 
 
 def _of_width(workload: AnyWorkload, stated: Stated) -> tuple[float, str]:
-    """Return the factor of muP from the known width to the model's, and its words.
+    """Return muP's factor from the known width to the model's width, and its reason in words.
 
     The rate of hidden matrices falls with the width under Adam (Yang 2022, arXiv 2203.03466, table 3). Raises
     UsageError if muP has no rule for the job.
@@ -182,24 +183,24 @@ def _of_width(workload: AnyWorkload, stated: Stated) -> tuple[float, str]:
 
 
 def warmup_steps(workload: AnyWorkload, known: Known) -> Setting:
-    """Return the published warm-up with the same number of samples, or of steps where the recipe says so.
+    """Return the published warm-up with the same number of samples, or of steps if the recipe keeps these.
 
-    At a larger batch than the published ones, it has at least 2 / (1 - beta2) steps (Ma & Yarats 2019,
-    arXiv 1910.04209) and at least 200. It is never more than the published part of the run (a tenth, if the
-    recipe has no larger one), or less than one step.
+    At a larger batch than the published batches, the warm-up has at least 2 / (1 - beta2) steps (Ma & Yarats
+    2019, arXiv 1910.04209) and at least 200. It takes at least one step, and at most the part of the run that
+    the recipe allows, which is a tenth by default.
     """
     recipe = known.published
     if not recipe.warmup:
         return _warmup(0, "0", f"{recipe.model} has no warm-up ({recipe.citation})", known)
-    published, told = _published_warmup(recipe, workload)
+    published, words = _published_warmup(recipe, workload)
     ratio = in_unit_of(recipe, workload) / recipe.batch
     wanted = published
     if recipe.warmup_in == "share":
         steps = max(1, math.ceil(published))
-        return _warmup(steps, str(steps), f"{told} (recipe of {recipe.model})", known)
+        return _warmup(steps, str(steps), f"{words} (recipe of {recipe.model})", known)
     if not recipe.keeps_warmup_steps:
         wanted = published / ratio
-    because = f"{told} (recipe of {recipe.model})"
+    because = f"{words} (recipe of {recipe.model})"
     if recipe.keeps_warmup_steps:
         because += ", at any batch"
     elif not 1 / _LARGER <= ratio <= _LARGER:
@@ -211,7 +212,7 @@ def warmup_steps(workload: AnyWorkload, known: Known) -> Setting:
         because += f", but at least 2 / (1 - beta2) and {_FEWEST_WARMUP_STEPS} steps (arXiv 1910.04209)"
     steps = math.ceil(round(wanted, 6))
     if recipe.warmup_in != "steps" or wanted != published:
-        because += f": {steps} steps"
+        because += f": {plural(steps, 'step')}"
     most = max(1, int(workload.steps * recipe.longest_warmup))
     if steps > most:
         part = "a tenth" if recipe.longest_warmup == 0.1 else f"{recipe.longest_warmup:.3g}"
@@ -259,7 +260,10 @@ def _tokens(recipe: TrainingRecipe, workload: AnyWorkload) -> float:
 
 
 def _least_steps(recipe: TrainingRecipe) -> int:
-    """Return the fewest steps of a warm-up of a published recipe at a larger batch; 0 without Adam."""
+    """Return the minimum number of warm-up steps at a larger batch than the published batches.
+
+    The result is 0 for optimizers without a second decay, and for fine-tuning.
+    """
     if not recipe.beta2 or recipe.is_fine_tuning:
         return 0
     return max(_FEWEST_WARMUP_STEPS, math.ceil(round(2 / (1 - recipe.beta2), 6)))

@@ -1,11 +1,11 @@
 """The known-good batch and learning rate that a job starts from, and the published recipe around them."""
 
-import difflib
 from typing import NamedTuple
 
 import msgspec
 
 from probes.base.errors import UsageError
+from probes.base.nearest import did_you_mean
 from probes.base.units import count
 from recipes.job.models.counts import parameter_count
 from recipes.job.training_recipes import TrainingRecipe, load_training_recipes, nearest, pretraining_recipe
@@ -35,11 +35,11 @@ def known_for(
     *,
     batch: float = 0.0,
 ) -> Known:
-    """Return the pair of the user, of the recipe that the user named, or of the recipe that fits the task.
+    """Return the known rate and batch of the user, of the recipe that the user named, or of a fitting recipe.
 
     `programs` are names of the training software, whose examples come first in fine-tuning. `batch` chooses
-    between recipes of the same size; 0 if the batch is open. Raises UsageError for an unknown recipe and for
-    half a pair.
+    between recipes of the same size; 0 if the batch is open. Raises UsageError for an unknown recipe, and if
+    the user states a rate without a batch or a batch without a rate.
     """
     known = _named(workload, stated.training_recipe) if stated.training_recipe else None
     if known is None:
@@ -69,8 +69,7 @@ def known_for(
 def _named(workload: AnyWorkload, name: str) -> Known:
     rows = load_training_recipes()
     if name not in rows:
-        near = difflib.get_close_matches(name, rows, n=1)
-        hint = f"did you mean {near[0]}?" if near else "see `rigtune list training-recipes`"
+        hint = did_you_mean(name, rows, cutoff=0.6) or "see `rigtune list training-recipes`"
         raise UsageError(f"there is no training recipe {name[:60]!r}", hint)
     recipe = rows[name]
     if _task(workload) != _task_of(recipe):

@@ -1,4 +1,4 @@
-"""Other ways to reduce the same gradients: in two levels, or in other buffers."""
+"""Other ways to reduce the same gradients: in two levels, or in buffers of another size."""
 
 import math
 
@@ -9,7 +9,7 @@ from recipes.machine.cluster_records import Cluster
 from recipes.predict.speed.collectives import Collective, Group, collective_time_s, world_group
 from recipes.predict.speed.communication import beside, exposed_share
 from recipes.predict.training_job import ImageJob
-from recipes.strategies.compression import sent_bytes
+from recipes.strategies.compression import gradient_bytes, sent_bytes
 from recipes.strategies.strategy_table import Strategy
 from recipes.strategies.verdicts import (
     Situation,
@@ -18,19 +18,18 @@ from recipes.strategies.verdicts import (
     judged,
     missing_setting,
     saving,
-    trained_parameters,
     undecided,
 )
 
 _BACKWARD = 2 / 3
-"""Part of the computation that is the backward pass: two of three products of the same size."""
+"""Share of the backward pass in the computation: two of three matrix products of equal size."""
 _TIMES = (1, 2, 5, 10, 25, 50)
 """Multiples of the default that are tried."""
 _WEIGHT_BYTES = 2.0
 
 
 def in_two_levels(strategy: Strategy, here: Situation) -> Verdict:
-    """Judge an all-reduce inside the node, then between nodes, then inside the node.
+    """Judge an all-reduce in two levels: reduce inside each node, then between nodes, then gather inside.
 
     NCCL's own rings and trees cross the network once per node too. Two levels win where a single ring has
     many hops, because reduce-scatter and all-gather have no tree.
@@ -45,8 +44,7 @@ def in_two_levels(strategy: Strategy, here: Situation) -> Verdict:
         )
     if missing := missing_setting(strategy, here):
         return inapplicable(strategy, here, missing)
-    job = here.job
-    size = sent_bytes(job) * trained_parameters(job)
+    size = gradient_bytes(here.job)
     flat, nested = _flat_s(size, here), _nested_s(size, cluster)
     because = (
         f"one all-reduce of the gradients over {cluster.world_size} ranks takes {duration(flat)}, "
@@ -87,7 +85,7 @@ def other_buffers(strategy: Strategy, here: Situation) -> Verdict:
     if isinstance(job, ImageJob):
         return undecided(strategy, here, "the number of weight tensors is not in the table of image models")
     if isinstance(here.total_s, Unknown):
-        return undecided(strategy, here, f"the step time is unknown: {here.total_s.detail}")
+        return undecided(strategy, here, here.total_s)
     blocks = blocks_of(job.workload.model)
     tensors = sum(block.count * (len(block.products) + block.norms) for block in blocks)
     threshold, cycle = strategy.figure("threshold_bytes"), strategy.figure("cycle_s")
@@ -98,7 +96,8 @@ def other_buffers(strategy: Strategy, here: Situation) -> Verdict:
     numbers = {times: _messages(here, tensors, limit, length) for times, limit, length in options}
     costs = {times: _messages_s(here, numbers[times], length) for times, _, length in options}
     best = min(costs, key=lambda times: costs[times])
-    # The plan assumes few large messages, so that the defaults are the reference here.
+    # The plan's step time assumes few large messages. The gain is therefore relative to a step with Horovod's
+    # default settings, not to the plan.
     rest = here.total_s - here.exposed_s
     before = rest + costs[1]
     gain = min((costs[1] - costs[best]) / before, here.exposed_s / here.total_s)
@@ -117,21 +116,19 @@ def other_buffers(strategy: Strategy, here: Situation) -> Verdict:
 
 def _messages(here: Situation, tensors: float, threshold: float, cycle_s: float) -> float:
     """Return the messages of a step: one per cycle with ready gradients, or one per full buffer."""
-    job = here.job
-    size = sent_bytes(job) * trained_parameters(job)
+    size = gradient_bytes(here.job)
     return max(math.ceil(size / threshold), min(tensors, math.ceil(_backward_s(here) / cycle_s)))
 
 
 def _messages_s(here: Situation, messages: float, cycle_s: float) -> float:
     """Return the visible time of the messages, with the wait for the last cycle."""
-    job, cluster = here.job, here.cluster
-    size = sent_bytes(job) * trained_parameters(job)
+    cluster, size = here.cluster, gradient_bytes(here.job)
     whole = messages * collective_time_s("all_reduce", size / messages, world_group(cluster), cluster)
     return _visible_s(whole, here) + cycle_s / 2
 
 
 def _backward_s(here: Situation) -> float:
-    """Return the seconds of one backward pass, beside which gradients travel."""
+    """Return the seconds of one backward pass, during which gradients are sent."""
     return _BACKWARD * value_or(here.time.compute, 0.0) / here.plan.chosen.grad_accum
 
 

@@ -8,6 +8,7 @@ from recipes.constants import constant
 from recipes.job.models.blocks import blocks_of
 from recipes.job.workload import TransformerModel
 from recipes.machine.cluster_records import Cluster
+from recipes.machine.scaled_rates import with_figures, with_node_links
 from recipes.predict.breakdowns import TimeBreakdown
 from recipes.predict.speed.collectives import collective_time_s, world_group
 from recipes.predict.training_job import ImageJob, Job
@@ -22,18 +23,22 @@ from recipes.strategies.verdicts import (
     time_of,
     trained_parameters,
     undecided,
-    with_bandwidth,
 )
 
 _FP32_BYTES = 4.0
 _HALF_BYTES = 2
 _MORE_MESSAGES = 2
-"""All-reduces of a bucket under PowerSGD, without the one that DDP has in any case."""
+"""Additional all-reduces per bucket with PowerSGD, besides the all-reduce of plain DDP."""
 
 
 def sent_bytes(job: Job) -> float:
-    """Return the bytes of one gradient between ranks without compression."""
+    """Return the bytes on the wire of one element of a gradient without compression."""
     return float(job.element_bytes if isinstance(job, ImageJob) else job.stack.travelling_bytes)
+
+
+def gradient_bytes(job: Job) -> float:
+    """Return the bytes of all gradients of a rank between ranks without compression."""
+    return sent_bytes(job) * trained_parameters(job)
 
 
 def narrower_gradients(strategy: Strategy, here: Situation) -> Verdict:
@@ -60,7 +65,7 @@ def low_rank_gradients(strategy: Strategy, here: Situation) -> Verdict:
     """Judge PowerSGD: every matrix of gradients travels as two thin matrices.
 
     An n x m matrix becomes r (n + m) elements if these are fewer than n m / 2 (torch,
-    `_should_compress`). The rank's own error of the approximation stays in memory for the next step.
+    `_should_compress`). Each rank keeps the error of its approximation in memory for the next step.
     """
     if refusal := _refusal(strategy, here):
         return inapplicable(strategy, here, refusal)
@@ -82,7 +87,7 @@ def low_rank_gradients(strategy: Strategy, here: Situation) -> Verdict:
     time = with_traffic(here, factor)
     copies = copying_s(strategy.figure("moved_bytes") * parameters, here.cluster)
     # The two thin matrices and the uncompressed tensors of a bucket travel one after the other.
-    buckets = max(1.0, sent_bytes(job) * parameters / constant("ddp_bucket_bytes"))
+    buckets = max(1.0, gradient_bytes(job) / constant("ddp_bucket_bytes"))
     copies += buckets * _MORE_MESSAGES * shortest_all_reduce_s(here.cluster)
     return _verdict(
         strategy, here, time, factor, copies, f"the error that it keeps needs {gib(error)} per rank"
@@ -116,12 +121,14 @@ def shortest_all_reduce_s(cluster: Cluster) -> float:
 def with_traffic(here: Situation, factor: float) -> TimeBreakdown:
     """Return the time of a step if gradients have `factor` times their bytes on the wire.
 
-    If only gradients travel, that is the time with links that are faster by the inverse. Otherwise reduced
-    gradients have 16 bits, and everything else keeps its size.
+    If ranks send nothing but gradients, this equals the time with links that are 1 / `factor` times as fast.
+    Otherwise gradients are reduced in 16 bits, and all other traffic keeps its size.
     """
     job = here.job
     if here.is_plain:
-        return time_of(job._replace(cluster=with_bandwidth(job.cluster, 1.0 / factor)))
+        faster = with_node_links(job.cluster, 1.0 / factor)
+        faster = with_figures(faster, 1.0 / factor, "inter_bus_bandwidth_bytes_per_s")
+        return time_of(job._replace(cluster=faster))
     stack = msgspec.structs.replace(job.stack, reduced_bytes=_HALF_BYTES)
     return time_of(job._replace(stack=stack))
 
@@ -140,7 +147,7 @@ def _verdict(
 ) -> Verdict:
     exposed = time.exposed_communication
     if isinstance(exposed, Unknown):
-        return undecided(strategy, here, f"the step time is unknown: {exposed.detail}")
+        return undecided(strategy, here, exposed)
     before = here.exposed_s
     because = (
         f"gradients have {percent(factor)} of their bytes on the wire: exposed communication "

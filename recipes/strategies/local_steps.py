@@ -24,10 +24,11 @@ from recipes.strategies.verdicts import (
 def averaged_seldom(strategy: Strategy, here: Situation) -> Verdict:
     """Judge replicas that average their weights once in `period` steps.
 
-    The step of a replica is predicted as usual; nothing hides the average, of which each step pays its part.
+    The step of a replica is predicted as usual. No computation hides the averaging, whose time is spread
+    evenly over the steps of a period.
     """
     if isinstance(here.total_s, Unknown):
-        return undecided(strategy, here, f"the step time is unknown: {here.total_s.detail}")
+        return undecided(strategy, here, here.total_s)
     if here.cluster.world_size == 1:
         return inapplicable(strategy, here, "there is one rank, so nothing is averaged")
     if missing := missing_setting(strategy, here):
@@ -50,7 +51,7 @@ def _of_ranks(strategy: Strategy, here: Situation) -> Verdict:
 
 
 def _of_nodes(strategy: Strategy, here: Situation) -> Verdict:
-    """Judge nodes that train alone, each with its own layout; ranks of equal place average their shards."""
+    """Judge nodes that train alone, each with its own layout; ranks with the same shard average it."""
     nodes = here.cluster.nodes
     if nodes == 1:
         return inapplicable(strategy, here, "there is one node, and links inside a node are fast")
@@ -59,7 +60,7 @@ def _of_nodes(strategy: Strategy, here: Situation) -> Verdict:
         return inapplicable(strategy, here, f"a node cannot train alone: {inside}")
     alone = Situation(inside, here.facts)
     parts = 1 if alone.is_plain else here.cluster.ranks_per_node
-    # Ranks that have the whole model all average the whole model, in one ring over all ranks.
+    # If every rank has the whole model, all ranks average it in one ring.
     group = world_group(here.cluster) if parts == 1 else Group(ranks=nodes, nodes=nodes)
     degrees = inside.chosen.degrees
     whole = trained_parameters(alone.job) * degrees.tp * degrees.pp
@@ -67,7 +68,7 @@ def _of_nodes(strategy: Strategy, here: Situation) -> Verdict:
     average = collective_time_s("all_reduce", size / parts, group, here.cluster)
     average += copying_s(strategy.figure("moved_bytes") * whole / parts, here.cluster)
     if isinstance(alone.total_s, Unknown):
-        return undecided(strategy, here, f"the step time is unknown: {alone.total_s.detail}")
+        return undecided(strategy, here, alone.total_s)
     slower = alone.total_s - (float(here.total_s) - here.exposed_s)  # type: ignore[arg-type]
     return _verdict(strategy, here, slower, average, size)
 
@@ -87,7 +88,7 @@ def plan_of_one_node(here: Situation, layout: str = "") -> Plan | str:
 
 
 def _verdict(strategy: Strategy, here: Situation, rest_s: float, average_s: float, size: float) -> Verdict:
-    """Return the verdict; `rest_s` is the communication that a replica's own step still shows."""
+    """Return the verdict; `rest_s` is the exposed communication in a replica's own step."""
     period = strategy.figure("period")
     because = (
         f"replicas average {gib(size)} of weights every {period:g} steps: {duration(average_s)}, "

@@ -4,7 +4,8 @@ import msgspec
 
 from probes.base.record import Unknown
 from probes.base.units import duration, gib, percent
-from recipes.machine.cluster_records import Cluster, Figure
+from recipes.machine.cluster_records import Cluster
+from recipes.machine.scaled_rates import with_figures
 from recipes.strategies.strategy_table import Strategy
 from recipes.strategies.verdicts import Situation, Verdict, inapplicable, judged, time_of, undecided
 
@@ -12,10 +13,11 @@ _SEVENTHS, _EIGHTHS = 7, 8
 
 
 def many_small_jobs(strategy: Strategy, here: Situation) -> Verdict:
-    """Judge several instances of a GPU, each with a job like this one.
+    """Judge whether several jobs like this one finish earlier on MIG instances than one after the other.
 
-    An instance has a part of the multiprocessors, of the memory and of its bandwidth. A job whose kernels are
-    too small to fill a GPU loses less than that part, so that several jobs together finish earlier.
+    An instance has a fraction of the GPU's multiprocessors, memory and memory bandwidth. A job whose kernels
+    are too small to fill the GPU slows down by less than this fraction suggests, so that several jobs at the
+    same time finish earlier.
     """
     cluster, total = here.cluster, here.total_s
     if not cluster.gpu.startswith(strategy.gpus):
@@ -26,7 +28,7 @@ def many_small_jobs(strategy: Strategy, here: Situation) -> Verdict:
         return inapplicable(
             strategy,
             here,
-            f"the job uses {cluster.world_size} GPUs together, and NCCL does not join instances",
+            f"the job uses {cluster.world_size} GPUs together, and NCCL cannot connect MIG instances",
         )
     needed = here.plan.chosen.predicted.memory_bytes_per_gpu.needed
     room = cluster.memory_bytes_per_rank
@@ -56,20 +58,9 @@ def many_small_jobs(strategy: Strategy, here: Situation) -> Verdict:
 
 
 def _instance(cluster: Cluster, sevenths: int, eighths: int) -> Cluster:
-    def times(figures: dict[str, Figure]) -> dict[str, Figure]:
-        return {name: _times(figure, sevenths / _SEVENTHS) for name, figure in figures.items()}
-
-    bandwidth, memory = cluster.memory_bandwidth_bytes_per_s, cluster.memory_bytes_per_rank
-    return msgspec.structs.replace(
-        cluster,
-        flops_per_s=times(cluster.flops_per_s),
-        peak_flops_per_s=times(cluster.peak_flops_per_s),
-        memory_bandwidth_bytes_per_s=None if bandwidth is None else _times(bandwidth, eighths / _EIGHTHS),
-        memory_bytes_per_rank=None if memory is None else _times(memory, eighths / _EIGHTHS),
-        anchors=(),
-        image_anchors=(),
-    )
-
-
-def _times(figure: Figure, factor: float) -> Figure:
-    return msgspec.structs.replace(figure, value=figure.value * factor)
+    computing = {
+        name: {key: figure.times(sevenths / _SEVENTHS) for key, figure in getattr(cluster, name).items()}
+        for name in ("flops_per_s", "peak_flops_per_s")
+    }
+    part = with_figures(cluster, eighths / _EIGHTHS, "memory_bandwidth_bytes_per_s", "memory_bytes_per_rank")
+    return msgspec.structs.replace(part, **computing, anchors=(), image_anchors=())

@@ -23,10 +23,10 @@ from recipes.strategies.verdicts import (
 def without_waiting(strategy: Strategy, here: Situation) -> Verdict:
     """Judge ranks that each send gradients to servers and fetch weights, without waiting for the others.
 
-    The gain is the time in which the other ranks wait for the slowest one. The cost is traffic: every rank of
-    a node sends its gradients over the node's link and receives the weights, where a ring sends the sum of a
-    node's gradients once. Servers are on the same nodes. Rows of the embedding that no token of the rank uses
-    need not travel. Exposed communication is predicted again for these bytes.
+    The gain is the time in which the other ranks wait for the slowest rank. The cost is traffic on the node's
+    link: every rank sends its gradients and receives the weights, while a ring sends the sum of the node's
+    gradients once. The servers run on the same nodes. Rows of the embedding that none of the rank's tokens
+    use need not be sent. Exposed communication is predicted again for this traffic.
     """
     if here.cluster.world_size == 1:
         return inapplicable(strategy, here, "there is one rank, which waits for nobody")
@@ -46,7 +46,7 @@ def without_waiting(strategy: Strategy, here: Situation) -> Verdict:
     factor = dense * ranks * sent / (2 * sent_bytes(here.job))
     exposed = with_traffic(here, factor).exposed_communication
     if isinstance(exposed, Unknown):
-        return undecided(strategy, here, f"the step time is unknown: {exposed.detail}")
+        return undecided(strategy, here, exposed)
     step = (total - here.exposed_s) * (1 - waiting) + exposed
     alike = "" if waiting else "; GPUs of one kind count as equally fast"
     because = (
@@ -54,7 +54,9 @@ def without_waiting(strategy: Strategy, here: Situation) -> Verdict:
         f"every link carries {factor:.3g} times the bytes of an all-reduce: exposed communication "
         f"{duration(here.exposed_s)} -> {duration(exposed)}",
         f"the embedding has {percent(table)} of the weights, and a rank uses up to {percent(touched)} of its "
-        "rows in a step",
+        "rows in a step"
+        if table
+        else "every weight has dense gradients: no embedding of its own has rows that a rank could leave out",
     )
     return judged(strategy, here, 1 - step / total, step, because)
 
@@ -79,7 +81,7 @@ def waiting_share(here: Situation) -> float | Unknown:
 
 
 def embedding(here: Situation) -> tuple[float, float]:
-    """Return the embedding's part of all weights, and the part of its rows that a rank uses at most.
+    """Return the embedding's share of all weights, and the largest share of its rows that a rank uses.
 
     Tokens are assumed to be drawn evenly from the vocabulary; real text repeats words and uses fewer rows.
     """

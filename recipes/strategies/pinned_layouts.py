@@ -4,7 +4,7 @@ import msgspec
 
 from probes.base.errors import NoFeasiblePlanError, UsageError
 from probes.base.record import Unknown
-from probes.base.units import duration, gib, percent
+from probes.base.units import duration, gib, percent, plural
 from recipes.constants import constant
 from recipes.job.pins import Pins
 from recipes.job.workload import Workload
@@ -27,11 +27,11 @@ from recipes.strategies.verdicts import (
 
 _DEGREES = ("tp", "pp", "cp", "ep")
 _DIVIDING = "torch"
-"""Program that the user's own torch program becomes if it divides layers too."""
+"""Program whose plan is shown if the strategy divides layers, which the user's own program does not."""
 
 
 def searched_layout(strategy: Strategy, here: Situation) -> Verdict:
-    """Judge a layout by the best plan that has it."""
+    """Judge a layout by the best plan that uses this layout."""
     plan = here.plan
     uses = (
         getattr(plan.chosen.degrees, strategy.layout) > 1
@@ -60,14 +60,14 @@ def _compared(strategy: Strategy, here: Situation, best: Plan) -> Verdict:
     gain = 1 - after / before
     words = f"{percent(-gain)} longer" if gain < 0 else f"{percent(gain)} shorter"
     return judged(
-        strategy, here, gain, after, (f"best with it: {layout}, {duration(after)} per step, {words}",)
+        strategy, here, gain, after, (f"best plan with it: {layout}, {duration(after)} per step, {words}",)
     )
 
 
 def _refusals(strategy: Strategy, here: Situation, tried: list[Plan | str]) -> tuple[str, ...]:
-    """Return why there is no plan, and what another program would make of the strategy."""
+    """Return why there is no plan, and the plan of another program that supports the strategy."""
     reasons = [row for row in tried if isinstance(row, str)]
-    why = reasons[0] if reasons else f"no size of it divides {here.cluster.world_size} ranks"
+    why = reasons[0] if reasons else f"none of its possible sizes divides {here.cluster.world_size} ranks"
     if strategy.layout not in _DEGREES:
         why = missing_setting(strategy, here) or why
     other = program_named(_DIVIDING)
@@ -98,7 +98,7 @@ def _pins(strategy: Strategy, here: Situation) -> list[Pins]:
 def _planned(pins: Pins, here: Situation, program: Program) -> Plan | str:
     plan, headroom = here.plan, here.headroom
     if headroom is None and plan.cluster.device == "cuda":
-        # A layout that fits only without the default headroom is no alternative to a plan that has it.
+        # A layout that fits only without the default headroom is no alternative to a plan with this headroom.
         room, needed = plan.cluster.memory_bytes_per_rank, plan.chosen.predicted.memory_bytes_per_gpu.needed
         default = constant("memory_headroom")
         headroom = default if room is not None and needed <= room.value * (1 - default) else None
@@ -144,13 +144,13 @@ def in_one_process(strategy: Strategy, here: Situation) -> Verdict:
         layout = here.plan.chosen.strategy
         return inapplicable(strategy, here, f"every GPU must hold the whole model, and the plan is {layout}")
     if isinstance(here.total_s, Unknown):
-        return undecided(strategy, here, f"the step time is unknown: {here.total_s.detail}")
+        return undecided(strategy, here, here.total_s)
     size = strategy.figure("sent_bytes") * trained_parameters(here.job)
     group = Group(ranks=cluster.world_size, nodes=1)
     each = collective_time_s("broadcast", size, group, cluster) * here.plan.chosen.grad_accum
     longer = each / here.total_s
     because = (
-        f"every forward pass copies {gib(size)} of weights to {cluster.world_size - 1} GPUs: "
+        f"every forward pass copies {gib(size)} of weights to {plural(cluster.world_size - 1, 'GPU')}: "
         f"{duration(each)} per step, {percent(longer)} more than DDP",
         "one Python process starts the kernels of all GPUs, and the first GPU gathers all outputs",
     )

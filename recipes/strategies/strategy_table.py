@@ -1,4 +1,4 @@
-"""Strategies that people know from the field, each with the setting that turns it on in each program.
+"""Well-known training strategies, each with the setting that turns it on in each program.
 
 To add a strategy, add a row to `recipes/data/strategies.toml`. `kind` names the function that judges it.
 """
@@ -8,7 +8,7 @@ import re
 from typing import Literal
 
 from probes.base.errors import UsageError
-from probes.base.nearest import nearest
+from probes.base.nearest import nearest, suggestion
 from probes.base.record import Record, StrictRecord
 from probes.base.rows import load_rows
 from recipes.job.candidate import Sharding
@@ -57,7 +57,7 @@ class Strategy(StrictRecord, kw_only=True):
     partitions: tuple[tuple[int, int, int], ...] = ()
     """Ways to divide a GPU: instances, sevenths of the multiprocessors of each, eighths of the memory."""
     figures: dict[str, float] = {}
-    """Figures that the model needs; the comment at the head of the table explains each name."""
+    """Figures that the model needs; the comment at the top of `strategies.toml` explains each name."""
     is_suggested: bool = False
     """Whether a plan may suggest the strategy as an experiment."""
     source: str
@@ -91,9 +91,8 @@ def strategy_named(name: str) -> Strategy:
     wanted = _bare(name)
     if wanted in by_name:
         return by_name[wanted]
-    near = list(dict.fromkeys(by_name[close].id for close in nearest(wanted, by_name, most=3)))
-    hint = f"did you mean {' or '.join(near)}? " if near else ""
-    raise UsageError(f"there is no strategy {name[:60]!r}", f"{hint}see `rigtune list strategies`")
+    near = dict.fromkeys(by_name[close].id for close in nearest(wanted, by_name, most=3))
+    raise UsageError(f"there is no strategy {name[:60]!r}", suggestion(near, "see `rigtune list strategies`"))
 
 
 def _bare(name: str) -> str:

@@ -140,7 +140,7 @@ def saving(strategy: Strategy, here: Situation, saved_s: float, *because: str) -
     """
     total = here.total_s
     if isinstance(total, Unknown):
-        return undecided(strategy, here, f"the step time is unknown: {total.detail}")
+        return undecided(strategy, here, total)
     exposed = here.exposed_s
     gain = min(saved_s, exposed) / total
     bound = (
@@ -153,8 +153,8 @@ def saving(strategy: Strategy, here: Situation, saved_s: float, *because: str) -
 def on_all_ranks(here: Situation, whole: Cluster) -> Situation:
     """Return the situation with the plan on all ranks of the machine, where strategies are compared.
 
-    A plan may leave ranks idle because of slow links, which is where strategies win most. If the whole
-    machine has no plan, the situation keeps the plan itself.
+    A plan may leave ranks idle because links are slow; with slow links, strategies win most. If there is no
+    plan for the whole machine, the situation keeps its own plan.
     """
     plan = here.plan
     if plan.cluster.world_size == whole.world_size:
@@ -190,10 +190,11 @@ def inapplicable(strategy: Strategy, here: Situation, *because: str) -> Verdict:
     return _verdict(strategy, here, "not-applicable", because, (none, none))
 
 
-def undecided(strategy: Strategy, here: Situation, *because: str) -> Verdict:
-    """Return the verdict on a strategy whose gain no model predicts."""
+def undecided(strategy: Strategy, here: Situation, reason: str | Unknown) -> Verdict:
+    """Return the verdict on a strategy whose gain no model predicts; an Unknown reason is the step time's."""
+    because = f"the step time is unknown: {reason.detail}" if isinstance(reason, Unknown) else reason
     none = Unknown(Reason.NOT_RECORDED, "unproven: no model of rigtune predicts this gain")
-    return _verdict(strategy, here, "unknown", because, (none, none))
+    return _verdict(strategy, here, "unknown", (because,), (none, none))
 
 
 def _verdict(
@@ -227,20 +228,3 @@ def missing_setting(strategy: Strategy, here: Situation) -> str:
         return ""
     others = [load_programs()[name].title for name in strategy.settings]
     return f"{here.program.title} has no setting for it; offered by {', '.join(others)}"
-
-
-def with_bandwidth(cluster: Cluster, factor: float) -> Cluster:
-    """Return the cluster with faster links inside and between nodes; latencies stay."""
-    figures = {}
-    for name in ("intra_bus_bandwidth_bytes_per_s", "inter_bus_bandwidth_bytes_per_s"):
-        figure = getattr(cluster, name)
-        if figure is not None:
-            figures[name] = msgspec.structs.replace(figure, value=figure.value * factor)
-    fits = {}
-    for name, fit in cluster.collective_fits.items():
-        lines = tuple(
-            msgspec.structs.replace(line, seconds_per_byte=line.seconds_per_byte / factor)
-            for line in fit.lines
-        )
-        fits[name] = msgspec.structs.replace(fit, lines=lines)
-    return msgspec.structs.replace(cluster, collective_fits=fits, **figures)

@@ -19,12 +19,14 @@ _LEAST_RESIDUALS = 3
 
 
 def sign_flip_p(differences: Sequence[float]) -> float:
-    """Return the part of all sign patterns whose sum is as small as the observed sum (one-sided, exact).
+    """Return the share of all sign patterns whose sum is at most the observed sum (one-sided, exact).
 
-    The result is 1 without differences, and at least 2 to the power of minus their number.
+    The result is 1 without differences, and at least 2**-n for n differences.
     """
     observed = math.fsum(differences)
-    sums = _signed_sums(differences)
+    sums = [0.0]
+    for size in map(abs, differences):
+        sums = [value - size for value in sums] + [value + size for value in sums]
     tolerance = 1e-12 * max(1.0, *map(abs, differences), 0.0)
     return sum(value <= observed + tolerance for value in sums) / len(sums)
 
@@ -52,7 +54,7 @@ def is_faster(differences: Sequence[float], *, alpha: float, planned: int) -> bo
 
 
 def _reject_smallest(sums: list[float], rejected: list[bool], allowed: int) -> None:
-    """Mark the `allowed` smallest sums that are not marked yet; equal sums are marked together or not."""
+    """Mark the `allowed` smallest sums that are not marked yet; of equal sums, mark either all or none."""
     if allowed <= 0:
         return
     order = sorted((value, index) for index, value in enumerate(sums) if not rejected[index])
@@ -63,23 +65,16 @@ def _reject_smallest(sums: list[float], rejected: list[bool], allowed: int) -> N
             rejected[index] = True
 
 
-def _signed_sums(differences: Sequence[float]) -> list[float]:
-    sums = [0.0]
-    for difference in differences:
-        sums = [value - abs(difference) for value in sums] + [value + abs(difference) for value in sums]
-    return sums
-
-
 def ratio_intervals(
-    differences: Mapping[str, Sequence[float]], *, seed: int = 0, confidence: float = 0.95
+    differences: Mapping[str, Sequence[float]], *, seed: int = 0
 ) -> dict[str, tuple[float, float] | None]:
-    """Return the interval of each candidate's ratio of step times to the baseline.
+    """Return the 95 % interval of each candidate's ratio of step times to the baseline.
 
     `differences` has the logarithms of the ratios by candidate. The deviations of all candidates from their
     own means are pooled, because the noise from run to run is a property of the machine; the interval of a
     mean of n differences comes from means of n deviations drawn from the pool (residual bootstrap: B. Efron,
-    R. Tibshirani, An Introduction to the Bootstrap, 1993, section 9.4). Therefore also a candidate that ran
-    once has an interval. The value is None if fewer than three deviations are known.
+    R. Tibshirani, An Introduction to the Bootstrap, 1993, section 9.4). Therefore a candidate that ran
+    only once has an interval, too. The value is None if fewer than three deviations are known.
     """
     pool = [
         (value - math.fsum(values) / len(values)) * math.sqrt(len(values) / (len(values) - 1))
@@ -90,7 +85,6 @@ def ratio_intervals(
     if len(pool) < _LEAST_RESIDUALS:
         return dict.fromkeys(differences)
     draw = random.Random(seed)  # noqa: S311 - resampling, no secret
-    tail = (1 - confidence) / 2
     intervals: dict[str, tuple[float, float] | None] = {}
     by_count: dict[int, tuple[float, float]] = {}
     for name, values in differences.items():
@@ -100,7 +94,7 @@ def ratio_intervals(
         count = len(values)
         if count not in by_count:
             means = [math.fsum(draw.choices(pool, k=count)) / count for _ in range(_RESAMPLES)]
-            by_count[count] = (quantile(means, tail), quantile(means, 1 - tail))
+            by_count[count] = (quantile(means, 0.025), quantile(means, 0.975))
         mean, (low, high) = math.fsum(values) / count, by_count[count]
         # The deviation of the mean is subtracted, so the upper end of the deviations gives the lower end.
         intervals[name] = (math.exp(mean - high), math.exp(mean - low))

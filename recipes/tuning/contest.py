@@ -115,7 +115,7 @@ def differences(contest: Contest, last_round: int | None = None) -> dict[str, li
 def standing(contest: Contest) -> Standing:
     """Return the state of the contest.
 
-    The rounds are gone through from the first; the trials of a round decide which candidates run in the next.
+    The rounds are evaluated in order: the trials of a round decide which candidates run in the next round.
     """
     rules = contest.rules
     remaining: list[str] = list(contest.challengers)
@@ -188,7 +188,7 @@ def _verdict(
 ) -> Standing | None:
     """Return the standing if the finished round decides the contest; else None."""
     rules, best = contest.rules, means[remaining[0]]
-    # A challenger that looks clearly slower after one round ends the contest at once.
+    # In early rounds, the contest ends only if even the fastest challenger looks clearly slower.
     if best >= (0.0 if number >= _ROUNDS_TO_GIVE_UP else math.log1p(rules.worthwhile)):
         return _decided(number, remaining, "baseline", "no other candidate is faster in these rounds")
     tested = _tested(contest, remaining[0], alone_from, number)
@@ -207,7 +207,7 @@ def _verdict(
 
 
 def _tested(contest: Contest, finalist: str, first_round: int, last_round: int) -> tuple[float, ...]:
-    """Return the finalist's differences from `first_round` (0: never) to `last_round`."""
+    """Return the finalist's differences in `first_round` to `last_round`; empty if `first_round` is 0."""
     times = _times(contest.trials)
     return tuple(
         math.log(times[number, finalist] / times[number, contest.baseline])
@@ -250,9 +250,9 @@ def most_trials(contest: Contest) -> int:
 
 
 def expected_seconds(contest: Contest, candidate: str) -> float:
-    """Return the expected seconds of a candidate's next trial: those of its runs, or of the slowest run.
+    """Return the expected seconds of a candidate's next trial.
 
-    0 before the first trial.
+    This is the median of its own runs, or else the longest run of any candidate; 0 before the first trial.
     """
     own = [trial.took_s for trial in contest.trials if trial.candidate == candidate]
     return statistics.median(own) if own else max((trial.took_s for trial in contest.trials), default=0.0)

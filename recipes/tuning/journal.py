@@ -75,14 +75,15 @@ def read_journal(data: bytes, name: str) -> Journal | None:
         try:
             entry: _Line = msgspec.json.decode(line, type=_Line)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise InputError(f"{name}, line {number}: no entry of a journal: {error}", remedy) from error
+            raise InputError(f"{name}, line {number}: not an entry of a journal: {error}", remedy) from error
         if isinstance(entry, Started):
             if started is not None or entry.schema_version != SCHEMA_VERSION:
-                raise InputError(f"{name}, line {number}: a second start, or of another version", remedy)
+                problem = "a second start, or a journal of another version of rigtune"
+                raise InputError(f"{name}, line {number}: {problem}", remedy)
             started = entry
             continue
         if started is None or not _is_sound(entry.trial):
-            raise InputError(f"{name}, line {number}: a trial that cannot be", remedy)
+            raise InputError(f"{name}, line {number}: a trial with impossible values", remedy)
         trials[entry.stage].append(entry.trial)
     if started is None:
         return None

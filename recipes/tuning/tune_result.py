@@ -53,7 +53,7 @@ class StageResult(Record, kw_only=True):
     winner: str
     """Name of the candidate that won; blank if the baseline stays."""
     p_value: float | None = None
-    """Part of the sign patterns of the finalist's tested rounds that favour the finalist as much."""
+    """Share of the sign patterns of the tested rounds that favour the finalist at least as much (p-value)."""
     alpha: float
     """Probability that this stage has a winner although all candidates are equal."""
     tested_rounds: tuple[int, ...] = ()
@@ -76,7 +76,7 @@ class TuneResult(Record, kw_only=True):
     changes: tuple[Setting, ...]
     """Settings that won; empty if the recipe stays."""
     speed_up: float
-    """Steps per second relative to the recipe, less 1; 0 if the recipe stays."""
+    """Steps per second relative to the recipe, minus 1; 0 if the recipe stays."""
     trials: int
     took_s: float
     """Seconds of all trials."""
@@ -179,8 +179,8 @@ def ratio_words(candidate: CandidateResult) -> str:
 def tuned_recipe(recipe: Recipe, stages: Sequence[Stage], result: TuneResult) -> Recipe:
     """Return the recipe with the settings that won; decisions about these settings cite the trials.
 
-    Settings that a person edited stay, and are marked as theirs. The prediction is made again for the present
-    settings.
+    Settings that a person edited stay, and are marked as edited. The prediction is made again for the
+    resulting settings.
     """
     tuned = refreshed(recipe)
     for stage, measured in zip(stages, result.stages, strict=True):

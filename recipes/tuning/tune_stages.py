@@ -1,8 +1,8 @@
-"""The stages of a tune: first layouts and settings, then environment variables on top of the winner.
+"""The stages of a tuning run: first layouts and settings, then environment variables on top of the winner.
 
-The second stage begins when the first is over, and its baseline is the recipe that won the first. Everything
-is computed from the recipe, the options and the trials, so that a tune that was interrupted continues where
-it ended.
+The second stage begins when the first stage is over. Its baseline is the winner of the first stage.
+Everything is computed from the recipe, the options and the trials, so that an interrupted tuning run
+continues where it stopped.
 """
 
 import math
@@ -21,12 +21,12 @@ MOST_CANDIDATES = 50
 
 
 class Options(Record, kw_only=True):
-    """The settings of a tune that must stay the same when it is resumed."""
+    """The settings of a tuning run that must stay the same when the run is resumed."""
 
     steps: Annotated[int, msgspec.Meta(ge=2, le=MOST_STEPS)] = 20
     """Optimizer steps of each trial."""
     candidates: Annotated[int, msgspec.Meta(ge=1, le=MOST_CANDIDATES)] = 6
-    """Largest number of layouts and settings to measure beside the recipe."""
+    """Largest number of layouts and settings to measure in addition to the recipe."""
     rules: Rules = Rules()
     """Rules of a contest; with several stages, each gets its share of `alpha`."""
     variables: tuple[Environment, ...] = ()
@@ -34,7 +34,7 @@ class Options(Record, kw_only=True):
 
 
 class Stage(NamedTuple):
-    """One contest of a tune."""
+    """One contest of a tuning run."""
 
     title: str
     variants: tuple[Variant, ...]
@@ -68,10 +68,10 @@ def stages_of(
     trials: Sequence[Sequence[Trial]] = ((), ()),
     budget_s: float = math.inf,
 ) -> tuple[Stage, ...]:
-    """Return the stages up to the first that is not over.
+    """Return the stages up to and including the first stage that is not over.
 
-    `trials` has the trials of each stage. The stages share the budget by the number of trials that they take
-    at most. A stage is also over if the next has trials.
+    `trials` has the trials of each stage. The budget is divided between the stages in proportion to the
+    maximum number of trials of each stage. A stage is also over if the next stage has trials.
     """
     layouts, experiments = variants(recipe, options.candidates), options.variables
     number = 2 if experiments else 1
@@ -97,7 +97,7 @@ def _stage(title: str, candidates: tuple[Variant, ...], rules: Rules, trials: Se
 
 
 def _within(stage: Stage, budget_s: float, *, is_closed: bool = False) -> Stage:
-    """Return the stage, which is out of time if the next trial is not expected to fit into the budget."""
+    """Return the stage, marked as out of time if the next trial is not expected to fit into the budget."""
     if not stage.state.due:
         return stage
     spent_s = sum(trial.took_s for trial in stage.contest.trials)

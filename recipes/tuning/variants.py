@@ -123,7 +123,7 @@ def _predicted(variant: Variant) -> float:
 
 
 def _layouts(recipe: Recipe) -> Iterator[Variant]:
-    """Yield the layouts that fit by prediction: those of other degrees, then the recipe's neighbours."""
+    """Yield the layouts that are predicted to fit: the search's best, then close neighbours of the recipe."""
     machine = recipe.machine
     sizes = recipe.parallelism
     if machine is None or (machine.nodes, machine.ranks_per_node) != (sizes.nodes, sizes.ranks_per_node):
@@ -135,7 +135,8 @@ def _layouts(recipe: Recipe) -> Iterator[Variant]:
     program = program_named(REFERENCE_PROGRAM if is_reference else recipe.program)
     request = request_of(workload_of(recipe), machine, program, pins)
     limit = machine.memory_bytes_per_rank
-    # A plan leaves memory free because of the error of the memory model; here a lack of memory is a result.
+    # A plan leaves memory free in case the memory model is wrong. Here, layouts close to the limit are tried,
+    # because running out of memory is only the result of a trial.
     refuses = refusing(math.inf if limit is None else limit.value)
     searched = search(request, refuses)
     own = _examined(request, recipe.parallelism.candidate)
@@ -145,7 +146,7 @@ def _layouts(recipe: Recipe) -> Iterator[Variant]:
 
 
 def _pins(recipe: Recipe) -> Pins | None:
-    """Return what the layout must keep; None if the program takes no setting of the layout.
+    """Return the settings that other layouts must keep; None if the program takes no setting of the layout.
 
     The reference workload takes all settings. The user's own program takes those that its arguments name.
     """

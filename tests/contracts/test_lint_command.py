@@ -69,7 +69,10 @@ def test_rules_are_selected_and_ignored(folder: Path) -> None:
     assert _found(folder) == {"variable-misspelt", "value-algorithm"}
     assert _found(folder, "--select", "value-*") == {"value-algorithm"}
     assert _found(folder, "--ignore", "value-algorithm,slurm-time") == {"variable-misspelt"}
-    assert "1 of rules that are not selected" in lint("a.sh", "--ignore", "value-*", cwd=folder).stdout
+    assert (
+        "1 left out because their rules are not selected"
+        in lint("a.sh", "--ignore", "value-*", cwd=folder).stdout
+    )
 
 
 @pytest.mark.parametrize("name", ["rigtune-lint.toml", "pyproject.toml"])

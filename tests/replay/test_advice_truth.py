@@ -53,7 +53,12 @@ TRUTH: list[tuple[str, Subject, str, str]] = [
     ("H100 node with its NUMA map", "hardware", "cores-enough", "96 physical cores for 8 GPUs"),
     ("A100 PCIe", "hardware", "board-heat", "0.60 kW together"),
     ("A100 PCIe", "kubelet", "best-effort", "GPU0 on node 0; GPU1 on node 1"),
-    ("A100 PCIe", "mig", "profile", "A100 PCIe 80 GB, profile 1g.10gb: at most 7"),
+    (
+        "A100 PCIe",
+        "mig",
+        "profile",
+        "of each instance): 7 x 1g.10gb (1/7, 9.6 GiB)",
+    ),
     ("consumer GPU", "hardware", "board-heat", "0.32 kW"),
     ("consumer GPU", "hardware", "gpu-link-full", "GPU0: PCIe 4 x16"),
     ("consumer GPU", "mig", "not-supported", "RTX 4080 SUPER does not support MIG"),

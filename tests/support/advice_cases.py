@@ -240,6 +240,7 @@ CONTAINER: dict[str, tuple[Case, Case]] = {
     "numa": (Case(NODE), Case(BARE_BOX)),
     "rdma": (Case(NODE), Case(BARE_BOX)),
     "rdma-unknown": (Case(BLANK), Case(NODE)),
+    "efa": (Case(with_nics(NODE, device_type="efa")), Case(NODE)),
     "no-rdma": (Case(BARE_BOX), Case(NODE)),
     "lxd-rdma-device": (
         Case(with_part(NODE, "container", rdma_devices=("uverbs0", "rdma_cm", "by-path"))),

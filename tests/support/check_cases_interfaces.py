@@ -203,7 +203,7 @@ INTERFACE_CASES = (
     Case("hostname-address", "leads to the network", BOX, ("PASS host",)),
     Case(
         "hostname-address",
-        "leads to itself",
+        "resolves only to loopback",
         with_part(BOX, "naming", addresses=("127.0.1.1",)),
         ("WARN host",),
     ),

@@ -105,7 +105,7 @@ async def test_the_workload_form_plans_again(tmp_path):
             widget.id: str(widget.render()) for widget in app.screen.query(".complaint") if widget.display
         }
         assert list(complaints) == ["nodes-complaint"]
-        assert "'none' is no positive whole number" in complaints["nodes-complaint"]
+        assert "'none' is not a positive whole number" in complaints["nodes-complaint"]
         assert app.focused is app.screen.query_one("#nodes"), "the wrong field has the focus"
         app.screen.query_one("#nodes", Input).value = "4"
         await pilot.pause()

@@ -143,7 +143,7 @@ def test_a_wrong_value_is_named_and_what_the_backend_or_the_memory_lacks_is_left
     assert not of(lines[0], "failure")
     (failure,) = of(lines[1], "failure")
     assert (failure["kind"], failure["case"]) == ("wrong_result", damaged)
-    assert failure["message"] == "all_reduce of 4096 bytes gave rank 1 1 wrong values of 1024"
+    assert failure["message"] == "all_reduce of 4096 bytes: rank 1 received wrong values (1 of 1024)"
     for rank in lines:
         assert [line["case"] for line in of(rank, "sample")] == [small, fine]
         skipped = {

@@ -149,7 +149,7 @@ def test_what_cannot_tell_about_a_disk_is_refused_in_one_line(stored, tmp_path, 
 def test_a_pipe_is_no_file_and_is_not_waited_for(stored, tmp_path):
     os.mkfifo(tmp_path / "pipe")
     (line,) = of(stored(tmp_path / "pipe", IN_ORDER), "failure")
-    assert "no regular file" in line["message"]
+    assert "not a regular file" in line["message"]
 
 
 def left_over(folder: Path) -> list[str]:

@@ -236,7 +236,7 @@ def test_impossible_settings_are_refused_with_their_name(in_torch):
         ({"model": TINY, "convergence": {"beta2": 2}}, "beta2 must be a number from 0 to 1, not 2"),
         (
             {"model": TINY, "convergence": {"schedule": "step"}},
-            "schedule must be constant or cosine or linear or wsd, not 'step'",
+            "schedule must be constant, cosine, linear or wsd, not 'step'",
         ),
         ({"model": TINY, "resources": []}, "resources must be an object"),
         ({"model": {**TINY, "kv_heads": 3}}, "model: 4 heads cannot share 3 kv_heads evenly"),

@@ -47,7 +47,7 @@ def sections(facts: MachineFacts, *, verbose: bool) -> list[Subject]:
 
 
 def connections(facts: MachineFacts, *, verbose: bool) -> list[Subject]:
-    """Return how the GPUs are connected; nothing without GPUs."""
+    """Return the connections between the GPUs; empty without GPUs."""
     gpus = value_or(facts.gpus, ())
     groups = grouped(
         (joined([("NVLinks", _nvlinks(gpu))], tone=_link_tone(gpu)), subject_name(gpu)) for gpu in gpus

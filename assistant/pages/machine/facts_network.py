@@ -165,7 +165,7 @@ def _nic(nic: Nic, role: str, *, verbose: bool) -> Line:
 
 
 def _fabric(facts: MachineFacts) -> Subject:
-    """Return the reports of discovery tools and switches about the InfiniBand fabric; nothing without any."""
+    """Return what discovery tools and switches report about the InfiniBand fabric; empty without reports."""
     ports, switches = value_or(facts.fabric_ports, ()), value_or(facts.fabric_switches, ())
     lines: list[Line | str] = []
     if ports:

@@ -15,7 +15,7 @@ _EVENTS_SHOWN = 6
 _RESULTS_SHOWN = 8
 _LINES_SHOWN = 4
 _WORDS = 70
-"""Largest number of characters that are shown of a line that another program wrote."""
+"""Maximum number of characters shown of a line from another program."""
 _SERIOUS = ("FAIL", "WARN", "UNKNOWN")
 
 
@@ -34,7 +34,7 @@ def _odd(texts: Sequence[str]) -> list[Line]:
 
 
 def _events(facts: MachineFacts, *, verbose: bool) -> list[Line]:
-    """Return the kinds of events: fatal kinds first, kinds that need no action any more last."""
+    """Return the kinds of events: fatal kinds first, and kinds that no longer need action last."""
     events = [event for event in value_or(facts.events, ()) if event.is_complaint]
     logs = value_or(facts.logs, ())
     if not events:

@@ -152,7 +152,7 @@ def drawings(measured: MeasurementSet, judgement: Judgement) -> tuple[Section, .
 
 
 def title(suite: str, measured: MeasurementSet) -> str:
-    """Return `Quick suite`, `Full suite, 5 benchmarks measured`."""
+    """Return the title, for example `Quick suite` or `Full suite, 5 benchmarks measured`."""
     done = len({entry.bench_id for entry in measured.measurements})
     return f"{suite.capitalize()} suite" + (f", {plural(done, 'benchmark')} measured" if done else "")
 
@@ -210,7 +210,7 @@ def intro(
     elif lacks_torch(facts):
         lines = [
             words(("No training interpreter with torch was found, so nothing can be measured.", "caution")),
-            words("This command installs torch in ./.venv, where rigtune looks for it; then r probes again:"),
+            words("To install torch in ./.venv, where rigtune looks for it, run this command, then press r:"),
             words((f"  {GET_TORCH}", "code")),
             words(
                 (
@@ -227,7 +227,7 @@ def intro(
     else:
         lines = [
             words(("Nothing was measured yet.", "strong"), f"  s starts {offer}"),
-            words("The plan then uses the measured rates."),
+            words("After the measurement, the plan uses the measured rates."),
         ]
     return Section("", tuple(map(Row, [*lines, *[words((f"! {note}", "caution"))] * bool(note)])))
 
@@ -238,12 +238,12 @@ def lacks_torch(facts: MachineFacts | None) -> bool:
 
 
 class SickPart(NamedTuple):
-    """A part of the machine that is slower than it should be, or wrong."""
+    """A part of the machine that is slower than it should be or gives wrong results."""
 
     finding: Finding
     """The finding about the worst fault of the part."""
     also: tuple[str, ...]
-    """Other statements about the part, without the cause if the first finding already states it."""
+    """Other statements about the part; the cause is left out if the first finding already states it."""
     shows_remedy: bool
     """False if an earlier part has the same remedy."""
 
@@ -330,7 +330,7 @@ def hosts_page(result: HostSearch) -> Page:
     saved = f" instead of {result.all_pairs} pairs" if result.runs < result.all_pairs else ""
     runs = f"{plural(result.runs, 'run')} in {plural(result.rounds, 'round')}{saved}"
     lines.append(
-        f"{runs}; a pair is slow below {result.slow_below:.0%} of the best pair, "
+        f"{runs}; a pair counts as slow below {result.slow_below:.0%} of the best pair, "
         f"{quantity(result.reference_bytes_per_s, 'byte/s')}"
     )
     return (Section("", tuple(Row(line, literal=True) for line in lines)),)

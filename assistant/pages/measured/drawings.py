@@ -233,7 +233,7 @@ def _by_case(
 def is_link(entry: Measurement) -> bool:
     """Return whether a measurement has two different ends.
 
-    For example, a measurement of a NUMA node's cores with the memory of the same node is no such pair.
+    For example, a measurement of a NUMA node's cores with the memory of the same node has equal ends.
     """
     parameters = entry.parameters
     own = any(first in parameters and parameters[first] == parameters.get(second) for first, second in _ENDS)

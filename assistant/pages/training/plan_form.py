@@ -1,6 +1,6 @@
 """The form of a plan: its fields, their initial values, and the request of a filled form.
 
-Every value is checked at its field, so that a wrong text is reported beside the field that has it.
+Every value is checked at its field, so that a mistake is reported beside its field.
 """
 
 from collections.abc import Callable
@@ -60,7 +60,7 @@ def _tuning(text: str) -> str:
 
 def _number(text: str) -> int:
     if not text.isascii() or not text.isdigit() or len(text) > _LONGEST_NUMBER or int(text) < 1:
-        raise UsageError(f"{text[:20]!r} is no positive whole number", "correct or clear the field")
+        raise UsageError(f"{text[:20]!r} is not a positive whole number", "correct or clear the field")
     return int(text)
 
 
@@ -145,7 +145,7 @@ class Filled(Record, kw_only=True):
 def read_form(values: dict[str, str], before: PlanRequest) -> Filled:
     """Return the request of a filled form, or the complaint about each wrong field.
 
-    Settings that have no field are those of the request before.
+    Settings without a field keep the values of the previous request.
     """
     read: dict[str, Any] = {}
     complaints: dict[str, str] = {}

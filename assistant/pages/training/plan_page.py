@@ -26,7 +26,7 @@ from recipes.job.workload import AnyWorkload, Workload
 from recipes.launch.program_files import WRITTEN
 from recipes.machine.cluster_records import Basis
 from recipes.planning.layout_words import describe, layout_title, recomputation_words
-from recipes.planning.plan import OWN_PROGRAM, Choice, Plan
+from recipes.planning.plan import OWN_PROGRAM, Choice, Decision, Plan
 from recipes.planning.program_settings import layout_of, program_settings
 from recipes.planning.programs import program_named
 from recipes.planning.reasons import bound_words
@@ -36,6 +36,8 @@ _BASIS_TONES: dict[Basis, Tone] = {"measured": "good", "modelled": "code", "rule
 _SMALL_BYTES = 10 * GIB
 """Memory below which a decimal is shown."""
 _DECISION_WIDTH = 28
+_WITH_ALTERNATIVES = ("learning_rate", "weight_decay", "batch_ramp")
+"""Decisions whose reason does not name the alternatives."""
 _SHOWN = 4
 _REJECTED_SHOWN = 200
 
@@ -46,7 +48,7 @@ def plan_page(plan: Plan, *, verbose: bool = False) -> Page:
         headline(plan),
         run_section(plan),
         decisions(plan),
-        environment_section(plan.environment),
+        environment_section(plan.environment, plan.cluster),
         own_words(plan),
         *prediction(plan),
         others(plan, None if verbose else _SHOWN),
@@ -118,18 +120,23 @@ def _limit(plan: Plan) -> str:
     return "" if room is None else f" of {gib(room.value)}"
 
 
-def decisions(plan: Plan, *, with_alternatives: bool = False) -> Section:
+def decisions(plan: Plan) -> Section:
     """Return a table of the decisions; few columns leave room for the reasons at 80 columns."""
     rows = tuple(
         (
             words(f"{_name(row.name)} ", (row.value, "strong")),
-            _basis(row.basis) + words(f": {row.because}"),
-            *[words(("; ".join(row.alternatives) or "-", "dim"))] * with_alternatives,
+            _basis(row.basis) + words(f": {row.because}") + _others(row),
         )
         for row in plan.decisions
     )
-    columns = (Column("decision", most=_DECISION_WIDTH), Column("because"), Column("alternatives"))
-    return Section("Decisions", (Table(columns[: 2 + with_alternatives], rows),))
+    return Section("Decisions", (Table((Column("decision", most=_DECISION_WIDTH), Column("because")), rows),))
+
+
+def _others(row: Decision) -> Words:
+    """Return the alternatives of a decision whose reason does not compare them already, as layouts do."""
+    if not row.alternatives or row.name not in _WITH_ALTERNATIVES:
+        return words()
+    return words((f"; or {'; or '.join(row.alternatives)}", "dim"))
 
 
 def _basis(basis: Basis) -> Words:

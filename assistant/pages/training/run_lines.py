@@ -68,5 +68,5 @@ def number(value: float) -> str:
 
 
 def money(value: float) -> str:
-    """Return a price in the currency that the user means."""
+    """Return a price without a currency, because the user's own price had none."""
     return f"price {number(value)}"

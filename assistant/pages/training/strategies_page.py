@@ -8,8 +8,10 @@ from recipes.strategies.verdicts import StrategyAnswers, Verdict
 
 _WITHOUT_A_GAIN = ("chosen", "not-applicable", "unknown")
 """Answers that begin with their reason."""
+_NOTICEABLE = 0.002
+"""Part of a step below which a difference is shown as none."""
 _NAMED = 2
-"""Experiments that the line of a plan names."""
+"""Maximum number of experiments that a plan's line names."""
 
 
 def strategies_page(answers: StrategyAnswers) -> Page:
@@ -51,9 +53,15 @@ def _answer(row: Verdict, step_s: float | Unknown) -> str:
     times = f" ({duration(step_s)} -> {duration(after)})"
     if row.status == "recommended":
         return f"worth an experiment: saves {percent(gain)} of the step{times}"
+    if abs(gain) < _NOTICEABLE:
+        return (
+            f"gains nothing here: the step changes by less than {percent(_NOTICEABLE)}"
+            if gain
+            else "gains nothing here"
+        )
     if gain > 0:
         return f"not worth the effort: saves {percent(gain)} of the step{times}"
-    return "wins nothing here" if gain == 0 else f"slower: the step takes {percent(-gain)} longer{times}"
+    return f"slower: the step takes {percent(-gain)} longer{times}"
 
 
 def experiment_line(plan: Plan) -> str:

@@ -17,7 +17,7 @@ def tune_page(result: TuneResult) -> Page:
 
 
 def _answer(result: TuneResult) -> Iterator[Cell]:
-    """Yield what won, and by how much."""
+    """Yield the winner and its gain."""
     if not result.trials:
         yield words((f"{result.name}: nothing was measured", "strong"))
         most = sum(stage.most_trials for stage in result.stages)
@@ -40,8 +40,11 @@ def _answer(result: TuneResult) -> Iterator[Cell]:
 
 
 def _stage(stage: StageResult) -> Section:
-    headings = ("", "step time", "ratio to the recipe", "runs", "predicted", "peak memory")
+    headings: tuple[str, ...] = ("", "step time", "ratio to the recipe", "runs", "predicted", "peak memory")
     rows = tuple(_row(stage, candidate) for candidate in stage.candidates)
+    if not any(candidate.rounds or candidate.reason for candidate in stage.candidates):
+        headings = ("", "predicted step time")
+        rows = tuple((row[0], row[4] or "unknown") for row in rows)
     lines: list[Cell] = [_decision(stage)] if stage.because else []
     lines += [f"{each.name}: {each.reason}" for each in stage.candidates if each.reason]
     return section(
@@ -63,13 +66,18 @@ def _decision(stage: StageResult) -> str:
 def _row(stage: StageResult, candidate: CandidateResult) -> tuple[Cell, ...]:
     tone = "good" if candidate.name == stage.winner else ""
     return (
-        words((candidate.name, tone)),  # type: ignore[arg-type]
+        words((_shown(candidate.name), tone)),  # type: ignore[arg-type]
         "" if candidate.step_time_s is None else duration(candidate.step_time_s),
         "1" if candidate is stage.candidates[0] else ratio_words(candidate),
         str(candidate.rounds),
         "" if candidate.predicted_s is None else duration(candidate.predicted_s),
         "" if candidate.peak_memory_bytes is None else gib(candidate.peak_memory_bytes),
     )
+
+
+def _shown(name: str) -> str:
+    """Return the name as the plan writes settings, with spaces; environment variables keep their names."""
+    return name if "=" in name else name.replace("_", " ")
 
 
 def _ending(result: TuneResult) -> Iterator[Cell]:

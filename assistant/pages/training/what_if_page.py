@@ -82,7 +82,7 @@ def _stop_words(curve: ScalingCurve) -> str:
 
 
 def sensitivity_page(answers: Sensitivity) -> Page:
-    """Return the change that wins most, and the effect of each hardware number."""
+    """Return the change that gains most, and the effect of each hardware number."""
     rows = tuple(
         (
             change.name,
@@ -110,17 +110,17 @@ def sensitivity_page(answers: Sensitivity) -> Page:
 
 
 def best_words(answers: Sensitivity) -> str:
-    """Return which single change would win most, such as `twice the network bandwidth: +6 %`."""
+    """Return the single change that would gain most, such as `twice the network bandwidth: +6 %`."""
     if answers.base.layout and isinstance(answers.base.tokens_per_s, Unknown):
         return (
             f"The speed is unknown, and so is the effect of the hardware: {answers.base.tokens_per_s.detail}"
         )
     if not answers.best_change:
-        return "No single change of the hardware would win anything"
+        return "No single change of the hardware would gain anything"
     if isinstance(answers.best_gain, Unknown):
         return f"Nothing fits; with twice the {answers.best_change} the job fits"
     best = (
-        f"The single change that would win most: twice the {answers.best_change}: {_gain(answers.best_gain)}"
+        f"The single change that would gain most: twice the {answers.best_change}: {_gain(answers.best_gain)}"
     )
     other = answers.best_other_change
     if other and other != answers.best_change:

@@ -75,7 +75,7 @@ def rows(findings: Sequence[Finding], *, show_all: bool, query: str = "") -> tup
 
 
 def _line_of(same: Sequence[Finding]) -> tuple[str, ...]:
-    """Return what a line shows of findings that share the line."""
+    """Return the line for findings that share it."""
     return (same[0].status.value, same[0].summary, *(finding.subject for finding in same))
 
 

@@ -6,6 +6,7 @@ from textual.widgets import Static
 
 from assistant.pages.blocks import Row, Section
 from assistant.pages.training import plan_page, recipe_page
+from assistant.pages.training.environment_lines import environment_section
 from assistant.pages.training.run_lines import run_section
 from assistant.tui.actions import screen_bindings
 from assistant.tui.dialogs import ExportChoice, ExportDialog, WorkloadDialog
@@ -34,6 +35,7 @@ class PlanScreen(Frame):
         with VerticalScroll(id="plan-panels"):
             yield Static(id="notices")
             yield PanelBox(id="decisions")
+            yield PanelBox(id="environment")
             yield PanelBox(id="own")
             with Horizontal(id="prediction"):
                 yield PanelBox(id="memory")
@@ -56,9 +58,10 @@ class PlanScreen(Frame):
             return
         self.show_words("notices", plan_page.notices(plan))
         memory, time = plan_page.prediction(plan)
-        decisions = plan_page.decisions(plan, with_alternatives=self.is_roomy)
+        decisions = plan_page.decisions(plan)
         rejected = plan_page.others(plan) if self._is_rejected_shown else Section()
         panels = {"decisions": decisions, "own": plan_page.own_words(plan), "memory": memory, "time": time}
+        panels["environment"] = environment_section(plan.environment, plan.cluster)
         self.show_panels({**panels, "run": run_section(plan), "rejected": rejected})
         if plan is not self._shown:
             self._shown = plan

@@ -91,7 +91,7 @@ def _is_abandoned(path: Path) -> bool:
 
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Keep the lock inside the body; the file gets its final name only after it is locked.
+    """Hold the lock within the `with` block; the file gets its final name only after it is locked.
 
     On a file system without locks no lock file is written, and no later run removes the folder.
     """

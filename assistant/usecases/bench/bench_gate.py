@@ -33,7 +33,7 @@ class Gate(Record, kw_only=True):
     """
 
     def python_for(self, request: BenchRequest) -> str | Hindrance:
-        """Return the interpreter for `request`; without torch in the request, it may be rigtune's own."""
+        """Return the interpreter for `request`; rigtune's own can run requests that do not need torch."""
         if self.interpreter is None:
             return self.hindrance if request.needs_torch and self.hindrance is not None else _OWN_PYTHON
         if self.hindrance is not None and request.needs_torch and request.device == "cuda":

@@ -52,7 +52,7 @@ class Turn:
 
     @property
     def log_bytes(self) -> int:
-        """Size of the log of this order alone."""
+        """Size of the log of this order, without earlier orders."""
         return max(0, self._job.log_bytes - self._log_begin)
 
     def log_tail(self, limit_bytes: int = 4000) -> str:
@@ -62,7 +62,7 @@ class Turn:
 
     @property
     def command_line(self) -> str:
-        """The shell command that runs this order alone."""
+        """The shell command that runs only this order."""
         return self._job.command_line_of(self._argv)
 
 
@@ -77,7 +77,7 @@ class Sessions(contextlib.AbstractContextManager["Sessions"]):
     def job(
         self, request: BenchRequest, python: str, directory: Path, program: tuple[str, ...]
     ) -> Iterator[Job | Turn]:
-        """Start `request`, whose files are in `directory`; `program` is the command that runs it alone.
+        """Start `request`, whose files are in `directory`; `program` is the command that runs it separately.
 
         Raises OSError or WorkerError if nothing can be started.
         """

@@ -282,7 +282,7 @@ def peer_access(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterator[Finding]:
         )
     elif not refused:
         yield ACCESS.skipped(
-            HOST, "only access over NVLink or for atomics was recorded, which PCIe does not need"
+            HOST, "access was recorded only over NVLink or for atomics, and GPUs on PCIe need neither"
         )
 
 

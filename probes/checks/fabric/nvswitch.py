@@ -2,9 +2,9 @@
 
 The Fabric Manager sets up the switches; without it no new job gets NVLink. For a virtual machine or
 container, the Fabric Manager usually runs outside, and the host manages NVSwitches that the virtual machine
-does not see. There, only a service that failed inside counts. The driver reports the fabric's health mask.
-Source: NVIDIA Fabric Manager user guide; NVIDIA/NVSentinel#883 (a dead service unnoticed for two weeks); NVML
-reference, nvmlGpuFabricInfoV; NVIDIA IMEX user guide; leptonai/gpud, nvswitch.
+does not see. On such a machine, only a service that failed inside the machine counts. The driver reports the
+fabric's health mask. Source: NVIDIA Fabric Manager user guide; NVIDIA/NVSentinel#883 (a dead service
+unnoticed for two weeks); NVML reference, nvmlGpuFabricInfoV; NVIDIA IMEX user guide; leptonai/gpud, nvswitch.
 """
 
 from collections.abc import Iterator, Sequence
@@ -56,7 +56,9 @@ FAULTS = Judge(
     check_id="nvswitch-faults",
     why="A fatal error of an NVSwitch ends all jobs that use NVLink; other errors often precede a failure.",
 )
-IMEX = Judge(check_id="imex", why="Without IMEX GPUs of different trays do not reach each other over NVLink.")
+IMEX = Judge(
+    check_id="imex", why="Without IMEX, GPUs of different trays do not reach each other over NVLink."
+)
 
 _NO_FABRIC = Unknown(Reason.NOT_SUPPORTED, "this GPU reports no fabric")
 _HARMLESS_FLAGS = frozenset({"route_recovery"})

@@ -20,7 +20,7 @@ LIBRARY = Judge(
 NODES = Judge(check_id="device-nodes", why="CUDA opens these files; without them it finds no device.")
 FLAVOUR = Judge(
     check_id="driver-flavour",
-    why="The open module gives NICs direct access to GPU memory by dma-buf; newer GPUs run with it only.",
+    why="The open module gives NICs direct access to GPU memory by dma-buf; newer GPUs need this module.",
 )
 CUDA = Judge(
     check_id="driver-cuda",

@@ -2,7 +2,7 @@
 
 A CUDA program fails at its start if a GPU on the PCI bus has no driver or if the driver does not answer. A
 GPU that is on the bus but not in the driver's list has failed to start; the job then runs with fewer ranks
-than planned, or not at all. Accelerators of other makers are recognised but not read, so they are UNKNOWN:
+than planned, or not at all. Accelerators of other vendors are recognised but not read, so they are UNKNOWN:
 rigtune neither calls such a machine "fit to train" nor treats it as a machine without accelerators. A board
 with SXM modules has 1, 2, 4, 8 or 16 of them. A GPU that has fallen off the bus keeps its name and its place
 in lists, but its readings are errors. If only single queries fail, the driver is at fault, and the GPU need
@@ -350,7 +350,7 @@ def accelerators(evidence: Evidence) -> Iterator[Finding]:
     if not others and known(gpus) and gpus:
         yield ACCELERATORS.passed(HOST, "all accelerators are NVIDIA GPUs", observed=f"{len(gpus)} GPUs")
     elif not others:
-        yield ACCELERATORS.skipped(HOST, "there is no accelerator of a maker other than NVIDIA")
+        yield ACCELERATORS.skipped(HOST, "there is no accelerator of a vendor other than NVIDIA")
 
 
 def _unread(name: str, devices: list[Accelerator]) -> Finding:
@@ -363,7 +363,7 @@ def _unread(name: str, devices: list[Accelerator]) -> Finding:
             expected="a driver",
             observed=f"{len(without_driver)} of {len(devices)} devices: {', '.join(without_driver)}",
             remedy=Remedy(
-                text="Install the maker's driver, or load it if it is installed.", command="lspci -k"
+                text="Install the vendor's driver, or load it if it is installed.", command="lspci -k"
             ),
             evidence=references,
         )
@@ -371,6 +371,6 @@ def _unread(name: str, devices: list[Accelerator]) -> Finding:
         HOST,
         Unknown(Reason.NOT_SUPPORTED, "rigtune reads NVIDIA GPUs only"),
         what=f"the health of {len(devices)} {name}",
-        remedy=Remedy(text="Judge these devices with the maker's own tools."),
+        remedy=Remedy(text="Judge these devices with the vendor's own tools."),
         evidence=references,
     )

@@ -34,7 +34,7 @@ SPREAD = Judge(
     check_id="gpu-temperature-spread",
     why="One GPU that is much hotter than the others has bad cooling and throttles first.",
 )
-FAN = Judge(check_id="gpu-fan", why="A GPU whose fan stands still overheats within minutes of load.")
+FAN = Judge(check_id="gpu-fan", why="A GPU whose fan has stopped overheats within minutes of load.")
 
 _COOLING = Remedy(
     text="Check fans, airflow, inlet temperature and the heat sink.", command="nvidia-smi -q -d TEMPERATURE"
@@ -223,7 +223,7 @@ def gpu_fan(gpu: Gpu, evidence: Evidence) -> Judged:
     if speed == 0 and known(temperature) and temperature >= needed.value:
         return FAN.failed(
             f"GPU{gpu.index}",
-            "the fan stands still on a hot GPU",
+            "the fan does not turn on a hot GPU",
             expected="a turning fan",
             observed=f"0 % at {temperature} °C",
             remedy=_COOLING,

@@ -1,6 +1,6 @@
 """Judge the driver's messages in the kernel log: Xids, timeouts of the system processor (GSP), and others.
 
-An application's fault is no fault of the node. A fault counts less if the machine was booted, the driver
+An application's fault is not a fault of the node. A fault counts less if the machine was booted, the driver
 loaded or the GPU recovered afterwards; only a card that falls off the bus repeatedly remains a fault. Source:
 NVIDIA Xid catalogue (`probes/data/xid.toml`); gpud and NVSentinel, Xid handling; NVIDIA driver sources.
 """
@@ -24,7 +24,7 @@ APPLICATION = Judge(
 )
 GSP = Judge(
     check_id="gsp-timeout",
-    why="Every call to this GPU hangs for seconds or for ever, and so do the programs that make these calls.",
+    why="Every call to this GPU hangs for seconds or forever, and so do the programs that make these calls.",
 )
 DRIVER = Judge(
     check_id="driver-messages",
@@ -187,7 +187,8 @@ def _cases(evidence: Evidence, events: Collection[LogEvent]) -> list[Case]:
         elif cause is None or (event.device, cause) in codes:
             groups.setdefault((device, code), []).append(event)
         else:
-            # If the log lacks the Xid that caused a cleanup (Xid 45), the cleanup counts as that Xid.
+            # A cleanup (Xid 45) names the Xid that caused it. If the log lacks that Xid, the cleanup is
+            # counted as that Xid.
             groups.setdefault((device, cause), []).append(event)
 
     def case_of(device: str, code: int, group: list[LogEvent], **further: Any) -> Case:
@@ -248,7 +249,7 @@ def _all_events(case: Case) -> list[LogEvent]:
 
 
 def _further_actions(case: Case) -> Iterator[str]:
-    """Yield what the driver asks for, and the actions of effects that go further than the root's own."""
+    """Yield the driver's requested action, and the actions of effects that are worse than their cause."""
     for effect in case.effects:
         if effect.code == RECOVERY_XID:
             action = _requested_action(effect.events[-1])
@@ -265,7 +266,7 @@ def _requested_action(event: LogEvent) -> str | None:
 
 
 def _recovery(evidence: Evidence, events: Collection[LogEvent]) -> Iterator[Finding]:
-    """Yield the action that Xid 154 names last on each device, unless the finding on its root names it."""
+    """Yield the last action of Xid 154 on each device, unless the finding on the cause names this action."""
     last: dict[str, LogEvent] = {}
     folded = [
         event for case in _cases(evidence, events) for effect in case.effects for event in effect.events

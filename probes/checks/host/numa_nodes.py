@@ -92,11 +92,7 @@ def _judge(device: Gpu | Nic) -> Judged:
 def _node_count(facts: MachineFacts) -> int | Unknown:
     """Return the number of nodes with CPUs. Ranks cannot run on nodes of GPU memory or CXL memory."""
     nodes = items_of(facts.numa_nodes)
-    return sum(map(_can_hold_ranks, nodes)) if nodes else facts.cpu.sockets
-
-
-def _can_hold_ranks(node: NumaNode) -> bool:
-    return node.cpus != "" and node.is_gpu_memory is not True
+    return sum(node.can_hold_ranks for node in nodes) if nodes else facts.cpu.sockets
 
 
 @on_gpus(HIDDEN)
@@ -104,7 +100,7 @@ def numa_hidden(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
     nodes, refs = {gpu.numa_node for gpu in gpus}, evidence_of(gpus)
     unread = first_unknown(*nodes)
     if not _is_switched(gpus, evidence):
-        return HIDDEN.skipped(HOST, "this is no board with eight GPUs behind NVSwitches")
+        return HIDDEN.skipped(HOST, "this machine has no board with eight GPUs behind NVSwitches")
     if unread is not None:
         return HIDDEN.undetermined(HOST, unread, what="the NUMA nodes of the GPUs", evidence=refs)
     if nodes == {None}:
@@ -168,9 +164,9 @@ def gpu_sockets(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
 def _spread_over_nodes(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding | None:
     """Judge the spread over NUMA nodes, or over lists of near CPUs, if the sockets are unknown.
 
-    GPUs that NVLink joins but that are no whole board may belong to a single job. If all GPUs are on one
-    node, the machine may have only this node. In both cases, and for small differences, no finding is
-    returned.
+    GPUs that are joined by NVLink but are only a part of a board may be the GPUs of a single job. If all GPUs
+    are on one node, the machine may have only this node. In both cases, and for small differences, no finding
+    is returned.
     """
     sockets = evidence.facts.cpu.sockets
     if not isinstance(sockets, Unknown) or sockets.reason is not Reason.NOT_RECORDED:
@@ -214,7 +210,7 @@ def _sockets_by_node(facts: MachineFacts) -> dict[int, int] | Unknown:
     """
     if isinstance(facts.numa_nodes, Unknown) or isinstance(facts.cpu.sockets, Unknown):
         return unknown_among(facts.numa_nodes, facts.cpu.sockets)
-    nodes = sorted(node.index for node in facts.numa_nodes if _can_hold_ranks(node))
+    nodes = sorted(node.index for node in facts.numa_nodes if node.can_hold_ranks)
     if not nodes or facts.cpu.sockets < 1 or len(nodes) % facts.cpu.sockets:
         return Unknown(Reason.NOT_SUPPORTED, f"{len(nodes)} NUMA nodes on {facts.cpu.sockets} sockets")
     return {node: position * facts.cpu.sockets // len(nodes) for position, node in enumerate(nodes)}
@@ -256,10 +252,11 @@ def topology_visible(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
 
 
 def _only_distance(gpus: tuple[Gpu, ...], evidence: Evidence) -> str | None:
-    """Return the only distance between devices without NVLink, if these should have several distances.
+    """Return the only distance between devices without NVLink, if such devices should have several distances.
 
     A single distance is normal on a Grace host, and between cards without NVLink in the slots of one socket.
-    A single distance is not normal for a board whose GPUs NVLink joins, nor for cards on several NUMA nodes.
+    A single distance is a sign of a hidden topology on a board with NVLink, and for cards on several NUMA
+    nodes.
     """
     limits, links = evidence.thresholds, items_of(evidence.facts.links)
     apart = [link for link in links if link.kind != "NVLINK"]
@@ -288,7 +285,7 @@ def _shown(gpu: Gpu) -> bool | Unknown:
 
 @on_fact(BALANCE, "the NUMA nodes", lambda facts: facts.numa_nodes)
 def memory_balance(nodes: tuple[NumaNode, ...], evidence: Evidence) -> Finding:
-    own, spread = list(filter(_can_hold_ranks, nodes)), evidence.thresholds.numa_memory_spread
+    own, spread = [node for node in nodes if node.can_hold_ranks], evidence.thresholds.numa_memory_spread
     if len(own) < 2:
         return BALANCE.skipped(HOST, "this machine has one NUMA node")
     sizes: dict[int, int] = {}

@@ -1,4 +1,4 @@
-"""Compare the collectives of this machine with references, and find a slow layer or pair.
+"""Compare the collectives of this machine with references, and find a slow connection layer or pair of GPUs.
 
 The largest rate over all sizes is compared with the reference rate of the same collective for the same number
 of GPUs and message size. If NCCL used a ring although the NVSwitch could reduce (NVLS), the machine is sound
@@ -48,7 +48,7 @@ ISOLATION = Judge(
     why="A slow connection layer between ranks is not noticed until a job uses more ranks.",
 )
 PAIRS = Judge(
-    check_id="measured-pairs", why="A slow pair slows every ring that passes it, and with it all ranks."
+    check_id="measured-pairs", why="A slow pair slows every ring that passes through it, and thus all ranks."
 )
 
 _BUS = "bus_bandwidth_bytes_per_s"
@@ -74,7 +74,7 @@ _REMEDIES: dict[Layer, Remedy] = {
         command="rigtune bench --only host-memory",
     ),
     "nic": Remedy(
-        text="Look at the ports' rate, state and errors, and which NIC belongs to which GPU.",
+        text="Look at the ports' rate, state and errors, and check which NIC belongs to which GPU.",
         command="ibstat",
     ),
 }
@@ -148,7 +148,7 @@ def _collapses(evidence: Evidence) -> Iterator[Finding]:
             subject,
             f"{collective.replace('_', '-')} collapses with growing size",
             fails=collapse.fails,
-            expected=f"no less than with {gib(int(collapse.peak.parameters['bytes']))} "
+            expected=f"at least the rate with {gib(int(collapse.peak.parameters['bytes']))} "
             f"({gb_per_s(collapse.peak.median)})",
             observed=f"{gb_per_s(collapse.low.median)} with {gib(int(collapse.low.parameters['bytes']))}",
             remedy=_SLOW,
@@ -160,7 +160,7 @@ def measured_isolation(evidence: Evidence) -> Iterator[Finding]:
     yield from failures(ISOLATION, evidence, ("isolation",))
     measured = measurements_of(evidence, ("isolation",), _BUS)
     if not measured:
-        yield ISOLATION.skipped(HOST, "the layers were not measured separately")
+        yield ISOLATION.skipped(HOST, "the connection layers were not measured separately")
         return
     by_layer = {
         layer: entry
@@ -190,7 +190,9 @@ def measured_isolation(evidence: Evidence) -> Iterator[Finding]:
         yield ISOLATION.passed(HOST, verdict.because, observed=observed(normal), evidence=refs_of(normal))
     elif not by_layer:
         yield ISOLATION.skipped(
-            HOST, f"no layer has a reference here: {observed(measured)}", evidence=refs_of(measured)
+            HOST,
+            f"no connection layer has a reference here: {observed(measured)}",
+            evidence=refs_of(measured),
         )
 
 

@@ -5,7 +5,7 @@ counts. A GPU that falls short, or slows down within seconds of full load, is na
 the cause: a power limit, heat, a narrow PCIe link, NVLinks that are down. Wrong values are the worst fault:
 no program stops, and the training result is useless. Source: `probes/data/bench_references.toml`,
 `tool_references.toml`; stas00/ml-engineering (achievable FLOPS, bandwidths); NVIDIA/DCGM (limits at three
-quarters); facebook's and Google's reports on silent data corruption (arXiv 2102.11245, "Cores that don't
+quarters); Facebook's and Google's reports on silent data corruption (arXiv 2102.11245, "Cores that don't
 count"); NVML reference, clock event reasons; memtest86 (patterns).
 """
 
@@ -194,7 +194,7 @@ measured_peer_copy = functools.partial(
     Aspect(
         judge=Judge(
             check_id="measured-peer-copy",
-            why="A slow pair of GPUs slows every ring that passes it, and with it all GPUs.",
+            why="A slow pair of GPUs slows every ring that passes through it, and thus all GPUs.",
         ),
         bench_ids=("peer-copy",),
         metric="peer_bandwidth_bytes_per_s",

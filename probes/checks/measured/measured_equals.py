@@ -47,7 +47,7 @@ _STRAGGLER = Remedy(
     command="top",
 )
 _DEVICE = Remedy(
-    text="Swap it with another slot or compare it on a quiet machine; if it alone stays slow, have it "
+    text="Move it to another slot, or compare it on a quiet machine; if only this device stays slow, have it "
     "replaced.",
     command="nvidia-smi -q -d CLOCK,POWER,TEMPERATURE,PERFORMANCE",
 )

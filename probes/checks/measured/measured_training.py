@@ -170,7 +170,7 @@ def _images(evidence: Evidence) -> Measurement | None:
 
 
 def _samples_per_s(loader: Measurement) -> float:
-    """Return the samples per second of all ranks together, if each is as slow as the slowest."""
+    """Return the samples per second of all ranks together, as if every rank were as slow as the slowest."""
     return loader.median * _whole(loader, "batch_size") * _whole(loader, "world_size")
 
 

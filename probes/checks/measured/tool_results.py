@@ -40,7 +40,7 @@ BANDWIDTH = Judge(
 )
 COMPLAINTS = Judge(
     check_id="tool-complaints",
-    why="If a tool reports problems with its own measurement, the result is no evidence about the machine.",
+    why="If a tool reports problems with its own measurement, the result is not evidence about the machine.",
 )
 
 _AVERAGE = "average"
@@ -197,7 +197,7 @@ def _collapsed(references: ToolReferences, test: str, points: Sequence[ToolResul
         HOST,
         f"the rate of {test} collapses for larger messages",
         fails=collapse.fails,
-        expected=f"no less than with {gib(peak.size_bytes or 0)} ({gb_per_s(_value(peak))})",
+        expected=f"at least the rate with {gib(peak.size_bytes or 0)} ({gb_per_s(_value(peak))})",
         observed=f"{gb_per_s(_value(low))} with {gib(low.size_bytes or 0)}" + _of(low),
         remedy=_CONGESTED,
         evidence=(*peak.evidence, *low.evidence, references.collapse.ref),

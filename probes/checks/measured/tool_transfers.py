@@ -3,8 +3,8 @@
 The reference is the achievable rate of the GPU's PCIe link, its NVLinks or the RDMA port. If the GPU model is
 unknown, GPUs are only compared with each other. Only copies by the copy engine, over one GPU's link at a
 time, are judged; copies by SMs, and several copies at once, are always slower. RDMA headers take a few
-hundredths of a port's rate, and small messages do not reach this rate; a loop within one card has the same
-rate. Source: `probes/data/tool_references.toml`; NVIDIA/nvbandwidth, README; leptonai/gpud and
+hundredths of a port's rate, and small messages do not reach this rate; a loopback within one card has the
+same rate. Source: `probes/data/tool_references.toml`; NVIDIA/nvbandwidth, README; leptonai/gpud and
 azurehpc-health-checks, their gates; linux-rdma/perftest; oracle-quickstart/oci-hpc, active health checks.
 """
 
@@ -29,7 +29,7 @@ HOST_COPIES = Judge(
 )
 PEER_COPIES = Judge(
     check_id="peer-bandwidth",
-    why="A slow pair of GPUs slows every ring that passes it, and with it all GPUs.",
+    why="A slow pair of GPUs slows every ring that passes through it, and thus all GPUs.",
 )
 
 _HOST_TESTS = re.compile(

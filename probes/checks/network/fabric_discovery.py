@@ -30,7 +30,7 @@ LOOK = Remedy(
 )
 _NO_PORTS = "the tools' output contains no port"
 _AGGREGATION = "Aggregation Node"
-"""The node of SHARP inside a switch, which has the speed of the switch."""
+"""The SHARP node inside a switch; its speed is that of the switch."""
 _MOST_NAMED = 8
 _UNREAD = Unknown(Reason.UNPARSABLE, "the tool's output lacks the value")
 
@@ -45,8 +45,8 @@ def fabric_links(ports: tuple[FabricPort, ...], evidence: Evidence) -> Iterator[
     if not ports:
         yield LINKS.skipped(HOST, _NO_PORTS)
         return
-    # A port without a partner has no cable if its speed is the nominal speed; a port whose speed has no name
-    # has a link that does not work.
+    # A port without a partner shows its nominal speed if no cable is connected. If the speed has no known
+    # name, a cable is connected, but the link does not work.
     broken = [
         port
         for port in ports
@@ -199,7 +199,7 @@ def _is_slow(rate: float | None, usual: list[tuple[float, int]]) -> bool:
 
 
 def _first(ports: list[FabricPort] | tuple[FabricPort, ...]) -> tuple[EvidenceRef, ...]:
-    """Return only the source as evidence, because a fabric has thousands of lines."""
+    """Return only the sources as evidence, because the output for a fabric has thousands of lines."""
     return tuple(
         dict.fromkeys(EvidenceRef(source=ref.source, key=ref.key) for port in ports for ref in port.evidence)
     )

@@ -1,4 +1,4 @@
-"""Check that the ranks' interface is unambiguous and that the host name leads to a usable address.
+"""Check that the ranks' interface is unambiguous and that the host name resolves to a usable address.
 
 NCCL and Gloo take the first interface that is up unless they are configured; if two interfaces are in the
 same subnet, either may answer for the other. Launchers put the name of the first node into MASTER_ADDR, and
@@ -29,8 +29,7 @@ SUBNETS = Judge(
 )
 HOSTNAME = Judge(
     check_id="hostname-address",
-    why="A node whose name leads to a loopback address offers other nodes an address that leads to "
-    "themselves.",
+    why="If a node's name resolves to a loopback address, other nodes that use it connect to themselves.",
 )
 
 
@@ -132,13 +131,15 @@ def hostname_address(addresses: tuple[str, ...], evidence: Evidence) -> Finding:
     if reachable:
         return HOSTNAME.passed(
             HOST,
-            "the host's name leads to an address",
+            "the host's name resolves to a network address",
             observed=", ".join(reachable),
             evidence=naming.evidence,
         )
     return HOSTNAME.warned(
         HOST,
-        "the host's name leads to itself" if addresses else "the host's name does not resolve",
+        "the host's name resolves only to loopback or link-local addresses"
+        if addresses
+        else "the host's name does not resolve",
         expected=f"an address of the network for {name}",
         observed=", ".join(addresses) or "none",
         remedy=Remedy(

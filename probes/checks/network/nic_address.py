@@ -49,7 +49,7 @@ def _active_rails(evidence: Evidence) -> tuple[Nic, ...]:
 @each_port(
     NETDEV,
     _active_rails,
-    absent="no RDMA port is up, see nic-state",
+    absent="no RDMA port is up; see nic-state",
     what="the state of the interface",
     good="the training ports' interfaces are as they should be",
 )

@@ -23,7 +23,7 @@ COUNT = Judge(
     why="A missing NIC lowers the bandwidth to other nodes, or stops the job.",
 )
 _MISSING = Remedy(
-    text="Look for the card on the PCI bus: if it is missing there, reseat it or call the maker; otherwise "
+    text="Look for the card on the PCI bus: if it is missing there, reseat it or call the vendor; otherwise "
     "find out why its driver does not use it.",
     command="lspci -d 15b3:",
 )

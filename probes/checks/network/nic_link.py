@@ -66,7 +66,7 @@ MTU = Judge(
 _RESEAT = Remedy(
     text="Reseat or replace cable and transceiver, and compare with the switch port.", command="ibstat"
 )
-_NONE_UP = "no RDMA port is up, see nic-state"
+_NONE_UP = "no RDMA port is up; see nic-state"
 _MTUS = (4096, 2048, 1024, 512, 256)
 """MTUs of InfiniBand and RoCE in bytes (Linux, enum ib_mtu)."""
 
@@ -146,7 +146,7 @@ def _remedy(nic: Nic, physical: str) -> Remedy:
 def nic_rate(nics: tuple[Nic, ...], evidence: Evidence) -> Findings:
     rails = training_rails(evidence.facts)
     if not rails.active:
-        return RATE.skipped(HOST, "no RDMA port is up, see nic-state")
+        return RATE.skipped(HOST, "no RDMA port is up; see nic-state")
     usual, links = rails.active[0].rate_gbps, items_of(evidence.facts.links)
     distances_known = any(link.a.startswith("GPU") != link.b.startswith("GPU") for link in links)
 

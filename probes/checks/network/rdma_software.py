@@ -129,7 +129,7 @@ def peermem(evidence: Evidence) -> Iterator[Finding]:
     facts, rails = evidence.facts, training_rails(evidence.facts).active
     refs = facts.software.evidence
     if not rails:
-        yield PEERMEM.skipped(HOST, "no RDMA port is up, see nic-state")
+        yield PEERMEM.skipped(HOST, "no RDMA port is up; see nic-state")
     elif all(_is_efa(nic) for nic in rails):
         yield PEERMEM.skipped(HOST, "EFA has its own mechanism to access GPU memory")
     elif all(known(gpu.name) and "geforce" in gpu.name.lower() for gpu in gpus):

@@ -1,8 +1,8 @@
 """Check that every GPU has a NIC nearby.
 
-GPUDirect RDMA runs at full rate below one PCIe switch or host bridge; across sockets it runs at half or NCCL
-turns it off. On Grace machines every distance is NODE or SYS because NVLink-C2C hides the PCIe tree; this is
-no fault.
+GPUDirect RDMA runs at full rate below one PCIe switch or host bridge; across sockets it runs at half of this
+rate, or NCCL turns it off. On Grace machines every distance is NODE or SYS because NVLink-C2C hides the PCIe
+tree; this is not a fault.
 
 If only a matrix of `nvidia-smi topo -m` is known, it names the NICs but neither their state nor their role.
 Then a GPU is reported if it has no NIC close by although most GPUs have one, and a machine is reported if all
@@ -52,7 +52,7 @@ def gpu_nic_affinity(evidence: Evidence) -> Iterator[Finding]:
         return
     facts, rails = evidence.facts, _rails(evidence.facts)
     if not rails:
-        yield JUDGE.skipped(HOST, "no RDMA port is up, see nic-state")
+        yield JUDGE.skipped(HOST, "no RDMA port is up; see nic-state")
         return
     if isinstance(facts.links, Unknown):
         yield JUDGE.undetermined(HOST, facts.links, what="the distances between GPUs and NICs")
@@ -164,7 +164,7 @@ def _by_matrix(evidence: Evidence, gpus: tuple[Gpu, ...], nics: dict[str, Link])
         )
 
     what = "the distance between GPU and NIC"
-    yield from judge_each(JUDGE, gpus, judge, what=what, good="the GPUs reach a NIC as well as their equals")
+    yield from judge_each(JUDGE, gpus, judge, what=what, good="no GPU is farther from a NIC than most GPUs")
 
 
 def _links_to_gpus(nic: str, links: tuple[Link, ...]) -> list[Link]:

@@ -220,7 +220,7 @@ def _gpu_speed(gpu: Gpu, evidence: Evidence) -> Judged:
 
 
 def _device_speed(device: PciDevice, tree: Tree, subject: str) -> Finding | str | None:
-    """Return a problem, the good value, or None if there is nothing to judge."""
+    """Return a finding for a slow link, the speed of a good link, or None if the speed cannot be judged."""
     now = device.pcie.generation
     if isinstance(now, Unknown):
         if now.reason is not Reason.UNPARSABLE:
@@ -262,7 +262,7 @@ def _device_speed(device: PciDevice, tree: Tree, subject: str) -> Finding | str 
 
 def _nothing(judge: Judge, facts: MachineFacts, what: str) -> Finding:
     if facts.pci_devices == () or (known(facts.pci_devices) and not known(facts.gpus)) or facts.gpus == ():
-        return judge.skipped(HOST, "no PCI device that training uses reports it")
+        return judge.skipped(HOST, f"no PCI device that training uses reports {what}")
     return judge.undetermined(HOST, unread_tree(facts), what=what)
 
 

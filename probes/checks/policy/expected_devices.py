@@ -91,7 +91,7 @@ def _held_gpus(evidence: Evidence) -> Iterator[Held]:
 
 
 def _is_amount(wanted: float, value: float) -> bool:
-    """Return whether both numbers are the same whole number; drivers report watts with a fraction."""
+    """Return whether the numbers differ by at most 0.5, because drivers report watts with a fraction."""
     return abs(wanted - value) <= 0.5
 
 

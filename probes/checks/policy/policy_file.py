@@ -40,7 +40,9 @@ def policy_waivers(evidence: Evidence) -> Iterator[Finding]:
                 f"the waiver of {waiver.check} has expired",
                 expected="a date that is still to come, or no waiver",
                 observed=f"expired on {waiver.expires}: {waiver.reason}",
-                remedy=Remedy(text=f"Solve what {waiver.check} finds, or renew the waiver with a new date."),
+                remedy=Remedy(
+                    text=f"Fix the problem that {waiver.check} reports, or renew the waiver with a new date."
+                ),
                 evidence=(policy_ref(f"waivers[{index}]"),),
             )
     if not expired:
@@ -70,5 +72,5 @@ def policy_sections(evidence: Evidence) -> Finding:
         return SECTIONS.skipped(HOST, "no section of the policy names this host", evidence=refs)
     patterns = "; ".join(", ".join(section["names"]) for section in matching)
     return SECTIONS.passed(
-        HOST, f"{len(matching)} of {len(sections)} hold here", observed=patterns, evidence=refs
+        HOST, f"{len(matching)} of {len(sections)} apply to this host", observed=patterns, evidence=refs
     )

@@ -99,7 +99,7 @@ def container_locking(evidence: Evidence) -> Iterator[Finding]:
     if enough or "ipc_lock" in items_of(may):
         yield LOCKING.passed(
             HOST,
-            "the container may lock memory",
+            "the container is allowed to lock memory",
             observed="by its limit" if enough else "by the capability IPC_LOCK",
             evidence=container.evidence,
         )
@@ -113,7 +113,7 @@ def container_locking(evidence: Evidence) -> Iterator[Finding]:
     else:
         yield LOCKING.warned(
             HOST,
-            "the container may not lock memory",
+            "the container is not allowed to lock memory",
             expected="an unlimited memlock, or the capability IPC_LOCK",
             observed=f"a limit of {limit} bytes without the capability",
             remedy=Remedy(
@@ -134,7 +134,9 @@ def container_numa(evidence: Evidence) -> Finding:
         return NUMA.skipped(HOST, "this machine has one NUMA node")
     if filtered is False or "sys_nice" in items_of(may):
         how = "no system call filter" if filtered is False else "the capability SYS_NICE"
-        return NUMA.passed(HOST, "the container may place memory", observed=how, evidence=container.evidence)
+        return NUMA.passed(
+            HOST, "the container is allowed to place memory", observed=how, evidence=container.evidence
+        )
     if isinstance(may, Unknown) or isinstance(filtered, Unknown):
         unknown = unknown_among(may, filtered)
         return NUMA.undetermined(
@@ -142,7 +144,7 @@ def container_numa(evidence: Evidence) -> Finding:
         )
     return NUMA.warned(
         HOST,
-        "the container may not place memory by NUMA node",
+        "the container is not allowed to place memory by NUMA node",
         expected="the capability SYS_NICE, with which the default seccomp filter allows these calls",
         observed="a system call filter without this capability",
         remedy=Remedy(

@@ -44,7 +44,7 @@ _PLUGIN_NAMES = (
     "NCCL_OFI_",
     "NCCL_PSK",
 )
-"""Prefixes of variables that plugins read, and the key of newer releases, whose value must not be shown."""
+"""Prefixes of variables that plugins read, and NCCL_PSK, a secret key whose value must not be shown."""
 _NOISY = ("COLL", "CALL", "ALL", "PROXY")
 """Subsystems of NCCL that log a line for every call."""
 

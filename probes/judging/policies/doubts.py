@@ -1,7 +1,7 @@
-"""Name the expectations of a learned policy that a sick machine may have brought in.
+"""Name the expectations of a learned policy that may come from a fault of the machine.
 
 A value is doubtful if a check complains about it, if the GPUs or ports of the machine differ in it, or if
-another machine of the kind has another value (`assistant/usecases/learn.py` compares those).
+another machine of the kind has another value (`assistant/usecases/learn.py` compares the machines).
 """
 
 from collections import Counter

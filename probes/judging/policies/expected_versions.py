@@ -90,7 +90,7 @@ def _holds(version: str, sign: str, wanted: str) -> bool:
 
 
 def _order(version: str, wanted: str) -> int | None:
-    """Return -1, 0 or 1 if `version` is older, the same or newer; None if it is no version.
+    """Return -1, 0 or 1 if `version` is older, the same or newer; None if it is not a version.
 
     Missing parts count as zero.
     """

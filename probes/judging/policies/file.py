@@ -43,7 +43,9 @@ def load_policy(text: str, name: str, catalogue: Catalogue) -> Policy:
         if complaint is not None:
             raise InputError(f"{place}.names: {complaint}", 'for example names = ["gpu-a*", "gpu-b0[1-8]"]')
         if "hosts" in section or "schema_version" in section:
-            raise InputError(f"{place}: hosts and schema_version belong outside of sections", "move them")
+            raise InputError(
+                f"{place}: hosts and schema_version are allowed only outside of sections", "move them"
+            )
         convert_strict(tables_of(section), place, Policy, missing=_MISSING)
         for field, problem, advice in _faults(with_section(policy, section), catalogue):
             raise InputError(f"{place}: {field}: {problem}", advice)

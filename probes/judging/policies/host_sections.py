@@ -24,7 +24,7 @@ _RANGE = pattern(r"\[[0-9]*(?:[0-9]{2}|,)[0-9,-]*\]")
 def names_complaint(names: object) -> str | None:
     """Return the mistake in the `names` of a section; None if they can be compared with a host."""
     if not isinstance(names, (list, tuple)) or not names or not all(isinstance(n, str) and n for n in names):
-        return "give a list of texts, each the name of a host or a pattern"
+        return "give a list of strings, each the name of a host or a pattern"
     ranges = [name for name in names if _RANGE.search(name)]
     return f"{ranges[0][:60]!r} has digits in brackets, which match one character" if ranges else None
 

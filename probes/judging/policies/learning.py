@@ -43,7 +43,7 @@ schema_version = 1
 # fail_on = "warn"    # warnings end with exit code 1, too
 
 # [checks]            # ids as in `rigtune list checks`
-# required = []       # where one of these cannot be made, the machine is not accepted
+# required = []       # if one of these cannot be made, the machine is not accepted
 # not_required = []
 # [checks.off]
 # nofile = "why it is not made here"
@@ -54,7 +54,7 @@ schema_version = 1
 _TAIL = """
 # [[waivers]]         # a known problem that does not count until it expires
 # check = "nic-state"
-# subject = "mlx5_7"  # a pattern; left out, every subject
+# subject = "mlx5_7"  # a pattern; without this line, every subject
 # reason = "cable ordered"
 # expires = 2027-01-31
 
@@ -123,7 +123,7 @@ def learned_policy(facts: MachineFacts, catalogue: Catalogue) -> Policy:
 def policy_text(policy: Policy, name: str, day: datetime.date, doubts: tuple[Doubt, ...] = ()) -> str:
     """Write a learned policy as a commented file; `name` is the name of the machine.
 
-    The reasons for doubt stand above their fields.
+    The reasons for doubt are comments above their fields.
     """
     parts = [_HEAD.format(name=_plain_line(name), day=day)]
     for section, comment in _SECTIONS.items():

@@ -44,10 +44,11 @@ def select(
     left_out = tuple(row.id for row in chosen if tier == "quick" and row.tier == "deep")
     for check_id in left_out:
         if check_id in wanted:
-            raise UsageError(f"the check {check_id} is not made in the tier {tier}", "add --tier deep")
+            raise UsageError(f"the check {check_id} does not run in the tier {tier}", "add --tier deep")
     if not made:
         raise UsageError(
-            "no check is left to make", "skip fewer with --skip, name others with --only, or use --tier deep"
+            "no check is left to run",
+            "skip fewer checks with --skip, name others with --only, or use --tier deep",
         )
     kept = {row.id for row in chosen}
     return Selection(

@@ -62,7 +62,7 @@ def _explained(words: str, name: str, kind: type[StrictRecord], missing: str) ->
     unknown = _UNKNOWN_FIELD.fullmatch(problem)
     if unknown is None:
         choices = _choices_at(kind, place) if "enum value" in problem else ()
-        advice = f"one of: {', '.join(choices)}" if choices else "give the field such a value"
+        advice = f"one of: {', '.join(choices)}" if choices else "give the field a value of that type"
         advice = missing if "missing required field" in problem else advice
         return InputError(f"{name}: {place + ': ' if place else ''}{problem.replace(' | null', '')}", advice)
     field, fields = unknown.group("field"), _fields_at(kind, place)

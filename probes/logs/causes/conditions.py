@@ -226,7 +226,7 @@ def _with(record: type[LogRecord]) -> Condition:
 
 
 def _without(*records: type[LogRecord]) -> Condition:
-    """Return the condition that the logs contain no event of some kinds."""
+    """Return the condition that the logs contain no event of any of these kinds."""
     return lambda logged: None if logged.has(*records) else ()
 
 
@@ -324,4 +324,4 @@ CONDITIONS: Mapping[str, Condition] = {
         )
     },
 }
-"""Conditions, with the names that rows use as the keys."""
+"""The conditions, by the names under which rows of causes refer to them."""

@@ -35,7 +35,7 @@ MOST_LINES_OF_EVIDENCE = 8
 _EFFECT_KEEPS = 0.4
 """Factor that lowers the confidence of an effect if its cause is known."""
 _EXPLAINS = 0.5
-"""Minimum confidence at which a cause, even one that is no fault, explains a failure event."""
+"""Minimum confidence at which a cause, even one that is not a fault, explains a failure event."""
 _SUSPICIONS = ("hang-after-init", "p2p-broken")
 """Causes that only the early end of a log suggests, without a failure event."""
 _ENDS = re.compile(r"ChildFailed|SignalException|CalledProcess|ProcessExited|ProcessRaised")

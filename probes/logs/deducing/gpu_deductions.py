@@ -59,7 +59,7 @@ def shared_gpu(logged: LoggedEvents) -> Iterator[Event]:
 
 
 def shm_within_node(logged: LoggedEvents) -> Iterator[Event]:
-    """Yield shared memory between the GPUs of a node, if no pair uses peer-to-peer."""
+    """Yield a deduction if GPUs of a node use shared memory and no pair uses peer-to-peer."""
     channels = logged.of(NcclChannel)
     shared = [event for event in channels if event.what.transport == "SHM"]
     if not shared or any(event.what.transport == "P2P" for event in channels):
@@ -70,7 +70,7 @@ def shm_within_node(logged: LoggedEvents) -> Iterator[Event]:
 
 
 def flat_topology(logged: LoggedEvents) -> Iterator[Event]:
-    """Yield a machine whose GPUs do not reach each other and have a separate PCI domain each."""
+    """Yield a deduction if the GPUs cannot access each other and each is alone in a PCI domain."""
     refused = logged.of(NcclP2pUnavailable)
     if not refused or logged.has(NcclP2pDisabled):
         return
@@ -130,7 +130,7 @@ def xids(logged: LoggedEvents) -> Iterator[Event]:
                 severity=error.severity or "none",
                 action=row.action if row is not None else "Look the number up in NVIDIA's Xid catalogue.",
                 xid=error.xid,
-                name=error.name or "of no known name",
+                name=error.name or "without a known name",
                 bus=error.bus,
                 process=error.process,
                 followers=error.followers,

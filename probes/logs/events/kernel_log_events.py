@@ -42,7 +42,7 @@ class KernelXid(KernelRecord, kw_only=True, tag="kernel.xid"):
     name: str | None = None
     severity: str | None = None
     message: str | None = None
-    """The line; None for errors of programs, because every such error has another text."""
+    """The line; None for errors of programs, because every such error has a different text."""
     sub_code: int | None = None
     unit: str | None = None
     link: int | None = None
@@ -121,9 +121,10 @@ class KernelClock(KernelRecord, kw_only=True, tag="kernel.clock"):
 
 
 class KernelUnread(KernelRecord, kw_only=True, tag="kernel.unread"):
-    """A line that no row of the grammar describes, but that contains words of trouble.
+    """A line that no row of the grammar describes, but that contains a word such as `error` or `failed`.
 
-    Many harmless lines contain such words too."""
+    Many harmless lines contain such words too.
+    """
 
     message: str
 
@@ -220,7 +221,7 @@ class KernelLimit(KernelRecord, kw_only=True, tag="kernel.limit"):
 
 
 class KernelOomKill(KernelRecord, kw_only=True, tag="kernel.oom-kill"):
-    """A process that the kernel killed for lack of memory, or whose memory request caused this."""
+    """A process that the kernel killed for lack of memory, or whose memory request made it kill a process."""
 
     process: str | None = None
     victim: int | None = None

@@ -131,7 +131,7 @@ class NcclPluginLoaded(LogRecord, kw_only=True, tag="nccl.plugin-loaded"):
 
 
 class NcclPluginMissing(LogRecord, kw_only=True, tag="nccl.plugin-missing"):
-    """A plugin is missing. This alone is no fault."""
+    """A plugin is missing. This alone is not a fault."""
 
     kind: str
     """`net`, `tuner`, `profiler`, `collnet`, `gin` or `env`."""

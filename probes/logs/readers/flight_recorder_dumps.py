@@ -47,7 +47,7 @@ _DONE = "completed"
 
 
 def read_document(name: str, data: bytes) -> tuple[Event, ...]:
-    """Return the events of a dump; empty if the file is no dump."""
+    """Return the events of a dump; empty if the file is not a dump."""
     if data.lstrip()[:1] not in {_PICKLE, b"{"} or not any(word in data for word in _OURS):
         return ()
     line = LogLine(source=name, number=1, text=name.rpartition("/")[2], raw="")

@@ -61,7 +61,7 @@ def is_informative(text: str) -> bool:
 
 
 def warning(text: str) -> str | None:
-    """Return the text of a warning without its prefix; None if the line is no warning."""
+    """Return the text of a warning without its prefix; None if the line is not a warning."""
     match = _WARNING.search(text)
     return match["message"].strip() if match else None
 

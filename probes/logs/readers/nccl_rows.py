@@ -1,4 +1,4 @@
-"""Rows for the lines that NCCL writes about a healthy start and its network."""
+"""Rows that parse the log lines of NCCL about a healthy start and about the network."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Reader of network libraries: libfabric and NCCL's plugin for it (aws-ofi-nccl), libibverbs, UCX and UCC.
+"""Reader of the log lines of libfabric, NCCL's plugin for libfabric (aws-ofi-nccl), libibverbs, UCX and UCC.
 
 Variables that the plugin sets are read by the reader `nccl`. Old versions of the plugin begin their lines
 with `WARN: Function: f Line: n: `.
@@ -182,7 +182,7 @@ SIGNS = (*signs((*_FAILURES, *_LIBFABRIC, *_VERBS)), b"NET/OFI")
 
 
 class Reader:
-    """Reports equal lines of the ranks of a host once."""
+    """Reports equal lines from several ranks of a host only once."""
 
     def __init__(self) -> None:
         self._once = Once()

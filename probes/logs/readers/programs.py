@@ -1,6 +1,6 @@
 """Reader of the progress of programs: whether they continue after a failure, and whether they finish.
 
-A counter that does not advance is no progress, because a program that ends draws its progress bar again.
+A counter that does not advance is not progress, because a program that ends draws its progress bar again.
 """
 
 import re
@@ -52,7 +52,7 @@ _GIVES_UP = pattern(
     r"(?:no|not|without|after)(?: \w{1,12})? (?:retr|fall|resum|skip)\w{0,6})\b"
 )
 _NEAR_LINES = 12
-"""Maximum number of lines between a failure and the program's line that it continues."""
+"""Maximum number of lines between a failure and the line in which the program reports that it continues."""
 _FAILURES = (
     b"will restart worker group",
     b"Traceback (most recent call last)",

@@ -26,7 +26,7 @@ class Row(NamedTuple):
     """A message of a log."""
 
     word: str
-    """Text that every such message contains; these texts are the signs of the reader."""
+    """Text that every such message contains; used to search quickly for lines that the reader may parse."""
     shape: re.Pattern[str]
     """Pattern whose named groups become fields of the record."""
     fields: Mapping[str, Any]
@@ -90,13 +90,13 @@ def words_of(text: str) -> str:
 
 
 def whole_of(text: str) -> int | None:
-    """Return the text as a whole number, or None if it is no whole number."""
+    """Return the text as a whole number, or None if it is not a whole number."""
     text = text.strip()
     return int(text) if _INTEGER.fullmatch(text) else None
 
 
 def number_of(text: str) -> float | None:
-    """Return the text as a number, or None if it is no number."""
+    """Return the text as a number, or None if it is not a number."""
     try:
         return float(text)
     except ValueError:

@@ -23,7 +23,7 @@ _LONGEST_NUMBER = 64
 
 
 class NotPlainError(ValueError):
-    """The bytes are no pickle of plain data: they are damaged or cut, or would execute code."""
+    """The bytes are not a pickle of plain data: they are damaged or cut, or would execute code."""
 
 
 class RefusedError(NotPlainError):

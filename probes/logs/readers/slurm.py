@@ -1,4 +1,4 @@
-"""Reader of the reasons for which Slurm, PBS or LSF ended a job, step or task, from the job's own output.
+"""Reader of a job's own output, which states why Slurm, PBS or LSF ended the job, a step or a task.
 
 Source: SchedMD/slurm, src/slurmd/slurmstepd, src/srun/libsrun/launch.c, task_state.c, src/plugins/cgroup;
 openpbs/openpbs, src/resmom; IBM documentation, LSF termination reasons (read 2026-11).

@@ -76,7 +76,7 @@ def parse_iblinkinfo(text: str) -> tuple[FabricPort, ...]:
 
 
 def _numbered(text: str) -> Iterator[tuple[int, str]]:
-    """Return the lines of a possible length, with their numbers from 1."""
+    """Return the lines that are short enough to be parsed, with line numbers from 1."""
     return ((number, line) for number, line in enumerate(text.splitlines(), 1) if len(line) <= _LONGEST_LINE)
 
 
@@ -196,7 +196,7 @@ def parse_switches(text: str) -> tuple[FabricSwitch, ...]:
 
 
 def _title(lines: list[str], start: int) -> str:
-    """Return the description of the node, which is printed between two rules above its first field."""
+    """Return the description of the node, which stands between two dashed lines above the first field."""
     above = [line.strip() for line in lines[max(0, start - 3) : start]]
     return next((line for line in above if line and not _RULE.fullmatch(line)), "")
 

@@ -62,7 +62,10 @@ def _stated(text: str) -> str | Unknown:
 
 
 def _device_type(entry: dict[str, str]) -> str | Unknown:
-    """Return the driver's name, as collectors do for devices without a part name; else the provider `efa`."""
+    """Return the driver's name, or else the provider if it is `efa`.
+
+    Collectors also use the driver's name as the type of a device without a part name.
+    """
     stated = _stated(entry.get("fi_device_attr.driver", ""))
     provider = entry.get("fi_fabric_attr.prov_name", "")
     return provider if isinstance(stated, Unknown) and provider == "efa" else stated

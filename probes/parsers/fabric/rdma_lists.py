@@ -1,8 +1,8 @@
 """Parse short lists of RDMA ports: `ibdev2netdev`, `rdma link`, `show_gids`, `ibstatus` and `perfquery`.
 
 `ibstatus` is a shell script that prints the port files of sysfs. `show_gids` belongs to the vendor's driver
-package. `perfquery` prints the counters of ports by the LID of their node: -x adds the counters of 64 bits,
--E the details of errors.
+package. `perfquery` prints the counters of ports by the LID of their node: -x adds the 64-bit counters, and
+-E adds the details of errors.
 """
 
 import itertools

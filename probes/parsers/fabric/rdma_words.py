@@ -74,7 +74,7 @@ def port_rate(text: str) -> tuple[float | Unknown, int | Unknown, str | Unknown]
     if match is None:
         unknown = Unknown(Reason.UNPARSABLE, f"{text[:40]!r} is not a port rate")
         return unknown, unknown, unknown
-    missing = Unknown(Reason.NOT_SUPPORTED, f"rate {text[:40]!r} names none")
+    missing = Unknown(Reason.NOT_SUPPORTED, f"the rate {text[:40]!r} names neither lanes nor speed")
     return float(match[1]), int(match[2]) if match[2] else missing, match[3] or missing
 
 

@@ -18,6 +18,6 @@ def kernel_arguments(command_line: str) -> tuple[str, ...]:
 
 
 def normal_argument(argument: str) -> str:
-    """Return an argument without quotes; the kernel treats - and _ in its name alike."""
+    """Return an argument without quotes, with _ for - in its name: the kernel treats both alike."""
     name, sign, value = argument.replace('"', "").partition("=")
     return name.replace("-", "_") + sign + value

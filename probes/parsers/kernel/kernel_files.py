@@ -174,4 +174,4 @@ def parse_switch(text: str) -> bool | Unknown:
     if word in ("1", "yes", "y", "true", "t", "on"):
         return True
     is_off = word in ("0", "no", "n", "false", "f", "off")
-    return False if is_off else Unknown(Reason.UNPARSABLE, f"{text[:40]!r} is no switch")
+    return False if is_off else Unknown(Reason.UNPARSABLE, f"{text[:40]!r} is not a switch")

@@ -105,7 +105,7 @@ def take_apart(line: str) -> LogLine:
     if line.startswith("{"):
         return _journal(line)
     start = 0
-    if not line.startswith("["):  # Most lines of most logs begin with a bracket and need none of these.
+    if not line.startswith("["):  # Most lines begin with a bracket; the forms below do not.
         if (match := _JSON_MESSAGE.match(line)) is not None:
             return LogLine("", KERNEL, match[1])
         if (match := _RECORD.match(line)) is not None:

@@ -79,7 +79,7 @@ def unread(text: str) -> tuple[Unread, ...]:
 
 
 def parse_table(text: str) -> SmiTable:
-    """Return the content of `text`; an empty table if `text` is no table."""
+    """Return the content of `text`; an empty table if `text` is not a table."""
     versions = _DRIVER.search(text), _CUDA.search(text)
     driver, cuda = (match[1] if match else NOT_RECORDED for match in versions)
     reader = _Reader(driver)

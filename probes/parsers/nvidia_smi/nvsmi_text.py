@@ -100,7 +100,7 @@ def unread(text: str) -> tuple[Unread, ...]:
 
 
 def parse_smi_text(text: str) -> SmiText:
-    """Return the content of `text`; an empty record if `text` is no report."""
+    """Return the content of `text`; an empty record if `text` is not a report."""
     header: dict[str, str] = {}
     blocks: list[_Block] = []
     cuts: list[Unread] = []

@@ -1,7 +1,7 @@
-"""Parse a log with NCCL_DEBUG, of any version, launcher and plugin.
+"""Parse a log that NCCL wrote with NCCL_DEBUG set, of any version, launcher and plugin.
 
-The log contains errors of NCCL, its plugins and torch, remarks about things that cost speed, and the
-transports between ranks. Prefixes of launchers (`0: `, `[1,2]<stdout>:`, `[rank0]:`) and time stamps may
+The log contains errors of NCCL, its plugins and torch, remarks about settings and states that cost speed, and
+the transports between ranks. Prefixes of launchers (`0: `, `[1,2]<stdout>:`, `[rank0]:`) and time stamps may
 precede each line.
 
 NCCL prints a line per channel and peer: `Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM/read`,

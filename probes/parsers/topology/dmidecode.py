@@ -1,4 +1,4 @@
-"""Parse `dmidecode`: names of maker and product, and the slot of each PCI address; also tables of slots."""
+"""Parse `dmidecode`: names of vendor and product, and the slot of each PCI address; also tables of slots."""
 
 import itertools
 import re

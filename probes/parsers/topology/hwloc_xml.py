@@ -260,7 +260,7 @@ def parse_dmi(text: str) -> Dmi:
 
 
 def dmi_of_infos(infos: Mapping[str, str]) -> Dmi:
-    """Return the maker's names among the infos that hwloc prints for the machine."""
+    """Return the vendor's names among the infos that hwloc prints for the machine."""
     return Dmi(
         system_vendor=infos.get("DMISysVendor") or NOT_RECORDED,
         product_name=infos.get("DMIProductName") or infos.get("PlatformModel") or NOT_RECORDED,

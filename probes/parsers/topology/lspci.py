@@ -129,7 +129,7 @@ def parse_nics(text: str) -> tuple[Nic, ...]:
 
 
 def _adapters(devices: tuple[PciDevice, ...]) -> tuple[PciDevice, ...]:
-    """Return the physical functions, because virtual functions are no separate NICs on their host.
+    """Return the physical functions, because virtual functions are not separate NICs on their host.
 
     In a virtual machine, which has only virtual functions, return the virtual functions.
     """

@@ -17,7 +17,7 @@ _ROW = pattern(r" *(?:node +)?(\d{1,5}):((?: +\d{1,4})+) *")
 _HEADING = pattern(r" *(?:node distances:|nodes?(?: +\d{1,5})+) *")
 _BARE_ROW = pattern(r" *\d{1,4}(?: +\d{1,4})+ *")
 _OWN_DISTANCE, _LONGEST_DISTANCE, _MOST_NODES = 10, 255, 1024
-"""Distances of ACPI 6.5, table of System Locality Distance Information, and MAX_NUMNODES of Linux."""
+"""Distances of the SLIT (ACPI 6.5, System Locality Distance Information), and MAX_NUMNODES of Linux."""
 
 _MOST_CPUS = 65_536
 """Maximum number of CPUs in one range. Linux supports at most 8192."""
@@ -92,7 +92,7 @@ def _numbers(words: Iterable[str]) -> Iterator[int]:
 
 
 def numa_status_node(text: str) -> int | None:
-    """Return the NUMA node of the GPU's memory; None if the memory is no NUMA node."""
+    """Return the NUMA node of the GPU's memory; None if the memory is not a NUMA node."""
     pairs = (line.partition(":") for line in text.splitlines()[:20])
     values = (value.strip() for name, _, value in pairs if name.strip() == "Node")
     return next((int(value) for value in values if value.isdecimal() and len(value) < 12), None)

@@ -1,8 +1,8 @@
 """Parse `nvidia-smi topo -m` as drivers print it, and as people paste it.
 
 Pastes lose tabs, join header cells, keep colour codes (also as literal `^[[4m`), cut lines and drop legends.
-A cell that may have been cut, a row that does not fit the header and two cells that contradict each other
-are ignored. A word that is no distance is read as an unknown link. A row that lost tabs is read and reported.
+A cell that may have been cut, a row that does not fit the header and two cells that contradict each other are
+ignored. A word that is not a distance is read as an unknown link. A row that lost tabs is read and reported.
 """
 
 import itertools
@@ -27,7 +27,7 @@ _CELL = re.compile(
 """One cell.
 
 A cell ends at the end of a word or, if its tab was lost, at the next cell or the CPU list. `NV180-51`, which
-could be split in two ways, is no cell.
+could be split in two ways, is not a cell.
 """
 _OTHER_CELL = re.compile(r"\s*([A-Z][A-Z0-9]{1,7}|\?{1,3}|<unknown>)(?=\s|$)")
 """A word that no driver has printed so far."""
@@ -257,7 +257,7 @@ def _rows(lines: list[str], places: dict[str, int]) -> Iterator[tuple[str, list[
 
 
 def _header(line: str) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
-    """Return the names of devices and of the columns after them; None if `line` is no header."""
+    """Return the names of devices and of the columns after them; None if `line` is not a header."""
     if _NIC_NAME.fullmatch(line):
         return None
     first = _COLUMN.search(line)
@@ -305,7 +305,7 @@ def _is_cell(word: str) -> bool:
 def _next_cell(text: str, position: int) -> re.Match[str] | None:
     """Return the next cell.
 
-    A word that may be the start of a known word may have been cut, so it is no cell.
+    A word that may be the start of a known word may have been cut, so it is not a cell.
     """
     other = _CELL.match(text, position) or _OTHER_CELL.match(text, position)
     if other is None or other.re is _CELL:
@@ -321,7 +321,7 @@ def _link(pair: tuple[str, str], cells: set[str]) -> Link:
         return Link(a=pair[0], b=pair[1], kind=both)
     cell = next(iter(cells))
     if not _is_cell(cell):
-        unknown = Unknown(Reason.UNPARSABLE, f"the matrix contains {cell}, which is no known distance")
+        unknown = Unknown(Reason.UNPARSABLE, f"the matrix contains {cell}, which is not a known distance")
         return Link(a=pair[0], b=pair[1], kind=unknown)
     count = int(cell[2:]) if cell.startswith("NV") else None
     kind = _KINDS.get(cell, "NVLINK")

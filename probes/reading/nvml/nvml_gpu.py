@@ -38,7 +38,7 @@ _VIOLATIONS = {
     270: "hw_thermal_slowdown",
     271: "hw_power_brake_slowdown",
 }
-"""Reason for each field; values are in nanoseconds."""
+"""Clock event reason whose total time each field counts, in nanoseconds."""
 _FIELDS = (
     _ECC_CORRECTED_AGGREGATE,
     _ECC_UNCORRECTED_AGGREGATE,
@@ -208,7 +208,7 @@ def _known_counts(values: dict[str, int | Unknown]) -> tuple[Count, ...]:
 def _limits(device: Device, fields: dict[int, int | Unknown]) -> GpuLimits:
     """Return the limits of the clocks.
 
-    For GPUs with a margin, absolute temperatures are not read, because they are misleading.
+    For GPUs that report a thermal margin, absolute temperatures are not read, because they are misleading.
     """
     margin = device.whole("nvmlDeviceGetMarginTemperature")
     state = device.whole("nvmlDeviceGetPerformanceState")

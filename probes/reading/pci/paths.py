@@ -83,7 +83,7 @@ def unread_tree(facts: MachineFacts) -> Unknown:
 
 
 def is_for_training(facts: MachineFacts, address: str | None) -> bool:
-    """Return False if the device is known and is no GPU, NIC or NVSwitch, for example an NVMe drive."""
+    """Return False if the device is known and is not a GPU, NIC or NVSwitch, for example an NVMe drive."""
     kinds = {_slot(device.bus_id): device.kind for device in tree_of(facts).devices.values()}
     return address is None or kinds.get(_slot(address), "rdma") in ("gpu", "rdma", "nvswitch")
 

@@ -21,7 +21,7 @@ FEWEST_CALLS = FEWEST_SAMPLES + 2
 
 
 class SkipCaseError(Exception):
-    """A case that does not exist on this device, or would exceed the time; the message is the reason."""
+    """A case that does not exist on this device, or would take too long; the message is the reason."""
 
 
 def each_case(
@@ -30,7 +30,7 @@ def each_case(
     device: torch.device,
     prepare: Callable[[Case, float], Callable[[], object]],
 ) -> None:
-    """Run every case of the request on all ranks at the same time, which share power, buses and memory.
+    """Run every case of the request at the same time on all ranks, which share power, buses and memory.
 
     `prepare(case, budget_s)` allocates memory and makes the first call; it returns the function that measures
     and writes the sample. That function may wait for the other ranks, because all ranks skip a case that one
@@ -50,7 +50,7 @@ class Prepared(NamedTuple):
     check: Callable[[], object] = lambda: None
     """Function that checks the result after the timing; it raises CaseError for a wrong result."""
     figures: dict[str, float] = {}
-    """Figures of the sample."""
+    """Additional values that are recorded with the sample."""
 
 
 def time_each(
@@ -65,9 +65,9 @@ def time_each(
 ) -> None:
     """Time the call of every case on all ranks at the same time.
 
-    `work_of` returns the kind of a case and its work. A case is skipped if it would far exceed its share of
-    the budget, estimated from the previous case of the same kind; a case that the user requested fails
-    instead. `before` runs before each call and is not timed.
+    `work_of` returns the kind of a case and its amount of work. A case is skipped if it would far exceed its
+    share of the budget, estimated from the previous case of the same kind; a case that the user requested
+    fails instead. `before` runs before each call and is not timed.
     """
     seconds_per_work: dict[object, float] = {}
 

@@ -38,9 +38,11 @@ def buffer_bytes(name: str, size_bytes: int, ranks: int) -> float:
 class Collective:
     """A collective with its buffers. `size_bytes` is the size of the following data, as in nccl-tests:
 
-    all_reduce, broadcast each rank's buffer all_gather the data that each rank has afterwards reduce_scatter
-    the data that each rank had before all_to_all the data that each rank sends, including its own part
-    send_recv the data that each rank sends to the next rank, in a ring
+    - all_reduce, broadcast: each rank's buffer
+    - all_gather: the data that each rank has afterwards
+    - reduce_scatter: the data that each rank had before
+    - all_to_all: the data that each rank sends, including its own part
+    - send_recv: the data that each rank sends to the next rank, in a ring
 
     The size is rounded down to equal parts for all ranks. Source: nccl-tests, `*GetCollByteCount` in
     src/*.cu. Raises CaseError for a name that is not in `COLLECTIVES`.

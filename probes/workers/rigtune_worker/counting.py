@@ -31,11 +31,12 @@ COUNTS = (
 )
 """Names of the counts.
 
-A multiply-add has two FLOPs. All counts but the first cover a forward and a backward pass. The dense FLOPs
-include `product_flops` (matrix products) and `spatial_flops` (3x3 convolutions of many channels without
-stride or dilation). Elements are counted as they are read and written by convolutions, matrix products and
-attention, depthwise convolutions, and all other operators. `saved` elements and bytes are kept for the
-backward pass, without parameters and buffers. `operators` are kernels of eager execution.
+A multiply-add counts as two FLOPs. All counts but the first cover a forward and a backward pass. The dense
+FLOPs include `product_flops` (matrix products) and `spatial_flops` (3x3 convolutions of many channels without
+stride or dilation). The elements that operators read and write are counted in four groups: convolutions;
+matrix products and attention; depthwise convolutions; all other operators. `saved` elements and bytes are
+kept for the backward pass, without parameters and buffers. `operators` is the number of kernels in eager
+execution.
 """
 FREE = frozenset(
     {
@@ -51,11 +52,11 @@ FREE = frozenset(
 )
 PRODUCTS = frozenset({"mm", "addmm", "bmm", "baddbmm"})
 MANY = 64
-"""Minimum number of channels from which Winograd's transforms cost little compared with the products that
+"""Smallest number of channels for which Winograd's transforms cost little compared with the products that
 they save.
 """
 ATTENTION_BACKWARD = 2.5
-"""FLOPs relative to the forward pass: fused attention computes the scores again.
+"""FLOPs of the backward pass relative to the forward pass: fused attention recomputes the scores.
 
 Source: FlashAttention-2, arXiv 2307.08691.
 """
@@ -99,7 +100,7 @@ def elements(values: Any) -> int:
 
 
 class Counter(TorchDispatchMode):
-    """A mode that counts each operator that would be a kernel."""
+    """A mode that counts each operator that would launch a kernel."""
 
     def __init__(self, counts: dict[str, float]) -> None:
         super().__init__()

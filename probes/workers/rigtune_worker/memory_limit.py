@@ -1,4 +1,4 @@
-"""Limit the memory of this process, so that a trial that does not fit fails instead of the host."""
+"""Limit the memory of this process, so that a trial that needs too much fails alone and the host survives."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GROUPS = "/sys/fs/cgroup"
 
 
 def available_bytes() -> int:
-    """Return the memory available without swapping, also within the control groups; 0 if unknown."""
+    """Return the memory available without swapping, within the control groups' limits; 0 if unknown."""
     limits = (available_on_host(MEMORY_INFO) or None, available_in_groups())
     return max(0, min((limit for limit in limits if limit is not None), default=0))
 
@@ -57,7 +57,7 @@ def limit_memory(device: torch.device, limit_bytes: int = 0, ranks: int = 1) -> 
 
     With 0, a GPU has no limit, and a CPU rank has its share of the available memory. On a CPU the limit
     concerns private writable memory (RLIMIT_DATA, which includes these mappings since Linux 4.7,
-    getrlimit(2)). Reserved address space is not included, and torch reports that it is out of memory.
+    getrlimit(2)), but not reserved address space. At the limit, torch raises its out-of-memory error.
     """
     if device.type == "cuda":
         if limit_bytes:

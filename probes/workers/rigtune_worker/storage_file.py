@@ -84,7 +84,7 @@ def existing_file(path: str) -> DataFile:
     size_bytes = status.st_size // BLOCK * BLOCK
     try:
         if not stat.S_ISREG(status.st_mode):
-            raise SetupError(f"{path} is no regular file")
+            raise SetupError(f"{path} is not a regular file")
         if size_bytes < LEAST_BYTES:
             raise SetupError(
                 f"{path} has {status.st_size} bytes; measuring a disk needs a file of at least "
@@ -199,7 +199,7 @@ def largest_file(folder: str) -> str:
 
 
 def small_files(folder: str) -> list[str]:
-    """Return the files of a dataset that are read whole; none if `folder` has too few or is no folder."""
+    """Return the files of a dataset that are read whole; none if `folder` has too few or is not a folder."""
     paths = [
         entry.path
         for entry in (files_below(folder) if os.path.isdir(folder) else ())

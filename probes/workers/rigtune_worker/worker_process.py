@@ -17,8 +17,8 @@ PR_SET_PDEATHSIG = 1
 def die_with_parent(parent: Optional[int] = None) -> None:
     """Let the kernel kill this process when its parent ends, so that no rank outlives its launcher (Linux).
 
-    A process that forks passes its own number as `parent`, because it may end before the new process calls
-    this function.
+    A process that forks passes its own process id as `parent`, because the parent may end before the new
+    process calls this function.
     """
     if not sys.platform.startswith("linux"):
         return

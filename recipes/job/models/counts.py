@@ -18,9 +18,12 @@ def load_models() -> tuple[TransformerModel, ...]:
     return tuple(with_learning_rate(model) for model in load_rows("recipes", "models", TransformerModel))
 
 
-def layer_parameter_count(model: TransformerModel) -> int:
-    """Return all parameters of one layer: matrices, biases, norms; the mean over layers if they differ."""
-    return round(sum(block.count * block.parameters for block in _counted(model)) / model.layers)
+@functools.lru_cache(maxsize=1024)
+def preset(model_id: str) -> TransformerModel | None:
+    """Return the preset with this id; None if there is none. Files without the id are not parsed."""
+    rows = load_rows("recipes", "models", TransformerModel, with_words=model_id)
+    row = next((row for row in rows if row.id == model_id), None)
+    return None if row is None else with_learning_rate(row)
 
 
 def root_parameter_count(model: TransformerModel) -> int:

@@ -23,7 +23,7 @@ class Config:
         self._values = values
 
     def whole(self, *names: str) -> int | None:
-        """Return the first of these values that is a whole number; None if no value is."""
+        """Return the first whole number among the values of these names; None if there is none."""
         for name in names:
             value = self._values.get(name)
             if isinstance(value, int) and not isinstance(value, bool):
@@ -84,7 +84,7 @@ def decoder(config: Config) -> Sizes:
 
 
 def experts_of(config: Config) -> Sizes:
-    """Return the sizes of a mixture of experts; none if the file states no experts."""
+    """Return the sizes of a mixture of experts; empty if the file states no experts."""
     experts = config.whole("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts") or 0
     if not experts:
         return {}
@@ -102,7 +102,7 @@ def experts_of(config: Config) -> Sizes:
 
 
 def windows(config: Config, sizes: Sizes, every: int = 0) -> Sizes:
-    """Return the sizes with local attention in all layers except each `every`-th (0: without exception).
+    """Return the sizes with local attention in all layers; if `every` is n > 0, every n-th layer is excepted.
 
     The file's own list of layers takes precedence.
     """

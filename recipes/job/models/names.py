@@ -6,7 +6,7 @@ import re
 
 from probes.base.errors import UsageError
 from probes.base.nearest import did_you_mean
-from recipes.job.models.counts import load_models
+from recipes.job.models.counts import load_models, preset
 from recipes.job.workload import TransformerModel
 
 _LEADING = frozenset(
@@ -44,8 +44,7 @@ def find_model(name: str) -> TransformerModel:
     Raises UsageError, which names the nearest ids, if there is none.
     """
     wanted = name.strip().lower()
-    exact = next((model for model in load_models() if model.id == wanted), None)
-    model = exact or (_index().get(_joined(name)) if wanted.isprintable() else None)
+    model = preset(wanted) or (_index().get(_joined(name)) if wanted.isprintable() else None)
     if model is not None:
         return model
     rest = "see `rigtune list models`, or give the path of a model file"
@@ -54,7 +53,7 @@ def find_model(name: str) -> TransformerModel:
 
 
 def _joined(name: str) -> str:
-    """Return the name's key in the index: its words joined, without the maker of the model."""
+    """Return the name's key in the index: its words joined, without the organisation that made the model."""
     return "".join(itertools.dropwhile(_LEADING.__contains__, plain_name(name[:200]).split("-")))
 
 

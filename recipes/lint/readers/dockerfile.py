@@ -164,7 +164,7 @@ def _without_comments(span: Span) -> Span:
 
 
 def exec_form(span: Span) -> list[Argued] | None:
-    """Return the words of `["torchrun", "train.py"]`; None if the text is no such list."""
+    """Return the words of `["torchrun", "train.py"]`; None for any other text."""
     text = span.text.strip()
     if not text.startswith("["):
         return None

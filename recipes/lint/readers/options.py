@@ -42,9 +42,9 @@ class Parsed(msgspec.Struct):
 
 
 def parse_options(arguments: Sequence[Argued], grammar: Grammar, *, starts: bool = True) -> Parsed:
-    """Read `arguments`, without the program itself.
+    """Return the options in `arguments`, which do not include the program's own name.
 
-    If `starts` is False, all arguments belong to the program.
+    If `starts` is False, the program starts no inner command, so all arguments are its own.
     """
     parser = _Parser(arguments, grammar, starts=starts)
     parser.run()
@@ -85,9 +85,10 @@ class _Parser:
                 self.at += 1
 
     def _holds_options(self, at: int) -> bool:
-        """Return whether the variable at this position contains further options, not the script.
+        """Return whether the shell variable at this position contains options rather than the script's path.
 
-        Options and then a Python script follow such a variable, or its expansion (`${A:+...}`) may be empty.
+        The variable contains options if its expansion may be empty (`${A:+...}`), or if an option and later a
+        Python script follow.
         """
         text = self.arguments[at].text
         if self.arguments[at].is_literal or not text.startswith("$"):

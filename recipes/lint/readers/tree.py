@@ -30,7 +30,7 @@ Scalar = str | int | float | bool | None
 
 
 class Tree:
-    """A parsed file: its documents, the parts that could not be read, and its errors of syntax."""
+    """A parsed file: its documents, the parts that could not be read, and its syntax errors."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -52,7 +52,7 @@ class Tree:
         return start, end
 
     def span(self, node: yaml.ScalarNode) -> Span:
-        """Return the value of a scalar, with the place of each character if quotes and folding allow."""
+        """Return the value of a scalar, with the place of each character if quotes and folding allow this."""
         start, end = self.offsets(node)
         whole = Span(self.text[start:end], range(start, end), self.lines)
         value: str = node.value
@@ -77,7 +77,7 @@ class Tree:
         return Span(value, [min(offset, len(self.text)) for offset in offsets], self.lines)
 
     def argued(self, node: yaml.ScalarNode) -> Argued:
-        """Return an argument in a list of words, which no shell reads."""
+        """Return the node as an argument of a command that is written as a list, which no shell parses."""
         start, end = self.offsets(node)
         written = Span(self.text[start:end], range(start, end), self.lines)
         return Argued(node.value, self.place(node), word=Word(written, self.span(node), (), 1))
@@ -163,7 +163,7 @@ def parse(text: str, *, is_json: bool = False) -> Tree:
     if _depth(text) > _DEEPEST:
         tree.problems.append(f"more than {_DEEPEST} brackets are open at once, and nothing was read")
         return tree
-    # read the text, then the text without templates, then each Helm template as its own document
+    # If the text cannot be parsed, try it without templates, then with each Helm template as a document.
     first = _compose(tree, _plain_json(text) if is_json else text)
     if first is not None and ("{{" in text or "{%" in text):
         single = _one_branch(text)
@@ -205,7 +205,7 @@ def _config(name: str, text: str, kind: DocumentKind, *, is_json: bool) -> Docum
 
 
 def _report(tree: Tree, fault: Fault, language: str) -> None:
-    """Add a fault to the tree, or a problem if the file is a template.
+    """Add a fault to the tree; if the file is a template, add a problem instead.
 
     The parser cannot read templates and lines that another program fills in, but these are not mistakes.
     """

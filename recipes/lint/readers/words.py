@@ -23,7 +23,7 @@ _NAME = re.compile(r"[A-Za-z_]\w*")
 _BRACED = re.compile(r"\$\{([A-Za-z_]\w*)(\[[@*]\])?(:?[-=?].*)?\}", re.DOTALL)
 """An expansion with the value of the variable, if the variable is set.
 
-`${NAME:+text}` is no such expansion, because its value is the text.
+`${NAME:+text}` does not count, because its value is the text.
 """
 _OPERATORS = (
     *(";;&", "&>>", "<<<", "<<-"),
@@ -40,7 +40,7 @@ class Expansion(msgspec.Struct, eq=False):
     start: int
     end: int
     name: str | None
-    """None if the expansion is no plain variable."""
+    """None if the expansion is not a plain variable."""
     is_list: bool = False
     """Whether the expansion is `${NAME[@]}`."""
 

@@ -96,7 +96,7 @@ def containers_of(document: Document) -> Iterator[Container]:
         )
         for name in names:
             own_entries = [item for item in document.entries if item.path.startswith(f"services.{name}.")]
-            if not own_entries:  # the service is no mapping
+            if not own_entries:  # the service is not a mapping
                 continue
             first, final = (
                 own_entries[0].place.line,

@@ -70,7 +70,7 @@ def _variables_of_use(use: Use, document: Document) -> Iterator[tuple[Setting, V
 
 @per_document()
 def forced(document: Document, context: Context) -> Findings:
-    """Check algorithm, protocol, channels and buffers that are set by hand."""
+    """Check for algorithms, protocols, channels and buffers that are set by hand."""
     for item, row, text in _variables_of_use("forcing", document):
         if item.name == "NCCL_ALGO" and text.startswith("^"):
             continue

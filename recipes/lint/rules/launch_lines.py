@@ -90,7 +90,7 @@ def _behind(document: Document, command: Command, own: frozenset[str]) -> Findin
 
 @per_document("shell", "sbatch")
 def ports(document: Document, context: Context) -> Findings:
-    """Check for launchers that use one port of one machine at the same time."""
+    """Check for launchers that use the same port of a machine at the same time."""
     running: dict[str, Command] = {}
     for command in document.commands:
         if command.program == "wait":  # all launchers in the background have ended

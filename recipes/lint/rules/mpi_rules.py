@@ -98,7 +98,7 @@ def handed(document: Document, context: Context) -> Findings:
                 "mpi-not-exported",
                 document,
                 command.place,
-                f"-x {names}: mpirun passes only exported variables, and the script does not export it",
+                f"-x {names}: mpirun passes only exported variables, and the script exports no such name",
                 fix=f'Write export {" ".join(lost)} before, or -x {lost[0]}="${lost[0]}".',
             )
 

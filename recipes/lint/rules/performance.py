@@ -281,8 +281,8 @@ def cloud(document: Document, context: Context) -> Findings:
             "efa-without-plugin",
             document,
             plugin.place,
-            "NCCL_NET_PLUGIN=none: NCCL needs a plugin for EFA, and without it uses TCP without an error",
-            fix="Remove it, or name /opt/amazon/ofi-nccl/lib/libnccl-net.so.",
+            "NCCL_NET_PLUGIN=none: NCCL needs a plugin for EFA; without a plugin NCCL silently uses TCP",
+            fix="Remove the setting, or name /opt/amazon/ofi-nccl/lib/libnccl-net.so.",
         )
     if is_set(document, "NCCL_IB_HCA", "NCCL_IB_GID_INDEX") and last(document, "NCCL_IB_DISABLE") is None:
         item = last(document, "NCCL_IB_HCA") or last(document, "NCCL_IB_GID_INDEX")

@@ -106,7 +106,7 @@ def _place(number: int, line: str) -> Place:
 
 @per_document()
 def syntax(document: Document, context: Context) -> Findings:
-    """Report each error of syntax at the place where it begins."""
+    """Report each syntax error at the place where it begins."""
     for fault in document.faults:
         yield make_finding(
             "syntax",
@@ -128,13 +128,14 @@ _STARTS = re.compile(
 
 @per_document("shell", "sbatch")
 def characters(document: Document, context: Context) -> Findings:
-    """Check for typographic dashes, quotes and blanks, and for the line ends of Windows."""
+    """Check for typographic dashes, quotes and blanks, and for Windows line endings."""
     if "\r\n" in document.text:
         yield make_finding(
             "line-ends",
             document,
             Place(line=document.text[: document.text.index("\r\n")].count("\n") + 1),
-            "lines end as on Windows: sbatch refuses the script, and a shell adds the \\r to the last word",
+            "the file has Windows line endings: "
+            "sbatch refuses the script, and a shell adds the \\r to the last word",
             fix="Convert the file: sed -i 's/\\r$//' FILE.",
         )
     for index, line in enumerate(document.lines, 1):

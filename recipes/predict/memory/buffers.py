@@ -101,8 +101,8 @@ def _windows(job: TransformerJob, stage: Stage, step: float) -> Buffers:
         reduced = 2.0 if is_pure(job) else _FP32
     else:
         layer, reduced, part = stage.largest.total, 0.0, frozen_bytes(job)
-    # One of the blocks is for gradients. The link to the host is slower than the links between GPUs, so fewer
-    # copies wait for the host link.
+    # `kept` counts buffers of a block's size, one of them for gradients; `flying` counts gradients that are
+    # being reduced. With weights on the host there are fewer, because gathers wait for the host's slow link.
     kept, flying = (3, 1) if candidate.offload_weights else (4, 2)
     if reduced and stack.keeps_gathered(candidate):
         whole = wide * (stage.dense + stage.expert)

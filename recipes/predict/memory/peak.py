@@ -34,10 +34,10 @@ from recipes.predict.training_job import Keyed, TransformerJob
 
 _FP32 = 4.0
 _CHUNKED_BYTES = 2.5
-"""Bytes per logit of a loss in eight parts.
+"""Bytes per logit of a loss that is computed in eight chunks.
 
-The logit has 16 bits, the gradient that replaces it too, and one part is in fp32 (pytorch/torchtune,
-modules/loss/ce_chunked_output_loss.py).
+All logits, and later the gradients in their place, take 16 bits each; one chunk at a time also exists in fp32
+(2 + 4 / 8 bytes; pytorch/torchtune, modules/loss/ce_chunked_output_loss.py).
 """
 
 
@@ -125,9 +125,9 @@ def memory_of(job: TransformerJob) -> MemoryBreakdown:
 def figure_bytes(breakdown: MemoryBreakdown, figure: str) -> float:
     """Return the memory that a program reports: `allocated`, `reserved` (framework's allocator) or `device`.
 
-    `device` is nvidia-smi's figure. Any other `figure` means the figure that users of the stack print. Some
-    stacks log one pipeline stage that is not the fullest. For them, figures of the log are those of the
-    logged stage, while nvidia-smi's figure and an unnamed figure are those of the fullest GPU.
+    `device` is nvidia-smi's figure. Any other `figure` means the figure that the stack's logs usually show.
+    Some stacks log a pipeline stage that is not the fullest. Their logged figures describe this stage, while
+    nvidia-smi's figure and an empty `figure` describe the fullest GPU.
     """
     kind = figure if figure in ("allocated", "reserved", "device") else breakdown.logged_figure
     value = {"allocated": breakdown.allocated, "reserved": breakdown.reserved}.get(kind, breakdown.total)
@@ -188,7 +188,7 @@ def _reserved(peak: _Peak, key: str, limit: float | None) -> float:
 
 @functools.cache
 def _fragmentation(key: str) -> tuple[float, float, float, float]:
-    """Return the fitted rows for the allocator: of layers, of the loss, of its pool, and the least."""
+    """Return the fitted rows for the allocator: for layers, for the loss, for its pool, and the minimum."""
     return (
         parameter("memory.fragmentation", key),
         parameter("memory.loss_fragmentation", key),
@@ -198,7 +198,7 @@ def _fragmentation(key: str) -> tuple[float, float, float, float]:
 
 
 def _on_cpu(peak: _Peak) -> MemoryBreakdown:
-    """Return the resident memory that a worker reports beyond the start of its process.
+    """Return the increase of a worker's resident memory since the start of its process.
 
     The result includes the heap that the C library keeps.
     """
@@ -254,8 +254,8 @@ def _peak(job: TransformerJob, stage: Stage) -> _Peak:
             layer += count * whole
     live *= max(1.0, min(candidate.recomputed_together, sum(count for count, _ in stage.blocks)))
     cached = row.weight_cache_bytes.get(compute, 0.0) if job.trains_weights else 0.0
-    # Leaf tensors are cast once in a forward pass, even with recomputation; casts of views of experts in one
-    # tensor are not kept.
+    # Autocast keeps 16-bit copies of leaf weights for a whole forward pass, even with recomputation. Experts
+    # that are views of one tensor are not leaves, so their copies are not kept.
     casts = cached * (stage.linear + stage.head)
     if checkpointing == "full":
         cache, live_cache = (
@@ -362,7 +362,7 @@ def _fixed(keyed: Keyed[tuple[TransformerJob, Stage]]) -> _Fixed:
 
 
 def _loss(job: TransformerJob, row: Implementation, compute: Compute) -> tuple[float, bool]:
-    """Return the bytes of the loss's temporaries per token, and whether they are all of one size."""
+    """Return the bytes of the loss's temporaries per token, and whether all of them have the same size."""
     model, stack, saved = job.workload.model, job.stack, row.kept(compute)
     upcasts = autocasts_loss(job)
     kept = row.kept("autocast") if upcasts and compute in ("cast", "raised") else saved
@@ -374,9 +374,10 @@ def _loss(job: TransformerJob, row: Implementation, compute: Compute) -> tuple[f
 def _logit_bytes(job: TransformerJob, saved: SavedBytes, compute: Compute, *, upcasts: bool) -> float:
     """Return the bytes of logits per token.
 
-    After the loss of a part, the gradient replaces the part's logits in memory. A fused loss processes so
-    many tokens at a time that their logits, in 16 bits and fp32, have as many elements as the hidden states
-    of all tokens. It keeps the gradient of the hidden states (Liger-Kernel, fused_linear_cross_entropy.py).
+    A chunked loss overwrites the logits of a chunk with their gradient. A fused loss chooses its chunks so
+    that the logits of one chunk have as many elements as the hidden states of all tokens. These logits exist
+    in 16 bits and in fp32, and the gradient of the hidden states is kept (Liger-Kernel,
+    fused_linear_cross_entropy.py).
     """
     model, stack, tensor = job.workload.model, job.stack, job.candidate.degrees.tp
     if stack.memory.loss == "fused":

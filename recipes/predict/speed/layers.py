@@ -83,7 +83,7 @@ def computation_of(job: TransformerJob) -> Computation | Unknown:
 
 
 def computed_by(job: TransformerJob, *beside: float | str) -> Keyed[TransformerJob]:
-    """Return the job with equality by what its computation depends on, and by the values `beside`."""
+    """Return the job as a cache key: equal keys have the same computation and the same values `beside`."""
     candidate = job.candidate
     degrees = candidate.degrees
     key = (

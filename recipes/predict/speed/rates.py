@@ -9,7 +9,7 @@ For other modules:
     alignment_share(rates, inputs, outputs)           # part of the rate left by widths that do not fill lines
                                                       # of memory
     grouped_training_time_s(rates, tokens, inputs, outputs, experts)   # the same of the experts of one rank
-    product_flops_per_s(rates, m, n, k)               # 2 m n k over its time
+    product_time_s(rates, m, n, k)                    # seconds of one product
     attention = attention_rates(cluster, "bf16", "flash2")
     attention_time_s(attention, sequences=1, heads=32, kv_heads=8, queries=4096, keys=4096,
                      query_key_dim=128, value_dim=128, causal=True, window=0)
@@ -233,11 +233,6 @@ def alignment_share(rates: ProductRates, *widths: float) -> float:
     if rates.operand_bytes != 2.0 or all(length % _LINE_BYTES == 0 for length in lengths):
         return 1.0
     return rates.line_share if all(length % _VECTOR_BYTES == 0 for length in lengths) else rates.vector_share
-
-
-def product_flops_per_s(rates: ProductRates, m: float, n: float, k: float) -> float:
-    """Return the rate that a product of this shape reaches."""
-    return 2.0 * m * n * k / product_time_s(rates, m, n, k)
 
 
 def training_time_s(

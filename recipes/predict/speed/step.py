@@ -198,7 +198,7 @@ def _stage_time(computed: Keyed[TransformerJob]) -> _StageTime:
 def _replaced_layers(blocks: tuple[Block, ...], degrees: Degrees) -> tuple[int, int, bool]:
     """Return the number of layers, how many the embedding and the head replace, and whether the head does.
 
-    Layers for multi-token prediction are beside the others if those are divided evenly.
+    Layers for multi-token prediction are added to an even division of the other layers, if there is one.
     """
     total, dealt = (
         sum(block.count for block in blocks),

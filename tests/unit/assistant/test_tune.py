@@ -10,6 +10,8 @@ import msgspec
 import pytest
 
 from assistant.cli import command_line
+from assistant.pages.training.tune_page import tune_page
+from assistant.text.plain_writer import text_of
 from assistant.usecases.events import Progress, StageFinished, StageStarted
 from assistant.usecases.plan import PlanRequest, plan_workload
 from assistant.usecases.probe import probe_machine
@@ -261,6 +263,10 @@ def test_a_dry_run_starts_and_writes_nothing(source, interpreter):
     assert result.trials == 0
     assert len(result.stages[0].candidates) > 3
     assert not (source.parent / "tune").exists()
+    page = text_of(tune_page(result), width=80)
+    assert "predicted step time" in page
+    assert "runs" not in page
+    assert "micro batch 4, grad accum 1" in page
 
 
 OWN = """
@@ -313,8 +319,9 @@ def test_the_command_prints_the_answer_and_every_candidate(source, interpreter, 
     assert command(source, "--python", interpreter(), "--candidates", 3, "--budget", "5m") == ExitCode.OK
     text = capsys.readouterr().out
     assert text.startswith("micro_batch 4, grad_accum 1: 100 % more steps per second")
+    unwrapped = "".join(text.split())
     for words in ("the recipe", "out of memory", "p = 0.031", "over 5 paired runs", f"written to {source}"):
-        assert words in text
+        assert "".join(words.split()) in unwrapped
     assert (source.parent / "tune-recipe" / JOURNAL).exists()
 
 
@@ -330,8 +337,8 @@ def test_the_command_answers_in_json(source, interpreter, capsys):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--budget", "20"), "is no time"),
-        (("--budget", "m"), "is no time"),
+        (("--budget", "20"), "is not a time"),
+        (("--budget", "m"), "is not a time"),
         (("--try", "NCCL_DEBUG"), "no variable with a value"),
         (("--try", "RANK=1"), "RANK is set by the launch script"),
         (("--steps", "1"), "--steps"),

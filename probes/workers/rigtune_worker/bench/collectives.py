@@ -1,4 +1,4 @@
-"""Measure collectives over all ranks by size with verified results, and the ranks' own work."""
+"""Measure collectives of several sizes over all ranks, verify the results, and time each rank's own work."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ One sample is better than none.
 SAMPLE_S = 0.03
 """Duration of a sample: several time slices of the scheduler (each a few milliseconds).
 
-Another process on the same core then slows down every sample.
+Another process on the same core therefore slows down all samples, and not only some of them.
 """
 WARMUP_CALLS = 3
 FEWEST_SAMPLES = 8
@@ -45,7 +45,7 @@ MOST_REPEATS = 1000
 def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
     """Measure every case {collective, bytes}, or {work, m, n, k, dtype, pinned} for each rank's own work.
 
-    A collective is skipped, with the reason, if the backend lacks it, if it does not fit the memory, if it
+    A collective is skipped, with the reason, if the backend lacks it, if it does not fit in memory, if it
     would exceed the remaining time, or if a smaller case had a wrong result. All ranks make the same
     decision.
     """
@@ -63,7 +63,7 @@ def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
         expected_s = FEWEST_CALLS * seconds_per_byte.get(name, 0.0) * size_bytes
         reason = given_up.get(name) or lacks_memory(name, size_bytes, device)
         if not reason and expected_s > max(SHORT_S, -largest(device, time.monotonic() - ends)[0]):
-            reason = f"it would take about {expected_s:.1f} s, and the time is over"
+            reason = f"it would take about {expected_s:.1f} s, more than is left of the time budget"
         if reason:
             answer.skipped(case, reason)
             continue
@@ -87,7 +87,7 @@ def measure(name: str, size_bytes: int, device: torch.device, budget_s: float) -
     anywhere = largest(device, float(wrong))[0]
     if wrong:
         total, rank = collective.received.numel(), dist.get_rank()
-        message = f"{name} of {size_bytes} bytes gave rank {rank} {wrong} wrong values of {total}"
+        message = f"{name} of {size_bytes} bytes: rank {rank} received wrong values ({wrong} of {total})"
         raise CaseError("wrong_result", message)
     if anywhere:
         raise CaseError("unsupported", "another rank got a wrong result")
@@ -137,7 +137,7 @@ def time_own_work(case: dict[str, Any], device: torch.device, budget_s: float) -
 
 @contextlib.contextmanager
 def own_cpus(*, enabled: bool) -> Iterator[None]:
-    """Keep all threads of this process on this rank's share of the CPUs of the node's ranks."""
+    """Keep all threads of this process on this rank's share of the node's CPUs until the block ends."""
     if not enabled or not hasattr(os, "sched_setaffinity"):
         yield
         return

@@ -18,8 +18,8 @@ from ..protocol import Answer
 def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
     """Measure every case {numa_node, dtype, m, n, k}, smallest first within node and dtype.
 
-    The time of each case is estimated from a smaller product, because bf16 without such instructions can be a
-    hundred times slower than fp32.
+    The time of each case is estimated from a smaller product, because bf16 can be a hundred times slower than
+    fp32 on a CPU without bf16 instructions.
     """
     nodes = sorted({case["numa_node"] for case in request["cases"]})
     cpus = {node: usable_cpus(request["numa_cpus"], node, request["threads_per_rank"]) for node in nodes}

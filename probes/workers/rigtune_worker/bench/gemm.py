@@ -15,8 +15,8 @@ from ..protocol import Answer
 def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
     """Measure every case {dtype, m, n, k}, smallest first within a dtype, on all ranks at the same time.
 
-    The time of each case is estimated from the previous case of the same dtype, because bf16 on a CPU without
-    such instructions can be a hundred times slower than fp32.
+    The time of each case is estimated from the previous case of the same dtype, because bf16 can be a
+    hundred times slower than fp32 on a CPU without bf16 instructions.
     """
     asked = str(request["settings"].get("asked", "")).split()
 

@@ -1,4 +1,4 @@
-"""Measure copies between each two GPUs, from one process that uses all GPUs."""
+"""Measure copies between every pair of GPUs, from one process that uses all GPUs."""
 
 from __future__ import annotations
 

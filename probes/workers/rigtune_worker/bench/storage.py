@@ -2,9 +2,9 @@
 small files.
 
 Writes are measured on request. Several requests are outstanding at a time, one per waiting thread. For
-sequential reads the threads of one process share the position. Random reads use several processes, because
-one Python process could not start the reads fast enough. All cases are limited by time, so that slow and fast
-devices need the same time. The data are not checked.
+sequential reads the threads of one process share one file position. Random reads use several processes,
+because one Python process could not start the reads fast enough. All cases are limited by time, so that slow
+and fast devices need the same time. The contents of the data are not verified.
 """
 
 from __future__ import annotations
@@ -46,14 +46,16 @@ LEAST_CASE_S = 0.5
 MOST_PROCESSES = 4
 
 Work = Callable[[int], Callable[[], int]]
-"""Function from a reader's number to its request. A request transfers bytes and returns their number.
+"""Function that takes the number of a reader and returns the reader's request function.
+
+A request transfers bytes and returns how many.
 """
 
 
 def run(request: dict[str, Any], answer: Answer, device: None) -> None:
     """Measure every case {operation, order, block_bytes, queue_depth} in order.
 
-    Raises SetupError without a file to read.
+    Raises SetupError if there is no file to read.
     """
     settings, cases = request["settings"], request["cases"]
     path, ends = settings["data_path"], time.monotonic() + request["budget_s"]
@@ -78,13 +80,13 @@ def prepared(
 ) -> tuple[Optional[DataFile], Work]:
     """Return the file of a case (None for many files) and the `Work` of the case.
 
-    A file of the user is never written. Raises SetupError without such a file.
+    A file of the user is never written. Raises SetupError if the case has no file to use.
     """
     path = settings["data_path"]
     if case["operation"] == "read_files":
         paths = small_files(path)
         if not paths:
-            raise SetupError(f"{path} is no folder with at least {FEWEST_FILES} files of up to 4 MiB")
+            raise SetupError(f"{path} is not a folder with at least {FEWEST_FILES} files of up to 4 MiB")
         return None, file_reader(paths)
     if case["operation"] == "write" and not data.own:
         data = own_file(
@@ -170,7 +172,7 @@ def measure(work: Work, depth: int, processes: int, budget_s: float) -> tuple[Ti
 
 
 def observed(shared: Shared, slice_s: float, patience_s: float) -> float:
-    """Return seconds per request during a slice of time, which is longer if no request is answered.
+    """Return seconds per request during a slice of time; the slice is extended until a request is answered.
 
     Raises CaseError.
     """
@@ -205,9 +207,9 @@ class Shared:
 
 
 def fork_readers(work: Work, readers: range, shared: Shared, process: int) -> int:
-    """Start a process with one thread per reader, which repeat their requests until stopped.
+    """Start a process with one thread per reader, and return the id of the process.
 
-    Return its id.
+    Each thread repeats its request until it is stopped.
     """
     parent = os.getpid()
     pid = os.fork()

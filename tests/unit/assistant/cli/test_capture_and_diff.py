@@ -99,7 +99,7 @@ def test_diff_has_the_exit_codes_of_diff(capfd: pytest.CaptureFixture[str]) -> N
     assert command_line(["diff", RECORDING, RECORDING]) == 0
     assert "no difference" in capfd.readouterr().out
     assert command_line(["diff", RECORDING, "machine:dgx-h100"]) == 1
-    assert "captures replace one name in different ways" in " ".join(capfd.readouterr().out.split())
+    assert "captures may replace the same name in different ways" in " ".join(capfd.readouterr().out.split())
     assert command_line(["diff", OTHER, RECORDING]) == 1
     out = capfd.readouterr().out
     assert "GPU0-7 are new" in out

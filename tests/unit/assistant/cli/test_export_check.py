@@ -123,8 +123,8 @@ def test_a_header_far_below_or_hostile_proves_nothing(
 @pytest.mark.parametrize(
     ("words", "error"),
     [
-        (("--check", "--provision", "systemd", "x"), "takes files alone"),
-        (("--check", "--gpus", "8", "x"), "takes files alone"),
+        (("--check", "--provision", "systemd", "x"), "takes only files and folders"),
+        (("--check", "--gpus", "8", "x"), "takes only files and folders"),
         (("--provision", "systemd", "--expect-gpus", "8", "--program", "/opt/x/rigtune"), "--rigtune /opt/x"),
         (("a.toml", "b.toml"), "2 recipes are too many"),
         (("--nodes", "2", "a.toml"), "--nodes needs --provision"),

@@ -22,6 +22,7 @@ JUDGE = Judge(check_id="demo", why="because")
         (("GPU0", "GPU1", "GPU2", "GPU5"), "GPU0-2, GPU5"),
         (("mlx5_10", "mlx5_2", "mlx5_11", "mlx5_3"), "mlx5_2-3, mlx5_10-11"),
         (("x00", "x01"), "x00, x01"),
+        (("rdmap13s0", "rdmap6s1", "rdmap6s0"), "rdmap6s0-1, rdmap13s0"),
         (("/", "/raid"), "/, /raid"),
     ],
 )

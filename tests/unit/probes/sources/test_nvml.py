@@ -107,7 +107,9 @@ def test_a_device_that_hangs_twice_is_not_asked_again_and_the_others_are(nvml_st
     assert client.call("nvmlDeviceGetTemperature", 2, 0) == 34
     child = client._child
     answer = client.call("nvmlDeviceGetTemperature", 3, 0)
-    late = Unknown(Reason.TIMEOUT, "nvmlDeviceGetTemperature did not return within 2 s, in a second attempt")
+    late = Unknown(
+        Reason.TIMEOUT, "nvmlDeviceGetTemperature did not return within 2 s, even in a second attempt"
+    )
     assert answer == late
     assert child is not None
     assert child.returncode is not None

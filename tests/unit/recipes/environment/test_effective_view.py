@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from assistant.pages.training.environment_lines import environment_section
 from probes.facts import EnvironmentVariable
 from recipes.environment.effective import effective_view
-from recipes.environment.environment_plan import EnvironmentPlan, EnvVar
+from recipes.environment.environment_plan import EnvVar
 from tests.support.platform_machines import PLATFORM_MACHINES, with_file
-from tests.support.worlds import world
+from tests.support.worlds import World, world
 
 
 def variable(name: str, value: str, source: str = "") -> EnvVar:
@@ -46,21 +46,30 @@ def test_variables_of_other_programs_are_not_shown():
     assert [row.name for row in rows] == ["NCCL_DEBUG"]
 
 
-def text(plan: EnvironmentPlan) -> str:
-    part = environment_section(plan)
+def text(job: World) -> str:
+    part = environment_section(job.plan, job.cluster)
     return str(part.title) + str(part.blocks)
 
 
 def test_the_page_shows_what_the_machine_sets():
     job = world("azure", with_file(PLATFORM_MACHINES["azure-ndv5"], NCCL_IGNORE_CPU_AFFINITY="1"))
-    assert "Azure ND H100 v5" in text(job.plan)
-    assert "set by /etc/nccl.conf" in text(job.plan)
+    assert "Azure ND H100 v5" in text(job)
+    assert "set by /etc/nccl.conf" in text(job)
     shown = text(
-        world("left over", with_file(PLATFORM_MACHINES["bare-dgx"], "environment", NCCL_DEBUG="INFO")).plan
+        world("left over", with_file(PLATFORM_MACHINES["bare-dgx"], "environment", NCCL_DEBUG="INFO"))
     )
     assert "it hides environment: INFO" in shown
 
 
 def test_the_page_is_empty_on_a_plain_machine():
-    section = environment_section(world("dgx", PLATFORM_MACHINES["bare-dgx"]).plan)
+    job = world("dgx", PLATFORM_MACHINES["bare-dgx"])
+    section = environment_section(job.plan, job.cluster)
     assert not section.blocks
+
+
+def test_on_roce_the_page_names_what_a_measurement_and_the_owner_of_the_network_decide():
+    roce = PLATFORM_MACHINES["bare-roce"]
+    assert "rigtune advise network" in text(world("roce", roce))
+    assert "NCCL_IB_QPS_PER_CONNECTION=2" in text(world("roce", roce))
+    assert "NCCL_IB_TC" not in text(world("one node", roce, nodes=1))
+    assert "is not known" not in text(world("set", with_file(roce, NCCL_IB_TC="104")))

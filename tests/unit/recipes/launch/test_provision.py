@@ -228,7 +228,7 @@ def test_every_file_names_the_version_that_wrote_it(kind: str) -> None:
         ({"policy": "/etc/a b.toml"}, "may misread"),
         ({"policy": "policy.toml"}, "not an absolute path"),
         ({"slurm_conf": "slurm.conf"}, "not an absolute path"),
-        ({"image": "two words"}, "no container image"),
+        ({"image": "two words"}, "not a container image"),
         ({"gpus": -1}, "checks nothing"),
         ({"nodes": 0}, "checks nothing"),
         ({"expect_gpus": None}, "a node without GPUs would pass"),

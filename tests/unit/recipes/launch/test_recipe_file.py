@@ -32,7 +32,8 @@ names = st.from_regex(r"\A[A-Za-z0-9][A-Za-z0-9._-]{0,40}\Z")
 variables = st.from_regex(r"\A[A-Z][A-Z_0-9]{0,20}_X\Z")
 plain_arguments = one_line.map(lambda text: text.replace("{", "{{").replace("}", "}}"))
 predictions = st.builds(
-    Prediction, **{name: st.none() | st.floats(0, 1e18) for name in Prediction.__struct_fields__}
+    Prediction,
+    **{name: st.none() | st.just(0.0) | st.floats(1e-12, 1e18) for name in Prediction.__struct_fields__},
 )
 environments = st.lists(
     st.builds(Environment, name=variables, value=one_line, why=prose, source=prose),
@@ -125,8 +126,18 @@ def edited(make_recipe, old: str, new: str) -> str:
         ),
         ('name = "mini"', "nodes = 3", "nodes: there is no such field", "did you mean notes"),
         ("micro_batch = 2", "zzz = 2", r"parallelism\.zzz", "fields here: strategy, nodes"),
-        ("micro_batch = 2", 'micro_batch = "2"', r"parallelism\.micro_batch: Expected `int`", "such a value"),
-        ("micro_batch = 2", "micro_batch = 2.5", r"parallelism\.micro_batch: Expected `int`", "such a value"),
+        (
+            "micro_batch = 2",
+            'micro_batch = "2"',
+            r"parallelism\.micro_batch: Expected `int`",
+            "a value of that type",
+        ),
+        (
+            "micro_batch = 2",
+            "micro_batch = 2.5",
+            r"parallelism\.micro_batch: Expected `int`",
+            "a value of that type",
+        ),
         ("micro_batch = 2\n", "", "parallelism: .*missing required field `micro_batch`", "rigtune plan"),
         (
             "micro_batch = 2",
@@ -214,7 +225,7 @@ def edited(make_recipe, old: str, new: str) -> str:
             r"environment\[0\]: .*missing required field `name`",
             "rigtune plan",
         ),
-        ("environment = []", "environment = 3", "environment: Expected `array`", "such a value"),
+        ("environment = []", "environment = 3", "environment: Expected `array`", "a value of that type"),
     ],
 )
 def test_a_fault_is_named_with_its_place_and_remedy(make_recipe, old, new, message, hint):

@@ -99,7 +99,7 @@ def test_every_image_model_gets_a_plan():
         (("resnet50", *ON, "--program", "megatron"), "does not train image models"),
         (("resnet50", *ON, "--pin", "tp=2"), "only the batch of an image model can be divided"),
         (("resnet5", *ON), "did you mean resnet50"),
-        (("llama-3-8b", *ON, "--image-size", "224"), "is no image model"),
+        (("llama-3-8b", *ON, "--image-size", "224"), "is not an image model"),
         (("llama-3-8b", *ON, "--steps", "5", "--samples", "1M"), "all state the length of the run"),
     ],
 )

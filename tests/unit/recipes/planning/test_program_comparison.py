@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from probes.base.errors import UsageError
 from recipes.job.models.names import find_model
 from recipes.job.pins import Pins
 from recipes.planning.plan import OWN_PROGRAM
 from recipes.planning.planner import default_workload, request_of
 from recipes.planning.program_comparison import fastest_program
 from recipes.planning.programs import load_programs, program_named
+from recipes.planning.refusals import require_sound
 from recipes.planning.search import search, search_with_headroom
 from tests.support.clusters import figure, h100_cluster
 
@@ -48,6 +50,16 @@ def test_limit_prunes_without_changing_the_winner() -> None:
     below = search(request, lambda memory: memory.needed > room, alternatives=0, limit_s=0.99 * fast)
     assert all(member.seconds >= 0.99 * fast for member in below.ranked)
     assert best >= fast
+
+
+def test_only_programs_that_train_encoders_are_compared_for_bert() -> None:
+    workload = default_workload(find_model("bert-base"), h100_cluster())
+    fastest = fastest_program(workload, h100_cluster(), Pins(), own_s=1e9)
+    assert fastest is not None
+    assert "megatron" in fastest.compared
+    assert not {"torchtitan", "torchtune", "olmo-core", "nanotron", "maxtext"} & set(fastest.compared)
+    with pytest.raises(UsageError, match=r"MaxText .* does not train models such as bert-base"):
+        require_sound(workload, h100_cluster(), Pins(), program_named("maxtext"))
 
 
 def test_own_program_is_named_if_no_other_is_clearly_faster() -> None:

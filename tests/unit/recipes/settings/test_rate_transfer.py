@@ -206,6 +206,12 @@ def test_an_unpublished_rate_is_refused_not_guessed(optimizer: Any) -> None:
     assert (pinned.rate.value, pinned.rate.basis) == (0.5, "user")
 
 
+def test_t5_names_the_optimizer_with_a_published_rate() -> None:
+    with pytest.raises(UsageError) as error:
+        settings_of(text("t5-base", 64, 512, optimizer="adamw", fine_tuning=True))
+    assert "--optimizer adafactor" in str(error.value.hint)
+
+
 def test_every_figure_of_a_rule_matters() -> None:
     rules = load_optimizer_rules()
     for name, rule in list(rules.items()):

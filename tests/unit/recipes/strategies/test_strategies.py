@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from assistant.pages.training.strategies_page import strategies_page
 from probes.base.errors import NoFeasiblePlanError, UsageError
 from probes.base.record import Unknown
 from probes.facts import MachineFacts
@@ -19,7 +20,7 @@ from recipes.planning.planner import make_plan
 from recipes.planning.programs import load_programs
 from recipes.strategies.compression import low_rank_share
 from recipes.strategies.strategy_table import load_strategies, strategy_named
-from recipes.strategies.verdicts import Situation, Verdict, on_all_ranks
+from recipes.strategies.verdicts import Situation, StrategyAnswers, Verdict, on_all_ranks
 from recipes.strategies.why_not import experiments, verdict, why_not
 from tests.support.clusters import case, cpu_cluster
 from tests.support.strategy_cases import (
@@ -234,3 +235,19 @@ def test_answers_are_in_the_order_of_the_question() -> None:
     answers = why_not(("mig", "bf16", "MIG"), situation("gpt2"))
     assert [row.strategy for row in answers.verdicts] == ["mig", "bf16-compression"]
     assert all(isinstance(row, Verdict) for row in answers.verdicts)
+
+
+def test_an_embedding_that_is_shared_with_the_head_is_not_described_as_empty() -> None:
+    answer = judged("async-sgd", "gpt2")
+    assert "the embedding has 0 %" not in " | ".join(answer.because)
+    assert "every weight has dense gradients" in " | ".join(answer.because)
+
+
+def test_a_difference_that_nobody_notices_is_not_shown_as_two_equal_times() -> None:
+    tiny = msgspec.structs.replace(
+        judged("powersgd", "gpt2"), status="not-worth", gain=-0.0005, step_time_s=3.392
+    )
+    answers = StrategyAnswers(
+        layout="DDP over 2 GPUs", step_time_s=3.39, exposed_communication_s=0.004, verdicts=(tiny,)
+    )
+    assert "the step changes by less than 0.2 %" in str(strategies_page(answers)[0].title)

@@ -41,7 +41,7 @@ def test_without_noise_the_best_is_never_eliminated(times, seed):
     played = play(tuple(times), 0, 0.0, drawing(seed))
     best = min(times)
     if played.end.decision == "winner":
-        assert times[played.chosen] == best
+        assert times[played.chosen] <= best * (1 + 1e-9)  # the contest compares logarithms
     else:
         assert times[0] <= best / (1 - played.contest.rules.worthwhile) * (1 + 1e-9)
 

@@ -218,7 +218,7 @@ def test_a_file_that_is_no_journal_is_refused_with_the_line(recipe, line):
     ],
 )
 def test_rules_that_no_tune_writes_are_refused(recipe, options):
-    with pytest.raises(InputError, match=r"my\.jsonl, line 1: no entry of a journal") as caught:
+    with pytest.raises(InputError, match=r"my\.jsonl, line 1: not an entry of a journal") as caught:
         read_journal(journal_of(recipe, options, ()), "my.jsonl")
     assert "--out" in caught.value.hint
 

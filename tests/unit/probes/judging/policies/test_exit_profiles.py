@@ -98,7 +98,7 @@ def test_tiers_and_choices() -> None:
     [
         (["hots"], [], "'hots'", "did you mean host?"),
         ([], ["zzzzz"], "--skip", "gpu, fabric"),
-        (["c"], [], "c is not made in the tier quick", "--tier deep"),
+        (["c"], [], "c does not run in the tier quick", "--tier deep"),
         ([], ["a", "b"], "no check is left", "--tier deep"),
     ],
 )
