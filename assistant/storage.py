@@ -147,11 +147,12 @@ def appending(path: Path, whole_bytes: int) -> Iterator[Callable[[bytes], None]]
     """Yield a function that appends a line to a journal and returns when the line is on disk.
 
     The file is first cut to `whole_bytes`, its complete lines, because a killed run may have left half a
-    line. Raises OutputError, also if another process appends to the same file.
+    line. Raises OutputError, also if another process appends to the same file, or has done so since the
+    caller read the file.
     """
     with _output_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("ab") as file:
+        with path.open("a+b") as file:
             try:
                 fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
@@ -160,6 +161,12 @@ def appending(path: Path, whole_bytes: int) -> Iterator[Callable[[bytes], None]]
                 ) from error
             except OSError:
                 pass  # a file system without locks
+            file.seek(whole_bytes)
+            if b"\n" in file.read():
+                raise OutputError(
+                    f"another rigtune has written to {path} meanwhile",
+                    "start again, so that its lines are read first",
+                )
             file.truncate(whole_bytes)
 
             def append(line: bytes) -> None:

@@ -1,6 +1,7 @@
 """Define the options that several commands share."""
 
 import math
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +19,21 @@ from probes.sources.choose import open_source
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-PATH = click.Path(path_type=Path)
+
+class _AnyPath(click.Path):
+    """A path that need not exist. Paths that cannot be looked up are refused; `Path.exists` would raise."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        path = super().convert(value, param, ctx)
+        try:
+            Path(os.fsdecode(path)).exists()
+        except OSError as error:
+            reason = os.strerror(error.errno or 0).lower()
+            self.fail(f"{str(value)[:60]!r} cannot be used: {reason}; name another path", param, ctx)
+        return path
+
+
+PATH = _AnyPath(path_type=Path)
 
 
 class Number(click.FloatRange):

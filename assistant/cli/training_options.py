@@ -9,7 +9,8 @@ from probes.base.units import GB
 from recipes.job.workload import Optimizer
 from recipes.settings.setting import Stated
 
-_LARGEST = 1e12
+_SMALLEST, _LARGEST = 1e-12, 1e12
+"""Bounds of every number; beyond them, products and quotients would exceed any float."""
 _STATED = {
     "known_batch": "known_batch",
     "known_lr": "known_rate",
@@ -23,7 +24,7 @@ _STATED = {
 
 
 def _positive(**about: str) -> Any:
-    return {"type": Number(0.0, _LARGEST, min_open=True), **about}
+    return {"type": Number(_SMALLEST, _LARGEST), **about}
 
 
 def training_options(function: Command) -> Command:

@@ -13,6 +13,7 @@ from assistant.cli.recipe_commands import read_recipe
 from assistant.usecases.tune import TuneRequest, experiment_variables, tune_recipe
 from probes.base.errors import ExitCode
 from recipes.tuning.tune_result import TuneResult
+from recipes.tuning.tune_stages import MOST_CANDIDATES, MOST_STEPS
 from recipes.tuning.variants import variables_to_try
 
 _PARTS = re.compile(r"(\d+(?:\.\d+)?)([smh])")
@@ -48,11 +49,15 @@ class _Duration(click.ParamType):  # type: ignore[type-arg]
     help="Time limit for all trials together, including earlier trials that --resume continues.",
 )
 @click.option(
-    "--steps", type=click.IntRange(min=2), default=20, show_default=True, help="Optimizer steps per trial."
+    "--steps",
+    type=click.IntRange(2, MOST_STEPS),
+    default=20,
+    show_default=True,
+    help="Optimizer steps per trial.",
 )
 @click.option(
     "--candidates",
-    type=click.IntRange(1, 50),
+    type=click.IntRange(1, MOST_CANDIDATES),
     default=6,
     show_default=True,
     metavar="K",

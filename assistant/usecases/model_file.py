@@ -1,5 +1,6 @@
 """Read a model that the user names: a preset, an image model, a Hugging Face id, a file or a folder."""
 
+import os.path
 from pathlib import Path
 
 from assistant.storage import read_bytes
@@ -17,7 +18,8 @@ _NEAR = 3
 
 def holds_model(name: str) -> bool:
     """Return whether `name` is a folder with a `config.json`, as in downloads from Hugging Face."""
-    return bool(name) and Path(name, _CONFIG).is_file()
+    # os.path answers False for names that no file system takes, such as very long ones; Path raises.
+    return bool(name) and os.path.isfile(Path(name, _CONFIG))  # noqa: PTH113
 
 
 def read_model(name: str) -> TransformerModel:
@@ -34,7 +36,7 @@ def model_named(name: str) -> TransformerModel | VisionModel:
     UsageError with the nearest names, or InputError for a file that cannot be read.
     """
     is_file = names_model_file(name) or holds_model(name)
-    is_path = is_file or ("/" in name and (name.startswith(("/", ".", "~")) or Path(name).exists()))
+    is_path = is_file or ("/" in name and (name.startswith(("/", ".", "~")) or os.path.exists(name)))  # noqa: PTH110
     if is_path:
         return read_model(name)
     try:

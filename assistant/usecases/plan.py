@@ -414,17 +414,22 @@ PINNED_NAMES = tuple(_PINS)
 """Names of the settings that `NAME=VALUE` can pin."""
 
 
-_MOST_NODES = 100_000
-"""Several times the number of nodes of the largest published cluster; a larger number is a typing error."""
+_MOST = {"nodes": 10**5, "lora_rank": 10**5, "image_size": 10**5}
+_MOST_OF_OTHERS = 10**9
+"""Bounds several times as large as any published job or cluster; a larger number is a typing error."""
 
 
 def require_positive(**values: int | None) -> None:
-    """Raise UsageError for an option that is not positive, or for more nodes than any cluster has."""
+    """Raise UsageError for an option that is not positive, or larger than any job or cluster needs."""
     for name, value in values.items():
         if value is not None and value < 1:
             raise UsageError(
                 f"--{name.replace('_', '-')} is {value}, but must be 1 or more",
                 "give a positive whole number",
             )
-    if (nodes := values.get("nodes")) is not None and nodes > _MOST_NODES:
-        raise UsageError(f"--nodes is {nodes}, but may be at most {_MOST_NODES}", "give fewer nodes")
+        most = _MOST.get(name, _MOST_OF_OTHERS)
+        if value is not None and value > most:
+            raise UsageError(
+                f"--{name.replace('_', '-')} is {str(value)[:30]}, but may be at most {most}",
+                "give a smaller number",
+            )

@@ -1,18 +1,21 @@
 """Run some steps of a recipe, watch the run, and read what its ranks report."""
 
-import contextlib
+import math
+import os
 import re
 import shlex
 import time
 from collections.abc import Callable, Generator, Mapping
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import Annotated, NamedTuple, TypeAlias
 
 import msgspec
 
 from assistant.processes.runner import Job
+from assistant.storage import read_bytes
 from assistant.usecases.events import Event, Progress, result_of
 from assistant.usecases.export import export_recipe, find_launcher
+from probes.base.errors import InputError, OutputError
 from probes.base.record import Record
 from probes.base.units import duration
 from recipes.launch.recipe import Recipe
@@ -35,6 +38,15 @@ _OUT_OF_MEMORY = re.compile(r"out of memory|OutOfMemoryError|can't allocate memo
 """Words of torch, CUDA and the kernel for a failed allocation."""
 
 
+_LONGEST_REASON = 1000
+"""Largest number of characters of a failure that a program reports."""
+_REPORT_BYTES = 64 * 1024**2
+"""Largest report; a line of a step has about 60 bytes."""
+_Seconds = Annotated[float, msgspec.Meta(ge=1e-9, le=1e9)]
+"""A time that a step can have; ratios of such times are finite."""
+_Bytes = Annotated[float, msgspec.Meta(ge=0, le=1e18)]
+
+
 class Start(Record, kw_only=True, tag_field="event", tag="start"):
     """The first line of the reference program's report."""
 
@@ -48,7 +60,7 @@ class Step(Record, kw_only=True, tag_field="event", tag="step"):
     """One optimizer step; the user's own program reports only such lines."""
 
     step: int
-    duration_s: float
+    duration_s: _Seconds
     loss: float | None = None
 
 
@@ -57,9 +69,9 @@ class Done(Record, kw_only=True, tag_field="event", tag="done"):
 
     steps: int
     interrupted: bool
-    median_step_time_s: float
-    peak_memory_bytes: float
-    peak_reserved_bytes: float | None = None
+    median_step_time_s: _Seconds
+    peak_memory_bytes: _Bytes
+    peak_reserved_bytes: _Bytes | None = None
     loss_first: float
     loss_last: float
 
@@ -119,6 +131,7 @@ def short_run(
     title: str,
     python: str = "",
     limit_s: float | None = None,
+    most_s: float = math.inf,
     is_stopped: Callable[[], bool] = never,
 ) -> Generator[Event, None, ShortRun]:
     """Run `steps` steps of the recipe's program with the torchrun launch script in `folder`.
@@ -126,8 +139,9 @@ def short_run(
     The reference program ends by itself. A program of the user's reports each step as a line
     `{"event": "step", "step": 1, "duration_s": 0.5}` in the file that RIGTUNE_REPORT names, and is ended
     after the last step. The output goes to `TITLE.log`. `python` overrides the interpreter of the shell and
-    of the recipe; `limit_s` is the longest time, by default a multiple of the prediction. Raises UsageError
-    for a recipe that cannot be started on this machine, and WorkerError if nothing can be started.
+    of the recipe; `limit_s` is the longest time, by default a multiple of the prediction, and never more than
+    `most_s`. Raises UsageError for a recipe that cannot be started on this machine, OutputError if a file
+    cannot be written, and WorkerError if nothing can be started.
     """
     began = time.monotonic()
     folder = folder.absolute()
@@ -136,22 +150,23 @@ def short_run(
     arguments = ("--steps", str(steps), "--report", str(report)) if is_reference else ()
     command: tuple[str, ...] = find_launcher("torchrun").load().start(recipe, str(folder), arguments)
     yield from result_of(export_recipe(recipe, ("torchrun",), folder, overwrite=True))
-    report.unlink(missing_ok=True)
+    _remove(report)
 
     yield Progress(stage=stage, message=shlex.join(command))
-    limit_s = _limit_s(recipe, steps) if limit_s is None else limit_s
+    limit_s = min(most_s, _limit_s(recipe, steps) if limit_s is None else limit_s)
     lines: list[Line] = []
     # The interpreter that the user named for this run has precedence over RIGTUNE_PYTHON of the shell.
     environment: Mapping[str, str] = {
         **({"RIGTUNE_PYTHON": python} if python else {}),
         **({} if is_reference else {REPORT_VARIABLE: str(report)}),
     }
-    is_asked, is_enough, code = False, False, None
+    is_asked, is_enough, code, fault = False, False, None, ""
     with Job(command, directory=Path.cwd(), environment=environment, log=log) as job:
-        while code is None and time.monotonic() - began < limit_s and not is_asked and not is_enough:
+        while code is None and time.monotonic() - began < limit_s and not (is_asked or is_enough or fault):
             code = job.wait(_POLL_S)
             # The report is small, so reading all of it again is simpler than reading only its new lines.
-            reported, lines = len(lines), _read_report(report)
+            reported = len(lines)
+            lines, fault = _read_report(report)
             for line in lines[reported:]:
                 if isinstance(line, Step):
                     yield Progress(stage=stage, message=_step_words(line), done=line.step, total=steps)
@@ -159,19 +174,33 @@ def short_run(
             is_enough = not is_reference and sum(isinstance(line, Step) for line in lines) >= steps
         tail = job.log_tail()
     took_s = time.monotonic() - began
-    failure = "" if is_enough else _failure(lines, code, tail, limit_s)
-    if not is_enough and not is_reference and code == 0:
+    if fault or is_enough:
+        failure = fault
+    elif not is_reference and code == 0:
         failure = f"the program wrote fewer than {steps} steps to the file that {REPORT_VARIABLE} names"
+    else:
+        failure = _failure(lines, code, tail, limit_s)
     has_no_memory = any(isinstance(line, Failed) and line.kind == "out_of_memory" for line in lines)
     return ShortRun(
         lines=tuple(lines),
         failure=failure,
         is_out_of_memory=bool(failure) and (has_no_memory or bool(_OUT_OF_MEMORY.search(tail))),
-        is_too_slow=code is None and not is_asked and not is_enough,
+        is_too_slow=code is None and not (is_asked or is_enough or fault),
         is_stopped=is_asked and code is None,
         output=tuple(tail.splitlines()[-TAIL_LINES:]),
         took_s=took_s,
     )
+
+
+def _remove(report: Path) -> None:
+    """Remove the report of an earlier run. Raises OutputError, for example if there is a folder."""
+    try:
+        report.unlink(missing_ok=True)
+    except OSError as error:
+        raise OutputError(
+            f"cannot remove {report}: {os.strerror(error.errno or 0).lower()}",
+            "remove it, or choose another folder",
+        ) from error
 
 
 def _step_words(line: Step) -> str:
@@ -184,20 +213,33 @@ def _limit_s(recipe: Recipe, steps: int) -> float:
     return _START_S + steps * (_STEP_S if predicted_s is None else _PATIENCE * predicted_s)
 
 
-def _read_report(path: Path) -> list[Line]:
-    """Return the complete lines of the report; the last line may still be incomplete."""
+def _read_report(path: Path) -> tuple[list[Line], str]:
+    """Return the lines of the report up to the first wrong line, and what is wrong; empty if nothing is.
+
+    A last line without a line break may still be incomplete. A user's program can write anything to this
+    path.
+    """
     lines: list[Line] = []
-    with contextlib.suppress(OSError, UnicodeError, msgspec.DecodeError):
-        for line in path.read_bytes().splitlines():
-            lines.append(msgspec.json.decode(line, type=Line))
-    return lines
+    if not os.path.lexists(path):
+        return lines, ""
+    try:
+        data = read_bytes(path, limit_bytes=_REPORT_BYTES)
+    except InputError as error:
+        return lines, error.message
+    for number, line in enumerate(data.split(b"\n"), 1):
+        try:
+            lines += [msgspec.json.decode(line, type=Line)] if line.strip() else []
+        except (UnicodeError, msgspec.DecodeError) as error:
+            is_complete = number <= data.count(b"\n")
+            return lines, f"line {number} of the report {path} is wrong: {error}" if is_complete else ""
+    return lines, ""
 
 
 def _failure(lines: list[Line], code: int | None, tail: str, limit_s: float) -> str:
     """Return the reason why the run failed; empty if it succeeded."""
     for line in lines:
         if isinstance(line, Failed):
-            return line.message
+            return line.message[:_LONGEST_REASON]
     if code is None:
         return f"it did not end within {duration(limit_s)}"
     done = [line for line in lines if isinstance(line, Done)]

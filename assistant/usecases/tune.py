@@ -1,5 +1,6 @@
 """Measure the best few candidates of a recipe for real, and write the winner into the recipe."""
 
+import math
 import statistics
 from collections.abc import Callable, Generator
 from pathlib import Path
@@ -114,6 +115,7 @@ def tune_recipe(
     refuse_unwritable(output or source)
     if output is not None and output != source:
         refuse_edited_recipe(output, "rigtune plan -o FILE")
+        make_directory(output.absolute().parent)
     yield from _measure(begun, request, make_directory(folder), is_stopped)
     result = msgspec.structs.replace(
         result_of(measured, begun.options, begun.stages(), request.budget_s, notes=notes),
@@ -163,6 +165,7 @@ def _measure(
                 folder / f"stage-{number + 1}",
                 steps=begun.options.steps,
                 python=request.python or "",
+                budget_s=begun.budget_s,
                 is_stopped=is_stopped,
             )
             if trial is None:
@@ -171,9 +174,10 @@ def _measure(
             begun.trials[number].append(trial)
             yield Progress(stage="tune", message=_trial_words(trial, stages[-1]))
             if trial.candidate == BASELINE and trial.outcome != "measured":
+                hint = "give a longer --budget if it only started slowly; " * (trial.outcome == "too_slow")
                 raise WorkerError(
                     f"{begun.recipe.name} itself failed, so nothing can be compared: {trial.reason}",
-                    f"the output is in {folder}; `rigtune verify` runs the recipe alone",
+                    f"{hint}the output is in {folder}; `rigtune verify` runs the recipe alone",
                 )
 
 
@@ -244,7 +248,13 @@ def _begun(recipe: Recipe, request: TuneRequest, path: Path) -> _Begun:
 
 
 def _trial(
-    stage: Stage, folder: Path, *, steps: int, python: str, is_stopped: Callable[[], bool]
+    stage: Stage,
+    folder: Path,
+    *,
+    steps: int,
+    python: str,
+    budget_s: float,
+    is_stopped: Callable[[], bool],
 ) -> Generator[Event, None, Trial | None]:
     """Run the next trial of a stage; return None if the user stopped it."""
     name, state = stage.state.due[0], stage.state
@@ -264,6 +274,8 @@ def _trial(
         title=f"round-{state.round}",
         python=python,
         limit_s=_limit_s(stage, name),
+        # The budget ends candidates between their runs, but a first run that hangs has no limit of its own.
+        most_s=math.inf if stage.contest.trials else budget_s,
         is_stopped=is_stopped,
     )
     run = yield from _steps_only(running)

@@ -186,12 +186,17 @@ def _disagreement(parts: Parts, chosen: TrafficClass, origin: str) -> Iterator[O
 
 
 def _hosts(ports: tuple[Nic, ...], chosen: TrafficClass, words: dict[str, str]) -> Iterator[Observed]:
-    nameless = [nic for nic in ports if not isinstance(nic.netdev, str)]
+    named = [nic for nic in ports if isinstance(nic.netdev, str) and (nic.netdev + nic.name).isprintable()]
+    nameless = [nic for nic in ports if nic not in named]
     if nameless:
         netdev = nameless[0].netdev
-        reason = netdev.words if isinstance(netdev, Unknown) else "the device has no interface"
+        reason = "the device has no interface"
+        if isinstance(netdev, Unknown):
+            reason = netdev.words
+        elif netdev is not None:
+            # A line break would end a command, in spite of quotes: each command is one line.
+            reason = "its name has control characters"
         yield Observed("netdev_unknown", {"ports": _names(nameless), "reason": reason})
-    named = [nic for nic in ports if isinstance(nic.netdev, str)]
     for kind in ("mlx", "other"):
         group = [nic for nic in named if (kind == "mlx") == _is_mlx(nic)]
         if group:

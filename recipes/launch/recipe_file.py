@@ -70,8 +70,13 @@ _SET_BY_LAUNCHER = {
     ),
     "RIGTUNE_PYTHON",
 }
-_SHELL_OWN = {"BASHOPTS", "BASH_VERSINFO", "EUID", "PPID", "SHELLOPTS", "UID"}
-"""Read-only variables of bash; a script that assigns such a variable ends with an error."""
+_SHELL_OWN = {
+    *("BASHOPTS", "BASH_VERSINFO", "EUID", "PPID", "SHELLOPTS", "UID"),
+    *("BASH_ENV", "CDPATH", "IFS", "OPTIND", "POSIXLY_CORRECT"),
+}
+"""Variables of bash: read-only ones, whose assignment ends a script, and ones that change how it runs."""
+_LONGEST_VARIABLE_BYTES = 128 * 1024
+"""Bytes of a variable with its name that Linux can give to a program (MAX_ARG_STRLEN, execve(2))."""
 SCRIPT_VARIABLES = {
     *("attempt", "code", "command", "escaped", "family", "first_node", "folder", "guard", "host", "hosts"),
     *("master", "node_rank", "options", "port", "processes", "python", "rank", "start", "word"),
@@ -140,6 +145,10 @@ def _storable(character: str) -> bool:
     return not is_invisible(character) and character not in "\t\n\r\u2028\u2029"
 
 
+_SMALLEST, _LARGEST = 1e-30, 1e30
+"""Bounds of every number; beyond them, products and quotients of figures would exceed any float."""
+
+
 def _number_faults(value: Any, place: str, field: str = "") -> Iterator[Fault]:
     if isinstance(value, dict):
         for name, part in value.items():
@@ -149,10 +158,10 @@ def _number_faults(value: Any, place: str, field: str = "") -> Iterator[Fault]:
             yield from _number_faults(part, f"{place}[{index}]", field)
     elif place.startswith(_ANY_NUMBER):
         yield from _fault_if(
-            isinstance(value, float) and not math.isfinite(value),
+            isinstance(value, float) and not abs(value) <= _LARGEST,
             place,
             f"is {value}",
-            "give a finite number",
+            f"give a finite number of at most {_LARGEST:g}",
         )
     elif isinstance(value, (int, float)) and not isinstance(value, bool):
         may_be_zero = field in _MAY_BE_ZERO or place.startswith(("predicted.", "model_details."))
@@ -160,6 +169,8 @@ def _number_faults(value: Any, place: str, field: str = "") -> Iterator[Fault]:
             yield Fault(
                 place, f"is {value}", f"give a finite number, {'0 or more' if may_be_zero else 'more than 0'}"
             )
+        elif value and not _SMALLEST <= value <= _LARGEST:
+            yield Fault(place, f"is {value}", f"give a number from {_SMALLEST:g} to {_LARGEST:g}")
 
 
 def _convergence_faults(convergence: Convergence) -> Iterator[Fault]:
@@ -328,6 +339,13 @@ def _environment_faults(recipe: Recipe) -> Iterator[Fault]:
             yield Fault(place, f"{name} belongs to the shell that runs the script", "remove or rename it")
         elif name in names:
             yield Fault(place, f"{name} appears twice", "keep one")
+        size = len(f"{name}={variable.value}".encode("utf-8", "surrogateescape")) + 1
+        yield from _fault_if(
+            size > _LONGEST_VARIABLE_BYTES,
+            f"environment[{index}].value",
+            f"has {size} bytes, but a program can get at most {_LONGEST_VARIABLE_BYTES}",
+            "write the value to a file, and name the file",
+        )
         names.add(name)
 
 

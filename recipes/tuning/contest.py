@@ -16,7 +16,9 @@ import math
 import random
 import statistics
 from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
+
+import msgspec
 
 from probes.base.record import Record
 from recipes.tuning.chance import is_faster
@@ -27,37 +29,44 @@ Decision = Literal["", "winner", "baseline", "baseline-failed"]
 """Result of a contest: undecided, the finalist, or the baseline, which also wins a draw."""
 
 
+_Seconds = Annotated[float, msgspec.Meta(ge=1e-9, le=1e9)]
+"""A time that a step can have; ratios of such times and their logarithms are finite."""
+_Part = Annotated[float, msgspec.Meta(gt=0, lt=1)]
+MOST_ROUNDS = 16
+"""Largest number of rounds: the test for chance goes through two to the power of this many patterns."""
+
+
 class Rules(Record, kw_only=True):
     """The rules of a contest."""
 
     seed: int = 0
     """Seed of the order inside each round."""
-    alpha: float = 0.05
+    alpha: _Part = 0.05
     """Probability of a winner if all candidates are equally fast."""
-    most_rounds: int = 12
+    most_rounds: Annotated[int, msgspec.Meta(ge=1, le=MOST_ROUNDS)] = 12
     """Number of rounds after which a contest without a winner ends."""
-    survivors: float = 1 / 3
+    survivors: _Part = 1 / 3
     """Part of the challengers that remains after each round of selection, rounded up."""
-    hopeless: float = 0.2
+    hopeless: Annotated[float, msgspec.Meta(ge=0, le=1e3)] = 0.2
     """Challengers slower than the fastest challenger by more than this part are dropped at once."""
-    worthwhile: float = 0.02
+    worthwhile: _Part = 0.02
     """Part of a step that a winner must save; the contest ends early if the finalist saves less."""
 
 
 class Trial(Record, kw_only=True):
     """One run of one candidate."""
 
-    round: int
+    round: Annotated[int, msgspec.Meta(ge=1, le=MOST_ROUNDS)]
     candidate: str
     outcome: Outcome
-    step_time_s: float | None = None
+    step_time_s: _Seconds | None = None
     """Median of the steps after warm-up; None unless the trial was measured."""
-    steps_s: tuple[float, ...] = ()
+    steps_s: tuple[_Seconds, ...] = ()
     """Seconds of all steps, with those of the warm-up."""
-    peak_memory_bytes: float | None = None
+    peak_memory_bytes: Annotated[float, msgspec.Meta(ge=0, le=1e18)] | None = None
     reason: str = ""
     """Reason why there is no step time."""
-    took_s: float = 0.0
+    took_s: Annotated[float, msgspec.Meta(ge=0, le=1e9)] = 0.0
     """Seconds of the whole run, with its start."""
 
 

@@ -4,7 +4,7 @@ A tune that was killed may leave half a line at the end of the file; such a line
 """
 
 import hashlib
-from typing import NamedTuple, TypeAlias
+from typing import Annotated, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -32,7 +32,7 @@ class Started(Record, kw_only=True, tag_field="event", tag="start"):
 class Ran(Record, kw_only=True, tag_field="event", tag="trial"):
     """One finished trial."""
 
-    stage: int
+    stage: Annotated[int, msgspec.Meta(ge=0, lt=_STAGES)]
     """Number of the stage, from 0."""
     trial: Trial
 
@@ -74,7 +74,7 @@ def read_journal(data: bytes, name: str) -> Journal | None:
     for number, line in enumerate(whole.splitlines(), 1):
         try:
             entry: _Line = msgspec.json.decode(line, type=_Line)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise InputError(f"{name}, line {number}: not an entry of a journal: {error}", remedy) from error
         if isinstance(entry, Started):
             if started is not None or entry.schema_version != SCHEMA_VERSION:
@@ -82,7 +82,7 @@ def read_journal(data: bytes, name: str) -> Journal | None:
                 raise InputError(f"{name}, line {number}: {problem}", remedy)
             started = entry
             continue
-        if started is None or not 0 <= entry.stage < _STAGES or not _is_sound(entry.trial):
+        if started is None or not _is_sound(entry.trial):
             raise InputError(f"{name}, line {number}: a trial with impossible values", remedy)
         trials[entry.stage].append(entry.trial)
     if started is None:
@@ -92,8 +92,8 @@ def read_journal(data: bytes, name: str) -> Journal | None:
 
 
 def _is_sound(trial: Trial) -> bool:
-    has_time = trial.step_time_s is not None and 0 < trial.step_time_s < float("inf")
-    return trial.round >= 1 and has_time == (trial.outcome == "measured")
+    """Return whether a trial has a step time exactly if it was measured; `Trial` has the other bounds."""
+    return (trial.step_time_s is not None) == (trial.outcome == "measured")
 
 
 def _without_failed_baseline(trials: list[Trial]) -> list[Trial]:

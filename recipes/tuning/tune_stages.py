@@ -7,7 +7,7 @@ continues where it stopped.
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import msgspec
 
@@ -16,13 +16,16 @@ from recipes.launch.recipe import Environment, Recipe
 from recipes.tuning.contest import Contest, Rules, Standing, Trial, expected_seconds, most_trials, standing
 from recipes.tuning.variants import Variant, variable_variants, variants
 
+MOST_STEPS = 1_000_000
+MOST_CANDIDATES = 50
+
 
 class Options(Record, kw_only=True):
     """The settings of a tuning run that must stay the same when the run is resumed."""
 
-    steps: int = 20
+    steps: Annotated[int, msgspec.Meta(ge=2, le=MOST_STEPS)] = 20
     """Optimizer steps of each trial."""
-    candidates: int = 6
+    candidates: Annotated[int, msgspec.Meta(ge=1, le=MOST_CANDIDATES)] = 6
     """Largest number of layouts and settings to measure in addition to the recipe."""
     rules: Rules = Rules()
     """Rules of a contest; with several stages, each gets its share of `alpha`."""

@@ -39,6 +39,12 @@ UNWANTED = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u202a-\u
 ENDS = frozenset(int(code) for code in ExitCode) - {int(ExitCode.BUG), int(ExitCode.INTERRUPTED)}
 MODELS = TESTS.parent / "recipes/data/models"
 MACHINE = "--machine dgx-h100"
+ADVICE = tuple(
+    f"advise {subject} --from @ {option}"
+    for subject in ("install", "hardware", "mig --model gpt2", "container", "kubelet", "network --dscp 26")
+    for option in ("", "--format json")
+)
+"""Advice on the facts of a file, of which some contradict each other after the damage."""
 
 
 CONFIG = (
@@ -111,6 +117,12 @@ def inputs(folder: Path) -> dict[str, Input]:
     recipe = (
         written_by(folder, "a.toml", f"plan llama-3-8b {MACHINE} --nodes 2 -q -o @"),
         written_by(folder, "b.toml", f"plan llama-3.2-1b {MACHINE} -q -o @ -- t.py {{micro_batch}}"),
+        written_by(
+            folder,
+            "c.toml",
+            f"plan gpt2 {MACHINE} -q -o @ --node-mtbf 1000 --checkpoint-write 60 --known-batch 64 "
+            "--known-lr 1e-4 --program reference",
+        ),
     )
     rates = run_of(
         measured("gemm", "flops_per_s", "GPU0", 7e14, dtype="bf16", m=8192, n=8192, k=8192),
@@ -150,6 +162,8 @@ def inputs(folder: Path) -> dict[str, Input]:
                 "diff @ machine:dgx-h100",
                 "check --from @ --learn %",
                 "predict --from @ --set model=llama-3-8b",
+                *ADVICE,
+                "plan --from @ --node-mtbf 1000 --checkpoint-write 60",
             ),
             changed_json,
         ),
@@ -159,6 +173,7 @@ def inputs(folder: Path) -> dict[str, Input]:
                 *(f"check --from @ --format {name}" for name in FORMATS),
                 *(f"{command} --from @" for command in ("check -v", "probe -v", "capture -o %", "plan")),
                 "probe --from @ --format json",
+                *ADVICE,
             ),
         ),
         "log": Input(logs, ("explain @", "explain @ -v", "explain @ --format json --redact")),
@@ -174,7 +189,12 @@ def inputs(folder: Path) -> dict[str, Input]:
             (("rigtune-lint.toml", settings),), (f"lint --config @ {script}",), changed_toml
         ),
         "recipe": Input(
-            recipe, tuple(f"export @ --to {to} --out %" for to in ("slurm", "torchrun", "mpi")), changed_toml
+            recipe,
+            (
+                *(f"export @ --to {to} --out %" for to in ("slurm", "torchrun", "mpi")),
+                *(f"tune @ --dry-run {option}" for option in ("", "--reference", "--try A=1 --format json")),
+            ),
+            changed_toml,
         ),
         "model of a TOML": Input(models, (f"plan @ {MACHINE}", predict), changed_toml),
         "config.json": Input((("config.json", CONFIG),), (f"plan @ {MACHINE}", predict), changed_json),

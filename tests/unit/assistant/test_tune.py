@@ -153,6 +153,55 @@ def test_a_baseline_that_fails_ends_the_tune_with_its_reason(source, interpreter
     assert result_of(tune(source, interpreter(), resume=True)).changes
 
 
+@pytest.mark.parametrize(
+    ("behaviour", "message"),
+    [
+        ("seconds = 0.0", r"line 2 of the report .*report.jsonl is wrong: .*duration_s"),
+        ("seconds = -1.0", "line 2 .*duration_s"),
+        ("seconds = float('nan')", "line 2 .*malformed"),
+        ("seconds = 1e308", "line 2 .*duration_s"),
+        ("seconds = 1e-320", "line 2 .*duration_s"),
+        ("lines = [dict(event='\\x1b[31m')]", "line 1 .*is wrong"),
+        ("lines = [1, 2, 3]", "line 1 .*is wrong"),
+        ("os.mkfifo(report); import time; time.sleep(600)", "is a named pipe"),
+        ("os.mkdir(report); import time; time.sleep(600)", "is a folder"),
+        ("os.symlink('/dev/zero', report); import time; time.sleep(600)", "is larger than 64 MiB"),
+    ],
+)
+def test_a_report_that_no_training_writes_ends_the_tune_with_its_reason(
+    source, interpreter, behaviour, message
+):
+    with pytest.raises(WorkerError, match=message):
+        list(tune(source, interpreter(behaviour)))
+    (trial,) = trials_in(source)
+    assert (trial["candidate"], trial["outcome"]) == (BASELINE, "failed")
+
+
+def test_a_recipe_that_hangs_is_ended_with_the_budget(source, interpreter):
+    with pytest.raises(WorkerError, match="did not end within 1 s") as caught:
+        list(tune(source, interpreter("import time; time.sleep(600)"), budget_s=1.0))
+    assert "--budget" in caught.value.hint
+
+
+def test_a_folder_in_place_of_the_report_is_named(source, interpreter):
+    (source.parent / "tune/stage-1/candidate-0/report.jsonl").mkdir(parents=True)
+    with pytest.raises(OutputError, match=r"cannot remove .*report\.jsonl"):
+        list(tune(source, interpreter()))
+
+
+def test_a_tune_that_began_before_another_ended_does_not_cut_the_journal(source, interpreter):
+    python = interpreter()
+    late = tune(source, python)
+    for event in late:  # the journal was read as missing, but is not open yet
+        if isinstance(event, StageStarted):
+            break
+    list(tune(source, python))
+    before = trials_in(source)
+    with pytest.raises(OutputError, match="another rigtune has written"):
+        list(late)
+    assert trials_in(source) == before
+
+
 def test_a_stopped_tune_continues_without_repeating_a_trial(source, interpreter):
     python, stops = interpreter(), iter([False] * 9 + [True] * 99)
     stopped = result_of(tune(source, python, is_stopped=lambda: next(stops)))

@@ -141,7 +141,7 @@ def test_a_loss_that_does_not_fall_is_noted(make_recipe, tmp_path, interpreter):
         ([START, *STEPS], "exit 0", "ended without a report"),
         ([DONE], "exit 0", "ended without a report"),
         ([START, {**DONE, "interrupted": True}], "exit 0", "ended without a report"),
-        (["not json", START, DONE], "exit 0", "ended without a report"),
+        (["not json", START, DONE], "exit 0", "line 1 of the report .* is wrong: JSON"),
         ([START, '{"event": "done", "ste'], "exit 0", "ended without a report"),
     ],
 )

@@ -278,3 +278,21 @@ def test_the_smallest_profile_gives_most_jobs(need_gib: float, profile: str, job
     text = next(line.text for line in advised("mig", NODE, need_gib=need_gib).lines if line.id == "partition")
     assert profile in text
     assert f"Jobs at the same time: {jobs}," in text
+
+
+@pytest.mark.parametrize("name", ["a;reboot", "$(reboot)", "`reboot`", "a b", "'", '"', "-x", "é"])
+def test_names_of_interfaces_are_one_word_of_a_command(name: str) -> None:
+    advice = advised("network", with_nics(ROCE, netdev=name))
+    commands = [line for each in advice.lines if each.id.startswith("host-") for line in each.commands]
+    assert commands
+    words = [shlex.split(command.removeprefix("# ")) for command in commands]
+    assert any(name in word for line in words for word in line)
+    assert not any(word in ("reboot", ";reboot") for line in words for word in line)
+
+
+@pytest.mark.parametrize("name", ["a\nreboot", "a\rreboot", "\x1b[2J", "\u2028"])
+def test_an_interface_whose_name_has_control_characters_gets_no_command(name: str) -> None:
+    advice = advised("network", with_nics(ROCE, netdev=name))
+    assert not [each for each in advice.lines if each.id.startswith("host-")]
+    (line,) = [each for each in advice.lines if "control characters" in each.text + each.why + each.fact]
+    assert line.kind == "unknown"

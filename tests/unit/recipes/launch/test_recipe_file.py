@@ -32,7 +32,8 @@ names = st.from_regex(r"\A[A-Za-z0-9][A-Za-z0-9._-]{0,40}\Z")
 variables = st.from_regex(r"\A[A-Z][A-Z_0-9]{0,20}_X\Z")
 plain_arguments = one_line.map(lambda text: text.replace("{", "{{").replace("}", "}}"))
 predictions = st.builds(
-    Prediction, **{name: st.none() | st.floats(0, 1e18) for name in Prediction.__struct_fields__}
+    Prediction,
+    **{name: st.none() | st.just(0.0) | st.floats(1e-12, 1e18) for name in Prediction.__struct_fields__},
 )
 environments = st.lists(
     st.builds(Environment, name=variables, value=one_line, why=prose, source=prose),
@@ -145,6 +146,8 @@ def edited(make_recipe, old: str, new: str) -> str:
             "keep it",
         ),
         ("micro_batch = 2", "micro_batch = -2", r"parallelism\.micro_batch: is -2", "more than 0"),
+        ("learning_rate = 0.003", "learning_rate = 1e308", r"learning_rate: is 1e\+308", r"1e-30 to 1e\+30"),
+        ("learning_rate = 0.003", "learning_rate = 1e-320", "learning_rate: is 1e-320", "1e-30"),
         ("learning_rate = 0.003", "learning_rate = nan", r"convergence\.learning_rate: is nan", "finite"),
         ("learning_rate = 0.003", "learning_rate = inf", r"convergence\.learning_rate: is inf", "finite"),
         ("warmup_steps = 2", "warmup_steps = -1", r"convergence\.warmup_steps: is -1", "0 or more"),
@@ -240,12 +243,26 @@ def test_a_fault_is_named_with_its_place_and_remedy(make_recipe, old, new, messa
         ("WORLD_SIZE", "set by the launch script"),
         ("UID", "belongs to the shell"),
         ("python", "belongs to the shell"),
+        # These change how bash splits words, changes folders or starts.
+        ("IFS", "belongs to the shell"),
+        ("CDPATH", "belongs to the shell"),
+        ("BASH_ENV", "belongs to the shell"),
     ],
 )
 def test_variables_that_no_script_can_set_are_refused(make_recipe, name, problem):
     recipe = make_recipe(environment=(Environment(name=name, value="1", why="", source=""),))
     with pytest.raises(InputError, match=rf"environment\[0\]\.name: .*{problem}"):
         load_recipe(dump_recipe(recipe), "recipe.toml")
+
+
+@pytest.mark.parametrize("value", ["x" * 131_070, "é" * 65_535])
+def test_a_value_that_linux_gives_to_no_program_is_refused(make_recipe, value):
+    """The limit is 131 072 bytes with name, equals sign and the end of the text."""
+    (fault,) = faults(make_recipe(environment=(Environment(name="A", value=value, why="", source=""),)))
+    assert fault.place == "environment[0].value"
+    assert "131073 bytes" in fault.problem
+    fits = Environment(name="A", value="x" * 131_069, why="", source="")
+    assert not list(faults(make_recipe(environment=(fits,))))
 
 
 def test_a_variable_appears_once(make_recipe):

@@ -57,6 +57,28 @@ def test_the_interval_loses_less_than_others(write_s: float, mtbf_s: float) -> N
         assert loss(best) <= 1.002 * min(loss(best * factor) for factor in (0.5, 0.8, 1.25, 2.0))
 
 
+STATED = st.floats(1e-12, 1e12)
+"""Numbers that the command line accepts."""
+
+
+@given(STATED, STATED, STATED)
+def test_rarer_failures_never_shorten_the_interval(write_s: float, mtbf_s: float, more: float) -> None:
+    interval = daly_interval(write_s, mtbf_s)
+    assert 0 < interval <= daly_interval(write_s, mtbf_s * (1 + more)) * (1 + 1e-9) < math.inf
+    assert 0 < young_interval(write_s, mtbf_s) < young_interval(write_s * 2, mtbf_s * 2) < math.inf
+
+
+@given(st.none() | STATED, st.none() | STATED, st.none() | st.floats(1e-3, 1e21), st.floats(1e-9, 1e9))
+def test_every_statement_gives_finite_checkpoints(
+    hours: float | None, write_s: float | None, rate: float | None, step_s: float
+) -> None:
+    stated = Stated(node_mtbf_hours=hours, write_s=write_s, write_bytes_per_s=rate)
+    plan, decisions = checkpoints_of(text("gpt2", 8), h100_cluster(), stated, step_s)
+    figures = (plan.write_s, plan.mtbf_s, plan.interval_s, plan.every_steps)
+    assert all(isinstance(each, Unknown) or 0 < each < math.inf for each in figures)
+    assert all(math.isfinite(each.value) and "inf " not in each.because for each in decisions)
+
+
 def test_a_write_longer_than_two_failures_has_the_interval_of_a_failure() -> None:
     assert daly_interval(3 * HOUR, HOUR) == HOUR
 

@@ -72,6 +72,37 @@ def test_a_larger_batch_never_has_a_smaller_rate(model: str, batch: int) -> None
     assert rate(text(model, batch + 1)) >= rate(text(model, batch)) > 0
 
 
+BOUND = st.floats(1e-12, 1e12)
+WHOLE = st.integers(1, 10**12)
+
+
+@given(
+    st.sampled_from(sorted(load_optimizer_rules())),
+    st.integers(1, 10**9),
+    st.integers(1, 10**9),
+    st.builds(
+        Stated,
+        known_batch=WHOLE,
+        known_rate=BOUND,
+        known_width=st.none() | WHOLE,
+        noise_scale=st.none() | BOUND,
+        tokens=st.none() | st.floats(1, 1e15),
+    ),
+)
+def test_any_known_pair_gives_finite_settings(optimizer: Any, batch: int, steps: int, stated: Stated) -> None:
+    """Numbers at the bounds of the command line; only muP refuses optimizers without a rule."""
+    if load_optimizer_rules()[optimizer].width_exponent < 0:
+        stated = msgspec.structs.replace(stated, known_width=None)
+    job = text("gpt3-13b", batch, 1024, steps, optimizer=optimizer)
+    settings = settings_of(job, stated)
+    assert 0 < settings.rate.value < math.inf
+    assert rate(msgspec.structs.replace(job, global_batch=batch + 1), stated) >= settings.rate.value
+    assert 0 <= settings.warmup.value <= steps
+    assert 0 <= settings.optimization.ramp_from <= batch
+    values = msgspec.structs.asdict(settings.optimization).values()
+    assert all(0 <= value < math.inf for value in values if not isinstance(value, str))
+
+
 def test_a_fine_tuning_recipe_at_another_batch_says_that_the_rule_is_not_its_own() -> None:
     settings = settings_of(text("llama-3-8b", 512, fine_tuning=True))
     assert settings.rate.value == pytest.approx(2e-5 * 2)

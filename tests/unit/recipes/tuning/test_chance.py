@@ -64,6 +64,24 @@ def test_a_faster_candidate_wins_whenever_a_slower_one_does(differences):
         assert is_faster([-abs(value) - 0.1 for value in faster], alpha=0.05, planned=8)
 
 
+EXTREMES = st.lists(st.floats(-42.0, 42.0), max_size=10)
+"""Logarithms of ratios of times from a nanosecond to 30 years."""
+
+
+@given(EXTREMES, st.floats(0.001, 0.1))
+def test_any_differences_have_a_probability_and_no_winner_in_both_directions(differences, alpha):
+    assert 2.0 ** -len(differences) <= sign_flip_p(differences) <= 1
+    wins = [is_faster([s * each for each in differences], alpha=alpha, planned=10) for s in (1, -1)]
+    assert not all(wins)
+    assert not any(wins) or 2.0 ** -len(differences) <= alpha
+
+
+@given(st.dictionaries(st.sampled_from("abcd"), EXTREMES))
+def test_every_interval_is_finite_and_in_order(differences):
+    for interval in ratio_intervals(differences).values():
+        assert interval is None or 0 <= interval[0] <= interval[1] < math.inf
+
+
 def test_most_intervals_contain_the_true_ratio():
     draw, inside, total = drawing(3), 0, 0
     for _ in range(200):

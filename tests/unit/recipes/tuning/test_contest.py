@@ -46,7 +46,7 @@ def test_without_noise_the_best_is_never_eliminated(times, seed):
         assert times[0] <= best / (1 - played.contest.rules.worthwhile) * (1 + 1e-9)
 
 
-@given(TIMES, st.integers(0, 1000), st.floats(0.0, 0.1))
+@given(TIMES | st.lists(st.floats(1e-9, 1e9), min_size=1, max_size=12), st.integers(), st.floats(0.0, 2.0))
 def test_a_contest_ends_and_takes_no_more_trials_than_announced(times, seed, noise):
     played = play(tuple(times), 0, noise, drawing(seed))
     assert played.end.decision in ("winner", "baseline")

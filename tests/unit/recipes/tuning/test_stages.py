@@ -190,6 +190,10 @@ def test_a_baseline_that_failed_is_measured_again(recipe):
         line_of(Ran(stage=0, trial=Trial(round=0, candidate="a", outcome="failed"))),
         line_of(Ran(stage=0, trial=Trial(round=1, candidate="a", outcome="measured"))),
         line_of(Ran(stage=0, trial=Trial(round=1, candidate="a", outcome="measured", step_time_s=-1.0))),
+        line_of(Ran(stage=0, trial=Trial(round=17, candidate="a", outcome="failed"))),
+        line_of(Ran(stage=0, trial=Trial(round=1, candidate="a", outcome="measured", step_time_s=1e300))),
+        line_of(Ran(stage=0, trial=Trial(round=1, candidate="a", outcome="failed", took_s=-1.0))),
+        b'{"event":"trial","stage":0,"trial":{"candidate":"\xed\xb2\xa0"}}\n',
         line_of(Started(recipe="", options=Options(), budget_s=1.0)),
         line_of(Started(recipe="", options=Options(), budget_s=1.0, schema_version=9)),
     ],
@@ -197,6 +201,26 @@ def test_a_baseline_that_failed_is_measured_again(recipe):
 def test_a_file_that_is_no_journal_is_refused_with_the_line(recipe, line):
     with pytest.raises(InputError, match=r"my\.jsonl, line 2"):
         read_journal(journal_of(recipe, Options(), ()) + line, "my.jsonl")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        # The test for chance goes through two to the power of the rounds.
+        Options(rules=Rules(most_rounds=2**31)),
+        Options(rules=Rules(most_rounds=0)),
+        Options(rules=Rules(hopeless=-2.0)),
+        Options(rules=Rules(survivors=1e30)),
+        Options(rules=Rules(alpha=0.0)),
+        Options(rules=Rules(worthwhile=1.0)),
+        Options(candidates=2**31),
+        Options(steps=0),
+    ],
+)
+def test_rules_that_no_tune_writes_are_refused(recipe, options):
+    with pytest.raises(InputError, match=r"my\.jsonl, line 1: not an entry of a journal") as caught:
+        read_journal(journal_of(recipe, options, ()), "my.jsonl")
+    assert "--out" in caught.value.hint
 
 
 def test_a_trial_before_the_start_is_refused():
