@@ -142,8 +142,7 @@ def _comment(text: str, indent: str = "") -> str:
 @functools.lru_cache(maxsize=1)
 def templates() -> "Environment":
     """Return the template engine of `recipes/launch/templates`, for shell text and settings files."""
-    # few commands write scripts, and the engine loads slowly
-    from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415
+    from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415 - slow to load
 
     # the `sh` filter quotes shell text; HTML escapes would corrupt it
     environment = Environment(  # noqa: S701

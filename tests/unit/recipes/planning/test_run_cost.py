@@ -35,7 +35,7 @@ def test_tokens_and_samples_become_whole_steps(length: dict[str, int], steps: in
 
 
 def test_two_lengths_are_refused() -> None:
-    with pytest.raises(UsageError, match="both tokens and samples"):
+    with pytest.raises(UsageError, match="tokens and samples both"):
         default_workload(MODEL, h100_cluster(), tokens=10**9, samples=10**6)
 
 
