@@ -36,7 +36,8 @@ def model_named(name: str) -> TransformerModel | VisionModel:
     UsageError with the nearest names, or InputError for a file that cannot be read.
     """
     is_file = names_model_file(name) or holds_model(name)
-    is_path = is_file or ("/" in name and (name.startswith(("/", ".", "~")) or os.path.exists(name)))  # noqa: PTH110
+    exists = os.path.lexists(name)
+    is_path = is_file or ("/" in name and (name.startswith(("/", ".", "~")) or exists))
     if is_path:
         return read_model(name)
     try:
