@@ -91,6 +91,7 @@ def default_workload(
         # A model that is trained from scratch can have a longer table of positions.
         model = msgspec.structs.replace(model, learned_positions=length)
     program = program or program_named(OWN)
+    rank_of_program = load_stacks()[program.stack_for(tuning)].memory.adapter_rank
     workload = Workload(
         model=model,
         sequence_length=length,
@@ -100,7 +101,7 @@ def default_workload(
         base_bits=stored_bits(tuning),
         fine_tuning=fine_tunes,
         optimizer=optimizer,
-        adapter_rank=adapter_rank or DEFAULT_ADAPTER_RANK,
+        adapter_rank=adapter_rank or rank_of_program or DEFAULT_ADAPTER_RANK,
     )
     if global_batch is None:
         known = known_for(workload, stated, (program.id, *program.stacks))
@@ -269,6 +270,10 @@ def request_of(
     """Return the search request of a job: the program's stack, and a candidate with the other settings."""
     tuning = workload.tuning if isinstance(workload, Workload) else "full"
     stack = load_stacks()[program.stack_for(tuning)]
+    if isinstance(workload, Workload) and tuning != "full":
+        # The job states a rank, which is then that of the memory too.
+        memory = msgspec.structs.replace(stack.memory, adapter_rank=workload.adapter_rank)
+        stack = msgspec.structs.replace(stack, memory=memory)
     base = Candidate(
         strategy="ddp",
         degrees=Degrees(),

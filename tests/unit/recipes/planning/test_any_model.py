@@ -217,3 +217,17 @@ def test_a_plan_for_a_cpu_states_no_headroom_that_nobody_asked_for():
         gpus=(), cpu=Cpu(physical_cores=4, logical_cpus=8), memory=Memory(total_bytes=64 * 2**30)
     )
     assert not [row for row in _planned(facts, PlanRequest()).decisions if row.name == "memory_headroom"]
+
+
+@pytest.mark.parametrize("program", ["own", "torchtune", "hf-trainer"])
+def test_the_stated_rank_of_adapters_decides_their_memory(capsys, program):
+    words = ("llama-3-8b", "--gpu", "H100", "--gpus", "1", "--tuning", "lora", "--program", program)
+    small, large = (_plan(capsys, *words, "--lora-rank", rank) for rank in ("16", "64"))
+    assert (small["workload"]["adapter_rank"], large["workload"]["adapter_rank"]) == (16, 64)
+    optimizer = [plan["chosen"]["predicted"]["memory_bytes_per_gpu"]["optimizer"] for plan in (small, large)]
+    assert optimizer[1] == pytest.approx(4 * optimizer[0])
+
+
+def test_the_usual_rank_of_a_program_is_the_rank_of_its_plan(capsys):
+    words = ("llama-3-8b", "--gpu", "H100", "--gpus", "1", "--tuning", "lora", "--program", "torchtune")
+    assert _plan(capsys, *words) == _plan(capsys, *words, "--lora-rank", "8")
