@@ -26,7 +26,7 @@ def observe_container(parts: Parts) -> Iterator[Observed]:
     facts = parts.facts
     stack = facts.limits.stack_bytes
     words = {
-        "stack": str(stack),
+        "stack": gib(stack) if isinstance(stack, int) else str(stack),
         "gpus": str(len(parts.gpus)) if known(facts.gpus) else "unknown",
         "nics": str(len(facts.nics)) if known(facts.nics) else "unknown",
     }
