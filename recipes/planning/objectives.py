@@ -9,7 +9,7 @@ from probes.base.errors import NoFeasiblePlanError, UsageError
 from probes.base.record import Unknown, value_or
 from probes.base.units import plural
 from recipes.planning.plan import Plan
-from recipes.planning.run_cost import loss_per_hour
+from recipes.planning.run_cost import failures_and_loss
 
 Objective = Literal["throughput", "time", "cost", "fewest-gpus"]
 """Goal of a plan: tokens per second, hours of the run with the expected loss to failures, GPU hours, or as
@@ -117,7 +117,10 @@ def _cheapest(plan_at: PlanAt, whole: Size) -> Plan:
 def _seconds_per_sample(plan: Plan, objective: Objective) -> float:
     """Return the seconds that the run needs for each sample, with the loss to failures if it counts."""
     seconds = value_or(plan.chosen.predicted.step_time_s.total, float("inf")) / plan.workload.global_batch
-    return seconds if objective == "throughput" else seconds * (1 + loss_per_hour(plan.cluster.world_size))
+    if objective == "throughput":
+        return seconds
+    _, lost_share = failures_and_loss(plan.cluster, plan.checkpoints)
+    return seconds * (1 + lost_share)
 
 
 def _noted(plan: Plan, whole: Size, reason: str) -> Plan:

@@ -29,7 +29,7 @@ def run_cost(
     gpus = cluster.world_size
     hours: float | Unknown = step_s if isinstance(step_s, Unknown) else step_s * workload.steps / 3600
     samples = workload.steps * workload.global_batch
-    rate, share = _failures(cluster, checkpoints)
+    rate, share = failures_and_loss(cluster, checkpoints)
     whole = _times(hours, gpus * (1 + share))
     return RunCost(
         length_from=length_from,
@@ -46,7 +46,7 @@ def run_cost(
     )
 
 
-def _failures(cluster: Cluster, checkpoints: Checkpoints | None) -> tuple[float, float]:
+def failures_and_loss(cluster: Cluster, checkpoints: Checkpoints | None) -> tuple[float, float]:
     """Return the interruptions per hour, and the part of an hour lost to them and to writing checkpoints."""
     if checkpoints is None or isinstance(checkpoints.mtbf_s, Unknown):
         gpus = cluster.world_size

@@ -11,18 +11,25 @@ from recipes.job.pins import Pins
 from recipes.planning.objectives import Objective, Size, best_size, smaller_sizes
 from recipes.planning.plan import Plan
 from recipes.planning.planner import default_workload, make_plan
+from recipes.settings.setting import NOTHING_STATED, Stated
 from tests.support.clusters import figure, h100_cluster
 
 
 def planned(
-    model: str, nodes: int, objective: Objective, network: float = 360e9, batch: int | None = None
+    model: str,
+    nodes: int,
+    objective: Objective,
+    *,
+    network: float = 360e9,
+    batch: int | None = None,
+    stated: Stated = NOTHING_STATED,
 ) -> Plan:
     def plan_at(size: Size) -> Plan:
         cluster = h100_cluster(
             nodes=size.nodes, ranks=size.ranks_per_node, inter_bus_bandwidth_bytes_per_s=figure(network)
         )
         workload = default_workload(find_model(model), cluster, global_batch=batch)
-        return make_plan(workload, cluster, MachineFacts(), Pins())
+        return make_plan(workload, cluster, MachineFacts(), Pins(), stated=stated)
 
     return best_size(plan_at, Size(nodes, 8), objective)
 
@@ -52,6 +59,12 @@ def test_one_node_wins_over_a_network_that_stalls() -> None:
     assert plan.warnings[0] == "uses 8 of 32 GPUs, which are faster than all of them"
 
 
+def test_nodes_that_fail_often_make_fewer_of_them_cheaper() -> None:
+    flaky = Stated(node_mtbf_hours=2.0, write_s=60.0)
+    sure, unsure = (planned("qwen2.5-32b", 4, "cost", stated=stated) for stated in (NOTHING_STATED, flaky))
+    assert (sure.cluster.nodes, unsure.cluster.nodes) == (4, 2)
+
+
 def test_batch_below_the_ranks_uses_fewer_gpus() -> None:
     plan = planned("llama-3-8b", 1, "throughput", batch=4)
     assert plan.cluster.world_size == 4
@@ -72,7 +85,9 @@ def test_fewest_gpus_is_the_smallest_size_with_a_plan() -> None:
 
 
 def test_cost_needs_no_more_gpu_hours_than_all_gpus() -> None:
-    cheapest, fastest = planned("llama-3-8b", 4, "cost", 1e9), planned("llama-3-8b", 4, "throughput", 1e9)
+    cheapest, fastest = (
+        planned("llama-3-8b", 4, objective, network=1e9) for objective in ("cost", "throughput")
+    )
     assert gpu_seconds_per_token(cheapest) <= gpu_seconds_per_token(fastest)
 
 
