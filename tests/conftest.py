@@ -16,7 +16,8 @@ from hypothesis import HealthCheck, settings
 
 from assistant.processes.interpreter import vet
 from probes.base.errors import InterpreterError
-from recipes.launch.recipe import Command, Convergence, ModelShape, Parallelism, Recipe, Resources
+from recipes.launch.recipe import Command, Convergence, Parallelism, Recipe, Resources
+from tests.support.model_shapes import decoder_shape
 
 # No test depends on the speed of the machine.
 settings.register_profile("rigtune", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -110,8 +111,8 @@ def make_recipe() -> MakeRecipe:
         recipe = Recipe(
             name="mini",
             title="rigtune-mini on a CPU",
-            model=ModelShape(
-                id="mini",
+            model=decoder_shape(
+                "mini",
                 layers=2,
                 hidden=64,
                 heads=4,
@@ -119,12 +120,6 @@ def make_recipe() -> MakeRecipe:
                 head_dim=16,
                 ffn_hidden=128,
                 vocab=256,
-                gated_mlp=True,
-                tied_embeddings=True,
-                learned_positions=0,
-                norm="rmsnorm",
-                bias=False,
-                qkv_bias=False,
                 sequence_length=32,
             ),
             parallelism=msgspec.structs.replace(

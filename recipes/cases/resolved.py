@@ -27,6 +27,7 @@ from recipes.constants import constant
 from recipes.job.candidate import Candidate
 from recipes.job.pins import Pins
 from recipes.job.workload import (
+    DEFAULT_ADAPTER_RANK,
     Optimizer,
     TransformerModel,
     Tuning,
@@ -401,6 +402,7 @@ class _OpenCase:
             fine_tuning=not task.from_scratch,
             mean_length=self._case.mean_seq_len,
             length_stated=self._case.seq_len is not None,
+            adapter_rank=self._stack.memory.adapter_rank or DEFAULT_ADAPTER_RANK,
         )
 
 

@@ -270,10 +270,6 @@ def request_of(
     """Return the search request of a job: the program's stack, and a candidate with the other settings."""
     tuning = workload.tuning if isinstance(workload, Workload) else "full"
     stack = load_stacks()[program.stack_for(tuning)]
-    if isinstance(workload, Workload) and tuning != "full":
-        # The job states a rank, which is then that of the memory too.
-        memory = msgspec.structs.replace(stack.memory, adapter_rank=workload.adapter_rank)
-        stack = msgspec.structs.replace(stack, memory=memory)
     base = Candidate(
         strategy="ddp",
         degrees=Degrees(),

@@ -48,22 +48,16 @@ def run_cost(
 
 def failures_and_loss(cluster: Cluster, checkpoints: Checkpoints | None) -> tuple[float, float]:
     """Return the interruptions per hour, and the part of an hour lost to them and to writing checkpoints."""
-    if checkpoints is None or isinstance(checkpoints.mtbf_s, Unknown):
-        gpus = cluster.world_size
-        is_gpu = cluster.device == "cuda"
-        return (constant("interruptions_per_gpu_hour") * gpus, loss_per_hour(gpus)) if is_gpu else (0.0, 0.0)
-    rate = 3600 / checkpoints.mtbf_s
     interval, writing = constant("checkpoint_interval_s"), 0.0
-    if not isinstance(checkpoints.interval_s, Unknown) and not isinstance(checkpoints.write_s, Unknown):
-        interval = checkpoints.interval_s
-        writing = checkpoints.write_s / interval
+    if checkpoints is None or isinstance(checkpoints.mtbf_s, Unknown):
+        gpus = cluster.world_size if cluster.device == "cuda" else 0
+        rate = constant("interruptions_per_gpu_hour") * gpus
+    else:
+        rate = 3600 / checkpoints.mtbf_s
+        if not isinstance(checkpoints.interval_s, Unknown) and not isinstance(checkpoints.write_s, Unknown):
+            interval = checkpoints.interval_s
+            writing = checkpoints.write_s / interval
     return rate, rate * (interval / 2 + constant("restart_s")) / 3600 + writing
-
-
-def loss_per_hour(gpus: int) -> float:
-    """Return the hours that interruptions are expected to lose in each hour of training on these GPUs."""
-    lost_s = constant("checkpoint_interval_s") / 2 + constant("restart_s")
-    return constant("interruptions_per_gpu_hour") * gpus * lost_s / 3600
 
 
 def _times(hours: float | Unknown, factor: float) -> float | Unknown:

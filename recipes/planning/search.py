@@ -2,8 +2,8 @@
 
 Every shape of `space.py` is examined. Inside a shape, two properties of the models save most evaluations; a
 test compares the result with brute force. Memory grows with the micro-batch and shrinks with the recomputed
-part, and recomputing more never saves time. Therefore the least recomputation that fits is the fastest for
-a micro-batch, and if a micro-batch does not fit with full recomputation, no larger one fits, except the
+part, and recomputing more hardly ever saves time. Therefore the search takes the least recomputation that
+fits a micro-batch, and if a micro-batch does not fit with full recomputation, no larger one fits, except the
 whole batch of a rank, which needs no memory to accumulate gradients.
 """
 
@@ -21,6 +21,7 @@ from recipes.planning.space import (
     micro_batches,
     recomputations,
     schedules,
+    strategy_named,
 )
 from recipes.predict.breakdowns import TimeBreakdown
 from recipes.predict.job_prediction import time_for
@@ -121,7 +122,7 @@ class _Best:
 def _settings_of(shape: Shape) -> tuple[tuple[str, int | str], ...]:
     """Return the settings of a shape that a plan compares, each with its value."""
     degrees = shape.degrees
-    strategy = "hsdp" if shape.sharding == "zero3" and degrees.dp > 1 else shape.sharding
+    strategy = strategy_named(shape.sharding, degrees)
     sizes = (("tp", degrees.tp), ("pp", degrees.pp), ("cp", degrees.cp), ("ep", degrees.ep))
     return (("strategy", strategy), *sizes)
 

@@ -50,10 +50,14 @@ STRATEGIES = tuple(SHARDING_OF)
 
 def strategy_of(candidate: Candidate) -> str:
     """Return the strategy's name."""
-    stage = candidate.sharding_stage
-    if stage == "zero3":
-        return "hsdp" if candidate.degrees.dp > 1 else "fsdp"
-    return "ddp" if stage == "none" else stage
+    return strategy_named(candidate.sharding_stage, candidate.degrees)
+
+
+def strategy_named(sharding: Sharding, degrees: Degrees) -> str:
+    """Return the name of the strategy with this sharding."""
+    if sharding == "zero3":
+        return "hsdp" if degrees.dp > 1 else "fsdp"
+    return "ddp" if sharding == "none" else sharding
 
 
 class Shape(NamedTuple):

@@ -62,7 +62,7 @@ class StackMemory(StrictRecord, kw_only=True):
     checkpoints_on_host: bool = False
     """Whether the activations that full checkpointing keeps are copied to the host's memory and back."""
     adapter_rank: int = 0
-    """Default rank of LoRA; 0: the workload's rank."""
+    """Default rank of LoRA, for jobs that state none; 0 if the software has no default."""
     adapter_targets: AdapterTargets = "attention"
     raises_tables: bool = False
     """Whether embedding, head and norms are in fp32 if the base is quantised (peft's

@@ -104,7 +104,7 @@ class TransformerJob(NamedTuple):
 
     @property
     def adapter_rank(self) -> int:
-        return self.stack.memory.adapter_rank or self.workload.adapter_rank
+        return self.workload.adapter_rank
 
     @property
     def kernels(self) -> str:

@@ -22,12 +22,13 @@ from assistant.usecases.short_run import short_run
 from assistant.usecases.tune import JOURNAL, TuneRequest, tune_recipe
 from probes.base.statistics import spread
 from recipes.launch.edited import refreshed
-from recipes.launch.recipe import Command, Convergence, ModelShape, Parallelism, Recipe, Resources
+from recipes.launch.recipe import Command, Convergence, Parallelism, Recipe, Resources
 from recipes.launch.recipe_file import dump_recipe
 from recipes.tuning.journal import read_journal
 from recipes.tuning.tune_result import TuneResult, ratio_words
 from recipes.tuning.variants import variants
 from tests.support.clusters import cpu_cluster
+from tests.support.model_shapes import decoder_shape
 
 
 def slow_recipe(python: str) -> Recipe:
@@ -35,8 +36,8 @@ def slow_recipe(python: str) -> Recipe:
     return Recipe(
         name="tune-on-cpu",
         title="a small transformer on two CPU ranks",
-        model=ModelShape(
-            id="small",
+        model=decoder_shape(
+            "small",
             layers=4,
             hidden=128,
             heads=4,
@@ -44,12 +45,6 @@ def slow_recipe(python: str) -> Recipe:
             head_dim=32,
             ffn_hidden=384,
             vocab=512,
-            gated_mlp=True,
-            tied_embeddings=True,
-            learned_positions=0,
-            norm="rmsnorm",
-            bias=False,
-            qkv_bias=False,
             sequence_length=64,
         ),
         parallelism=Parallelism(

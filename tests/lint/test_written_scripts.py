@@ -34,13 +34,15 @@ def scripts(facts, nodes: int, hosts: tuple[str, ...]):
 
 
 def findings(facts, nodes: int, hosts: tuple[str, ...] = ()) -> list[str]:
-    found = []
+    complaints = []
     for launcher, path, text in scripts(facts, nodes, hosts):
         document = read_document(path, text, None)
         if document is not None:
             for context in (Context(), Context(machine=facts)):
-                found += [f"{launcher} {each.rule_id}: {each.message}" for each in lint((document,), context)]
-    return found
+                complaints += [
+                    f"{launcher} {each.rule_id}: {each.message}" for each in lint((document,), context)
+                ]
+    return complaints
 
 
 @pytest.mark.parametrize("name", PLATFORM_MACHINES)
@@ -70,8 +72,8 @@ def test_no_finding_in_the_variables_of_any_job():
         )
         document = read_document("launch.sh", f"#!/bin/bash\n{exports}{start}", None)
         assert document is not None
-        found = lint((document,), Context(machine=job.facts))
-        assert [(each.rule_id, each.message) for each in found] == [], job.name
+        complaints = lint((document,), Context(machine=job.facts))
+        assert [(each.rule_id, each.message) for each in complaints] == [], job.name
 
 
 def test_variables_of_mpi_are_in_its_script_alone():

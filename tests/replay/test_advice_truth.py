@@ -82,7 +82,7 @@ TRUTH: list[tuple[str, Subject, str, str]] = [
     ("GB200 tray", "container", "imex-unknown", "IMEX"),
     ("GB200 tray", "hardware", "no-switch", "(SYS)"),
 ]
-"""What a person read in the recording, by the row that must say it."""
+"""Words that a row of advice must contain, because a person read their fact in the recording."""
 
 ABSENT: list[tuple[str, Subject, str]] = [
     ("cloud instance with a T4", "hardware", "gpu-link-narrow"),

@@ -8,7 +8,7 @@ from probes.base.errors import UsageError
 from probes.base.record import Reason, Unknown
 from recipes.job.models.names import find_model
 from recipes.planning.planner import default_workload
-from recipes.planning.run_cost import loss_per_hour, run_cost
+from recipes.planning.run_cost import failures_and_loss, run_cost
 from tests.support.clusters import cpu_cluster, h100_cluster
 
 MODEL = find_model("llama-3-8b")
@@ -63,4 +63,5 @@ def test_ranks_of_a_cpu_have_no_failure_rate() -> None:
 
 
 def test_loss_grows_with_the_gpus() -> None:
-    assert loss_per_hour(2048) == pytest.approx(2 * loss_per_hour(1024))
+    losses = [failures_and_loss(h100_cluster(nodes=nodes), None)[1] for nodes in (256, 128)]
+    assert losses[0] == pytest.approx(2 * losses[1])
