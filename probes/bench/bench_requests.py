@@ -16,8 +16,11 @@ Outcome = tuple[Measurement, ...] | BenchFailure
 """The measurements that a benchmark reads from the answers, or the reason why there are none."""
 
 Suite = Literal["quick", "full"]
-SpreadBy = Literal["ssh", "slurm", "mpi"]
-"""Tool that starts the ranks on several hosts."""
+SpreadBy = Literal["ssh", "slurm", "mpi", "exec"]
+"""Engine that starts the ranks on several hosts; `exec` starts all on this machine, for tests."""
+
+_OVERRUN = 3.0
+"""Factor by which a benchmark may exceed its budget."""
 
 
 class ReferenceModel(Record, kw_only=True):
@@ -157,6 +160,11 @@ class BenchRequest(Record, kw_only=True):
     @property
     def ranks_per_node(self) -> int:
         return self.ranks // max(1, len(self.hosts))
+
+    @property
+    def longest_s(self) -> float:
+        """Seconds that the measurement may take: a case that has begun is finished beyond the budget."""
+        return _OVERRUN * self.budget_s
 
     def failure(self, kind: str, message: str) -> BenchFailure:
         return BenchFailure(bench_id=self.bench_id, subject=self.subject, kind=kind, message=message)

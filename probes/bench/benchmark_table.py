@@ -199,7 +199,7 @@ BENCHMARKS: tuple[BenchmarkRow, ...] = (
     ),
     BenchmarkRow(
         id="noise-scale",
-        title="Gradient noise scale, for the batch size",
+        title="Gradient noise scale, to choose the batch size",
         module="probes.bench.noise_scale",
         suites=(),
         occupies=ALL_DEVICES,

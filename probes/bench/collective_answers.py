@@ -23,7 +23,10 @@ _DIVIDED = ("all_gather", "reduce_scatter", "all_to_all")
 
 
 def bus_bandwidth_factor(collective: str, ranks: int) -> float:
-    """Return the ratio of bus to algorithm bandwidth. ValueError if the collective has no such factor."""
+    """Return the ratio of bus bandwidth to algorithm bandwidth.
+
+    Raises ValueError if no bus bandwidth is defined for the collective.
+    """
     if collective not in COLLECTIVES:
         raise ValueError(f"no bus bandwidth is defined for {collective!r}")
     if collective in ("broadcast", "send_recv"):

@@ -13,7 +13,10 @@ from probes.bench.numa_nodes import most_threads
 
 _BATCH_SIZE = 32
 _GOOD = 0.95
-"""Share of the best rate that is good enough; beyond it more workers only cost memory and start-up time."""
+"""Share of the best rate that is good enough.
+
+More workers than this share needs only cost memory and start-up time.
+"""
 _MOST_WORKERS = 64
 _BUDGET_S = {"quick": 15.0, "full": 40.0}
 

@@ -1,303 +1,332 @@
 """Search for slow hosts by group testing: choose the next groups to measure, and evaluate their results.
 
-A group is slow if a host or a link between its hosts is slow. Most hosts are good, so the search measures
-groups instead of pairs. It begins with about as many groups as the square root of the number of hosts,
-continues with halves of the slow groups, and ends with single suspects, each together with two partners that
-were fast in other groups. At the end the search joins the fast groups, which shows slow links between good
-hosts. It locates these links by halving both sides. Disjoint groups do not disturb each other and are
-measured at the same time. The method follows NVIDIA's cluster validation (screen, bisect, confirm with a
-known-good partner) and the generalised binary splitting of F. K. Hwang, "A method for detecting all defective
-members in a population by group testing", 1972.
+A run of a group measures the bandwidth of every pair of its hosts. A host is slow in a run if most of its
+pairs are slow. Up to `MOST_HOSTS` hosts are measured in one group; more hosts are divided into racks, or into
+about as many groups as the square root of their number. Suspects are measured again, each among several hosts
+that were fast, until chance is excluded as the reason. A group without a result is divided until single hosts
+remain, which are then paired with hosts that answered. Disjoint groups do not disturb each other and are
+measured at the same time. Links between groups are measured too: all of them up to `MOST_HOSTS` hosts, beyond
+that those between one representative of each group.
+
+The method follows NVIDIA's cluster validation (screen, divide, confirm with known-good partners) and F. K.
+Hwang, "A method for detecting all defective members in a population by group testing", 1972.
 """
 
-import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations, starmap
 
 from probes.base.record import Record
+from probes.bench.pair_evidence import Evidence, Group, GroupRun, Link, pair_of, scores_of
 from probes.bench.tournament import rounds
 
-Group = tuple[str, ...]
-"""Hosts that are measured together, in their given order."""
-Link = tuple[str, str]
-
 SLOW_BELOW = 0.75
-"""Share of the reference below which a group is slow.
+"""Share of the reference below which a pair is slow.
 
 A link with less than three quarters of the rate of other links has lost lanes, a rail or its speed. Noise
 seldom costs as much.
 """
-REPEATS = 1
-"""Number of repetitions that confirm a slow group, because single network measurements vary."""
-_PARTNERS = 2
-"""Number of good partners with which a host must be slow.
-
-With a single partner, the link between both may be slow and not the host.
-"""
+MOST_HOSTS = 128
+"""Hosts in a group at most: a run over more hosts takes minutes, and one dead host makes it fail."""
+_PARTNERS = 7
+"""Fast hosts that are measured together with a suspect."""
+_TRIES = 7
+"""Runs of a suspect at most; if chance is not excluded by then, the noise is too large for this search."""
+_SILENT_TRIES = 2
+"""Runs with good partners that a host must fail before it is reported as not answering."""
+_FEW_SILENT = 10
+"""Hosts of a group without a result that are paired with good partners instead of being divided further."""
+_GIVE_UP_ROUNDS = 4
+"""Rounds after which a search without any result ends."""
+_MOST_LINKS = 3
+"""Slow links of a host above which the host, rather than each of its links, is reported as unresolved."""
+_FEW_HOSTS = 16
+"""Number of hosts up to which a search takes no more runs than there are pairs."""
 
 
 class SearchResult(Record, kw_only=True):
     """The result of the search."""
 
     bad_hosts: Group = ()
-    """Hosts that are slow with every good partner."""
+    """Hosts that are slow with good partners, more often than chance explains."""
+    silent_hosts: Group = ()
+    """Hosts with which no run gives a result, although their partners work without them."""
     bad_links: tuple[Link, ...] = ()
     """Slow links between two hosts that are both fast with other hosts."""
     unresolved: tuple[Group, ...] = ()
     """Slow groups in which no host and no link could be identified."""
+    silent_groups: tuple[Group, ...] = ()
+    """Groups that gave no result, and in which no host could be identified as the cause."""
     reference: float = 0.0
-    """Rate relative to which groups are slow: the best pair of the search, or the expected rate."""
+    """Rate relative to which pairs are slow: the rate of fast hosts in the search."""
+    slow_by_chance: float = 0.0
+    """Share of the runs in which a good host was slow."""
+    pairs_measured: int = 0
+    """Number of different pairs of hosts that have been measured."""
     runs: int = 0
     """Number of measurements of a group."""
     rounds: int = 0
     """Number of rounds; disjoint groups run in the same round."""
 
 
+class _Plan:
+    """Groups of one round, which share no host."""
+
+    def __init__(self) -> None:
+        self.groups: list[Group] = []
+        self._busy: set[str] = set()
+
+    def free(self, hosts: Sequence[str]) -> list[str]:
+        return [host for host in hosts if host not in self._busy]
+
+    def add(self, group: Sequence[str]) -> None:
+        """Add a group unless it has a host in common with another, or too few or too many hosts."""
+        if 2 <= len(group) <= MOST_HOSTS and self._busy.isdisjoint(group):
+            self.groups.append(tuple(group))
+            self._busy.update(group)
+
+
 class Search:
     """The state of a search. Measure `next_groups` and `record` each until `next_groups` is empty.
 
-    `hosts` are at least two different names. `expected` is a rate that good hosts are known to reach. If it
-    is 0, the best pair so far is the reference, and earlier results are judged again whenever the reference
-    rises.
+    `hosts` are at least two different names, which are compared with each other. `racks` gives the rack of
+    each host where it is known.
     """
 
     def __init__(
         self,
         hosts: Sequence[str],
         *,
-        expected: float = 0.0,
         slow_below: float = SLOW_BELOW,
-        repeats: int = REPEATS,
+        racks: Mapping[str, str] | None = None,
     ) -> None:
         self._hosts = tuple(hosts)
-        self._order = {host: number for number, host in enumerate(self._hosts)}
-        self._slow_below, self._repeats = slow_below, repeats
-        self._reference = expected
-        self._rates: dict[Group, list[float]] = {}
-        self._wanted: list[Group] = []
-        self._links: list[Link] = []
-        self._unresolved: list[Group] = []
+        self._slow_below = slow_below
+        self._screening = _screening(self._hosts, racks or {})
+        few = len(self._hosts) <= _FEW_HOSTS
+        self.most_runs = math.comb(len(self._hosts), 2) if few else 64 + len(self._hosts)
+        """Number of runs after which the search ends in any case."""
+        self._runs: list[GroupRun] = []
         self._rounds = 0
         self.result: SearchResult | None = None
         """The result; None while groups remain to be measured."""
 
     def next_groups(self) -> tuple[Group, ...]:
         """Return disjoint groups to be measured at the same time; none when the search is over."""
-        # The whole search runs again over the known rates, so that a higher reference corrects every
-        # earlier step.
-        self._wanted, self._links, self._unresolved = [], [], []
-        bad = self._search()
-        if bad is not None:
-            self.result = self._conclude(bad)
+        # All runs are judged again in each round, so that a better reference corrects every earlier step.
+        evidence = Evidence(self._hosts, self._runs, self._slow_below)
+        groups = self._wanted(evidence)[: self.most_runs - len(self._runs)]
+        if not groups:
+            self.result = self._conclude(evidence)
             return ()
-        chosen: list[Group] = []
-        busy: set[str] = set()
-        for group in self._wanted:
-            if busy.isdisjoint(group):
-                chosen.append(group)
-                busy.update(group)
         self._rounds += 1
-        return tuple(chosen)
+        return tuple(groups)
 
-    def record(self, group: Group, rate: float, *, best: float = 0.0) -> None:
-        """Record the rates of the slowest and of the `best` pair of a group, 0 without a result."""
-        self._rates.setdefault(group, []).append(rate)
-        self._reference = max(self._reference, rate, best)
+    def record(self, group: Group, rates: Mapping[Link, float]) -> None:
+        """Record the rate of each pair of a group by sender and receiver; empty without a result."""
+        pairs: dict[Link, float] = {}
+        for (sender, receiver), rate in rates.items():
+            pair = pair_of(sender, receiver)
+            pairs[pair] = min(rate, pairs.get(pair, rate))  # the slower direction decides
+        self._runs.append(GroupRun(group, pairs, scores_of(pairs)))
 
-    def _conclude(self, bad: Sequence[str]) -> SearchResult:
-        links = {self._sorted(link) for link in self._links}
-        in_order = sorted(links, key=lambda link: [self._order[host] for host in link])
+    def _wanted(self, evidence: Evidence) -> list[Group]:
+        if not self._runs:
+            return self._screening
+        if not any(run.pairs for run in self._runs) and self._rounds >= _GIVE_UP_ROUNDS:
+            return []
+        plan = _Plan()
+        for group in self._voids(evidence):
+            plan.add(group)
+        self._plan_silent(evidence, plan)
+        self._plan_suspects(evidence, plan)
+        self._plan_links(evidence, plan)
+        if not plan.groups:
+            for group in self._joins(evidence):
+                plan.add(group)
+        return plan.groups
+
+    def _times(self, group: Group) -> int:
+        return sum(run.group == group for run in self._runs)
+
+    def _voids(self, evidence: Evidence) -> Iterator[Group]:
+        """Yield groups of which all hosts were slow: perhaps something disturbed the whole run."""
+        for run in self._runs:
+            if run.pairs and not evidence.is_valid(run) and self._times(run.group) == 1:
+                yield run.group
+
+    def _plan_silent(self, evidence: Evidence, plan: _Plan) -> None:
+        """Divide the groups without a result, and pair their last hosts with hosts that answered."""
+        answered = (*evidence.good, *evidence.slow)
+        singles: list[str] = []
+        for members in evidence.silent_parts():
+            enough = len(plan.free(answered)) >= min(len(members), 2)
+            if len(members) == 1 or (len(members) <= _FEW_SILENT and enough):
+                singles += members
+            elif len(members) > 2:
+                for part in _parts(members, max(2, math.isqrt(len(members)))):
+                    if len(part) == 1:
+                        singles += part
+                    plan.add(part)
+        for host in singles:
+            tries = evidence.fails_with_good(host)
+            partners = [each for each in plan.free(answered) if each not in tries]
+            if len(tries) < _SILENT_TRIES and partners:
+                plan.add((host, partners[0]))
+        if not answered and not plan.groups and len(self._hosts) <= _FEW_HOSTS:
+            self._plan_meeting(plan)
+
+    def _plan_meeting(self, plan: _Plan) -> None:
+        """Pair hosts of which none has answered as in a tournament: two good ones may not have met yet."""
+        for meeting in rounds(len(self._hosts)):
+            pairs = [(self._hosts[first], self._hosts[second]) for first, second in meeting]
+            fresh = [pair for pair in pairs if not self._times(pair)]
+            for pair in fresh:
+                plan.add(pair)
+            if fresh:
+                return
+
+    def _plan_suspects(self, evidence: Evidence, plan: _Plan) -> None:
+        """Measure slow hosts among good ones, and each time among other ones."""
+        suspects = [
+            host
+            for host in plan.free(evidence.slow)
+            if max(len(evidence.slow_runs(host)), evidence.times_silent(host)) < _TRIES
+            and not evidence.is_named(host)
+        ]
+        if not suspects:
+            return
+        good = plan.free(evidence.good)
+        turn = self._rounds * _PARTNERS % max(1, len(good))
+        good = good[turn:] + good[:turn]
+        groups = max(1, min(len(suspects), len(good) // _PARTNERS))
+        if len(suspects) > _FEW_HOSTS:
+            groups = min(groups, -(-len(suspects) // _PARTNERS))
+        for number in range(groups):
+            own = suspects[number::groups][:_PARTNERS]
+            partners = good[number * _PARTNERS : (number + 1) * _PARTNERS]
+            if len(partners) >= 2:
+                plan.add(self._in_order((*own, *partners)))
+
+    def _plan_links(self, evidence: Evidence, plan: _Plan) -> None:
+        """Measure pairs of good hosts that were slow again, together with other good hosts.
+
+        At some sites large groups never give a result although every host works. After such a run, groups
+        have half its size, so that the search ends.
+        """
+        most = min(MOST_HOSTS, evidence.smallest_failure // 2)
+        links = [
+            link
+            for link in evidence.suspected_links
+            if evidence.slow_times(link) < _TRIES and len(plan.free(link)) == 2
+        ]
+        groups = _groups_of(links, most)
+        used = {host for group in groups for host in group}
+        for group in groups:
+            missing = max(0, min(_PARTNERS, most) - len(group))
+            others = [host for host in plan.free(evidence.good) if host not in used][:missing]
+            plan.add(self._in_order((*group, *others)))
+
+    def _joins(self, evidence: Evidence) -> Iterator[Group]:
+        """Yield groups that measure the links between the groups of the screening."""
+        good = set(evidence.good)
+        if len(good) <= MOST_HOSTS:
+            joins = [evidence.good]
+        else:
+            first = [next((host for host in group if host in good), "") for group in self._screening]
+            present = [host for host in first if host]
+            joins = list(_parts(present, -(-len(present) // MOST_HOSTS)))
+        for join in joins:
+            is_measured = all(evidence.is_measured(pair) for pair in starmap(pair_of, combinations(join, 2)))
+            if not is_measured and self._times(self._in_order(join)) < _SILENT_TRIES:
+                yield self._in_order(join)
+
+    def _in_order(self, hosts: Sequence[str]) -> Group:
+        members = set(hosts)
+        return tuple(host for host in self._hosts if host in members)
+
+    def _conclude(self, evidence: Evidence) -> SearchResult:
+        bad = tuple(host for host in evidence.slow if evidence.is_named(host))
+        # One try is enough only where the runs were used up: otherwise every such host gets another partner.
+        silent = tuple(host for host in evidence.silent if evidence.fails_with_good(host))
+        links = [link for link in evidence.suspected_links if evidence.is_link_named(link)]
+        many = _cover(links)
+        unresolved = [group for group in (self._in_order(many),) if group]
+        kept = sorted(link for link in links if not set(link) & set(many))
+        unresolved += [(host,) for host in evidence.slow if host not in bad]
+        together = [run.group for run in self._runs if not run.pairs and set(run.group) <= set(evidence.good)]
+        joined = {run.group for run in self._runs if run.pairs}
+        lost = tuple(host for host in evidence.silent if host not in silent)
         return SearchResult(
-            bad_hosts=self._sorted(bad),
-            bad_links=tuple((first, second) for first, second in in_order),
-            unresolved=tuple(dict.fromkeys(self._unresolved)),
-            reference=self._reference,
-            runs=sum(map(len, self._rates.values())),
+            bad_hosts=bad,
+            silent_hosts=silent,
+            bad_links=tuple(kept),
+            unresolved=tuple(unresolved),
+            silent_groups=(
+                *((lost,) if lost else ()),
+                *(group for group in dict.fromkeys(together) if group not in joined),
+            ),
+            reference=evidence.reference,
+            slow_by_chance=evidence.slow_share,
+            pairs_measured=len({pair for run in self._runs for pair in run.pairs}),
+            runs=len(self._runs),
             rounds=self._rounds,
         )
 
-    def _sorted(self, hosts: Sequence[str]) -> Group:
-        return tuple(sorted(set(hosts), key=self._order.__getitem__))
 
-    def _slow(self, hosts: Sequence[str]) -> bool | None:
-        """Return whether a group is slow; None if the group must be measured first."""
-        group = self._sorted(hosts)
-        rates = self._rates.get(group, [])
-        if rates and max(rates) > 0 and max(rates) >= self._slow_below * self._reference:
-            return False
-        if len(rates) > self._repeats:
-            return True
-        if group not in self._wanted:
-            self._wanted.append(group)
-        return None
-
-    def _search(self) -> list[str] | None:
-        """Return the slow hosts; None if groups must be measured first.
-
-        Each step continues in all branches, so that as many groups as possible are requested together.
-        """
-        groups = _screening(self._hosts)
-        verdicts = [self._slow(group) for group in groups if len(group) > 1]
-        if None in verdicts:
-            return None
-        clean = [group for group in groups if len(group) > 1 and not self._slow(group)]
-        suspects = [group for group in groups if group not in clean]
-        if not clean:
-            fast_pairs = self._any_fast_pairs()
-            if fast_pairs is None:
-                return None
-            if not fast_pairs:
-                self._unresolved.append(self._hosts)
-                return []
-            clean = fast_pairs
-            fast = {host for pair in fast_pairs for host in pair}
-            suspects = [
-                remaining
-                for group in groups
-                if (remaining := tuple(host for host in group if host not in fast))
-            ]
-        parts = self._isolate(suspects, partners=[host for group in clean for host in group])
-        if parts is None or not self._join(clean + parts[1]):
-            return None
-        return parts[0]
-
-    def _any_fast_pairs(self) -> list[Group] | None:
-        """Return the fast pairs of the first tournament round with fast pairs; none if all pairs are slow."""
-        for meeting in rounds(len(self._hosts)):
-            matching = [(self._hosts[first], self._hosts[second]) for first, second in meeting]
-            verdicts = [self._slow(pair) for pair in matching]
-            if None in verdicts:
-                return None
-            fast: list[Group] = [pair for pair, slow in zip(matching, verdicts, strict=True) if not slow]
-            if fast:
-                return fast
-        return []
-
-    def _isolate(
-        self, slow_groups: Sequence[Group], partners: list[str]
-    ) -> tuple[list[str], list[Group]] | None:
-        """Return the slow hosts of slow groups, and the parts of the groups that are fast together.
-
-        Return None if groups must be measured first.
-        """
-        bad: list[str] = []
-        clean: list[Group] = []
-        pending = False
-        for half in (half for group in slow_groups for half in _halves(group) if half):
-            parts: tuple[list[str], list[Group]] | None = ([], [half])
-            if len(half) == 1:
-                parts = self._confirm(half[0], partners)
-            elif (slow := self._slow(half)) is not False:
-                parts = self._isolate([half], partners) if slow else None
-            if parts is None:
-                pending = True
-            else:
-                bad += parts[0]
-                clean += parts[1]
-        return None if pending else (bad, clean)
-
-    def _confirm(self, host: str, partners: list[str]) -> tuple[list[str], list[Group]] | None:
-        """Measure one suspect with good partners; neighbouring suspects get different partners."""
-        first = self._order[host]
-        for number in range(min(_PARTNERS, len(partners))):
-            slow = self._slow((host, partners[(first + number) % len(partners)]))
-            if slow is None:
-                return None
-            if not slow:
-                return [], [(host,)]
-        return [host], []
-
-    def _join(self, clean: list[Group]) -> bool:
-        """Locate slow links between good hosts; return False if groups must be measured first."""
-        aside: list[str] = []
-        joined = self._merge(clean, aside)
-        if joined is None:
-            return False
-        done = True
-        for number, host in enumerate(aside):
-            others = tuple(other for other in joined if not self._is_bad(host, other))
-            slow = self._slow((host, *others)) if others else False
-            if slow is None or (slow and not self._between((host,), others)):
-                done = False
-            for other in aside[:number]:
-                slow = self._slow((host, other))
-                done = done and slow is not None
-                if slow and not self._is_bad(host, other):
-                    self._links.append((other, host))
-        return done
-
-    def _is_bad(self, host: str, other: str) -> bool:
-        return (host, other) in self._links or (other, host) in self._links
-
-    def _merge(self, clean: Sequence[Group], aside: list[str]) -> Group | None:
-        """Return the hosts of `clean` that are fast together, and put one end of each slow link `aside`."""
-        if len(clean) == 1:
-            return clean[0]
-        whole = [host for group in clean for host in group]
-        slow = self._slow(whole)
-        if slow is None:
-            return None
-        if not slow:
-            return self._sorted(whole)
-        middle = len(clean) // 2
-        left, right = self._merge(clean[:middle], aside), self._merge(clean[middle:], aside)
-        if left is None or right is None:
-            return None
-        slow = self._slow((*left, *right))
-        if slow is None:
-            return None
-        if not slow:
-            return (*left, *right)
-        before = len(self._links)
-        if not self._between(left, right):
-            return None
-        dropped = _cover(self._links[before:])
-        aside += dropped
-        return tuple(host for host in (*left, *right) if host not in dropped)
-
-    def _between(self, left: Group, right: Group) -> bool:
-        """Locate slow links from `left` to `right`; return False if groups must be measured first.
-
-        Each side is fast within itself, and both are slow together.
-        """
-        if len(left) == len(right) == 1:
-            if not self._is_bad(left[0], right[0]):
-                self._links.append((left[0], right[0]))
-            return True
-        wide, other = (left, right) if len(left) >= len(right) else (right, left)
-        halves = _halves(wide)
-        verdicts = [self._slow((*half, *other)) for half in halves]
-        done = None not in verdicts
-        for half, slow in zip(halves, verdicts, strict=True):
-            if slow and not self._between(half, other):
-                done = False
-        if done and not any(verdicts):
-            self._unresolved.append(self._sorted((*left, *right)))
-        return done
+def _groups_of(links: Sequence[Link], most: int) -> list[list[str]]:
+    """Return groups of at most `most` hosts that share no host; a link whose hosts do not fit is left out."""
+    groups: list[list[str]] = []
+    home: dict[str, list[str]] = {}
+    for link in links if most >= 2 else ():
+        own = next((home[host] for host in link if host in home), None)
+        if own is None:
+            own = next((group for group in groups if len(group) + 2 <= most), [])
+            groups += [] if own else [own]
+        fresh = [host for host in link if host not in home]
+        if len(own) + len(fresh) <= most:
+            own += fresh
+            home |= dict.fromkeys(fresh, own)
+    return groups
 
 
-def _screening(hosts: Group) -> list[Group]:
-    """Return groups of about equal size: the square root of the number of hosts, at least two.
+def _screening(hosts: Group, racks: Mapping[str, str]) -> list[Group]:
+    """Return the first groups: all hosts together, else racks, else groups of equal size."""
+    if len(hosts) <= MOST_HOSTS:
+        return [hosts]
+    size = min(MOST_HOSTS, math.isqrt(len(hosts)))
+    by_rack: dict[str, list[str]] = {}
+    for host in hosts:
+        by_rack.setdefault(racks.get(host, ""), []).append(host)
+    groups: list[Group] = []
+    alone: list[str] = []
+    for rack, members in by_rack.items():
+        longest = MOST_HOSTS if rack else size
+        parts = _parts(members, -(-len(members) // longest))
+        groups += [part for part in parts if len(part) > 1]
+        alone += [part[0] for part in parts if len(part) == 1]
+    if len(alone) == 1:  # the one host of a rack joins the smallest group
+        smallest = min(groups, key=len)
+        groups[groups.index(smallest)] = (*smallest, *alone)
+    elif alone:
+        groups += _parts(alone, -(-len(alone) // size))
+    return groups
 
-    With three hosts, one group has a single host.
-    """
-    if len(hosts) <= 3:
-        return [hosts[:2], *((host,) for host in hosts[2:])]
-    count = max(2, len(hosts) // max(2, math.isqrt(len(hosts))))
-    edges = [len(hosts) * number // count for number in range(count + 1)]
-    return [hosts[begin:end] for begin, end in itertools.pairwise(edges)]
 
-
-def _halves(group: Group) -> tuple[Group, Group]:
-    middle = (len(group) + 1) // 2
-    return group[:middle], group[middle:]
+def _parts(members: Sequence[str], count: int) -> list[Group]:
+    """Return `count` parts whose sizes differ by at most 1."""
+    edges = [len(members) * number // count for number in range(count + 1)]
+    return [tuple(members[edges[number] : edges[number + 1]]) for number in range(count)]
 
 
 def _cover(links: Sequence[Link]) -> list[str]:
-    """Return hosts that together have all `links`: repeatedly the host with the most remaining links."""
+    """Return hosts with many slow links, repeatedly the one with the most remaining links."""
     left, chosen = list(links), []
     while left:
         ends = [host for link in left for host in link]
-        chosen.append(max(dict.fromkeys(ends), key=ends.count))
-        left = [link for link in left if chosen[-1] not in link]
+        most = max(dict.fromkeys(ends), key=ends.count)
+        if ends.count(most) <= _MOST_LINKS:
+            break
+        chosen.append(most)
+        left = [link for link in left if most not in link]
     return chosen

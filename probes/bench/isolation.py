@@ -95,7 +95,9 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
 
 
 def layers_left_out(facts: MachineFacts) -> dict[Layer, str]:
-    """Return the layers that this machine lacks or whose presence is unknown, each with the reason."""
+    """Return the layers that are not measured, each with the reason: the machine lacks them or does not need
+    them, or their presence is unknown.
+    """
     missing: dict[Layer, str] = {}
     kinds = [
         link.kind for link in items_of(facts.links) if link.a.startswith("GPU") and link.b.startswith("GPU")

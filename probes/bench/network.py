@@ -12,7 +12,7 @@ from probes.facts.measurements import Parameter
 _STREAMS = (1, 8)
 """Numbers of streams.
 
-Eight streams are more than gloo, or NCCL over sockets, opens to a host, and enough to fill 100 Gb/s.
+Eight streams can fill 100 Gb/s. Neither gloo nor NCCL over sockets opens as many streams to a host.
 """
 _SECONDS = {"quick": 1.0, "full": 2.0}
 """Seconds of sending, for each direction of each pair."""

@@ -1,9 +1,9 @@
 """Measure reads in the folder that contains the data: `read_bandwidth_bytes_per_s`, `read_rate_per_s`.
 
-The full suite adds `write_bandwidth_bytes_per_s`. Sequential blocks of 1 MiB represent files of records,
-random blocks of 128 KiB images; random blocks of 4 KiB in the full suite show the operations per second of
-the device. `direct` is false if the file system has no O_DIRECT. The page cache is then emptied before each
-read, which is less strict.
+The full suite adds `write_bandwidth_bytes_per_s`. Sequential blocks of 1 MiB represent files of records.
+Random blocks of 128 KiB represent images. The full suite also reads random blocks of 4 KiB, which show the
+operations per second of the device. `direct` is false if the file system has no O_DIRECT. The page cache is
+then emptied before each read, which is less strict.
 """
 
 from pathlib import PurePosixPath

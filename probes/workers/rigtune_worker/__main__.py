@@ -100,7 +100,7 @@ def wait_for_order(path: str) -> dict[str, Any]:
 
 
 def free_memory() -> None:
-    """Free memory, so that the next benchmark starts with as much memory as this benchmark."""
+    """Free memory, so that the next benchmark starts with as much free memory as this one had."""
     import torch  # noqa: PLC0415 - some benchmarks run where no torch is
 
     gc.collect()

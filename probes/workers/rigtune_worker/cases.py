@@ -1,4 +1,6 @@
-"""Run the cases of benchmarks whose ranks work alone: all ranks together, each case within its time share."""
+"""Run the cases of benchmarks in which each rank works independently.
+All ranks run a case at the same time, within the case's share of the time budget.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from typing import Any, Callable, NamedTuple, TypeVar
 import torch
 
 from .parallel import agreed, cases_within_budget, largest
-from .protocol import Answer, CaseError, is_out_of_memory, is_peer_lost
+from .protocol import Answer, CaseError, first_line, is_out_of_memory, is_peer_lost
 from .sampling import FEWEST_SAMPLES
 from .timing import time_calls
 
@@ -118,8 +120,8 @@ def refuse_overrun(least_s: float, budget_s: float) -> None:
 def attempt(answer: Answer, case: Case, device: torch.device, action: Callable[[], T]) -> T | None:
     """Return the result of `action`; None after a failure, which the answer reports. Other cases continue.
 
-    Raises errors that leave the device unusable, such as an uncorrectable memory error, and an error if
-    another rank ended, because no later measurement would be valid.
+    Errors that leave the device unusable, such as an uncorrectable memory error, and errors caused by the end
+    of another rank are raised, because no later measurement would be valid.
     """
     try:
         return action()
@@ -144,7 +146,3 @@ def is_device_lost(error: BaseException) -> bool:
     """
     words = str(error)
     return not is_out_of_memory(error) and "CUDA error" in words and "CUBLAS" not in words
-
-
-def first_line(error: BaseException) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -1,4 +1,5 @@
-"""Count the user's own module without a GPU: parameters, FLOPs, traffic, saved memory, kernels.
+"""Count the parameters, FLOPs, traffic, memory kept for the backward pass and kernels of the user's own
+module, without a GPU.
 
     python -m rigtune_worker.count path/to/file.py:function --out counts.json [--folder DIR]
 
@@ -35,7 +36,7 @@ class OwnModule(OwnFunction):
     """The function that returns the user's module."""
 
     def build(self, micro_batch: int) -> Any:
-        """Return module and inputs on the meta device. Raises CaseError for anything else."""
+        """Return module and inputs on the meta device. Raises CaseError for any other result."""
         with torch.device("meta") as device:
             built = self.call(device, micro_batch)
         if not (
@@ -74,9 +75,10 @@ class OwnModule(OwnFunction):
 
 
 def scalar(out: Any, target: str) -> Tensor:
-    """Return the value whose gradients are computed: the module's `loss`, or else the sum of its outputs.
+    """Return the value whose gradients are computed.
 
-    Raises CaseError if there is no such value.
+    The value is the module's `loss`, else its first differentiable output if that is a scalar, else the sum
+    of all differentiable outputs. Raises CaseError if there is no such value.
     """
     loss = out.get("loss") if isinstance(out, dict) else getattr(out, "loss", None)
     if isinstance(loss, Tensor) and loss.requires_grad:
@@ -92,8 +94,9 @@ def scalar(out: Any, target: str) -> Tensor:
 def figures(own: OwnModule) -> dict[str, Any]:
     """Return parameters by data type, and the counts of one sample and of a step.
 
-    Steps with one and with two micro-batches are counted. The part that grows with the micro-batch is counted
-    per sample. The remainder, such as reads of weights, is counted per step.
+    Steps with the default and with twice the default micro-batch are counted; their difference gives the
+    counts per sample. The counts of a step also contain what does not grow with the micro-batch, such as
+    reads of weights.
     """
     micro_batch = own.default_micro_batch
     each = first = own.counts(micro_batch)
@@ -126,7 +129,9 @@ def size_of(module: torch.nn.Module) -> int:
 
 
 def repeated_blocks(module: torch.nn.Module) -> list[torch.nn.Module]:
-    """Return the outermost members of lists of one class: the layers that are usually wrapped for FSDP."""
+    """Return the members of each outermost list whose members all have the same class: the layers that are
+    usually wrapped for FSDP.
+    """
     blocks: list[torch.nn.Module] = []
     for child in module.children():
         members = (
@@ -143,7 +148,7 @@ def main() -> int:
     )
     parser.add_argument("target", help="module:function or path/to/file.py:function")
     parser.add_argument("--out", required=True, help="file for the answer")
-    parser.add_argument("--folder", default="", help="folder in which relative names start")
+    parser.add_argument("--folder", default="", help="working folder, for relative paths and imports")
     options = parser.parse_args()
     die_with_parent()
     out = os.path.abspath(options.out)

@@ -33,7 +33,7 @@ def threads() -> list[int]:
 
 
 def usable_cpus(numa_cpus: dict[str, list[int]], node: int, most: int) -> list[int]:
-    """Return one CPU per physical core of the node that this process may use, at most `most`.
+    """Return one CPU for each physical core of the node that this process may use; at most `most` CPUs.
 
     If the CPUs of the nodes are unknown, all CPUs belong to the node.
     """

@@ -31,7 +31,7 @@ class ImageLike(Dataset):
 
     def __init__(self, paths: Sequence[str]) -> None:
         self.paths = list(paths)
-        # Four random bits per byte: packed to half, so that unpacking has to process every byte.
+        # Each byte has four random bits and is packed to half its size: unpacking must process every byte.
         halved = bytes(value % 16 for value in range(256))
         self.packed = zlib.compress(random.Random(0).randbytes(HEIGHT * WIDTH * CHANNELS).translate(halved))
         self.chance = random.SystemRandom()

@@ -15,7 +15,6 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
 
 ROTARY_BASE = 10000.0
 """RoFormer (arXiv 2104.09864), section 3.2.2."""
@@ -161,17 +160,8 @@ class Block(nn.Module):
         self.attention = Attention(shape)
         self.mlp_norm = make_norm(shape)
         self.mlp = Mlp(shape)
-        self.recompute = False
-        """True to keep only the block's input and compute the block again in the backward pass."""
 
     def forward(self, x: Tensor, angles: Tensor | None) -> Tensor:
-        if self.recompute and self.training:
-            # Recompute inside the block: FSDP then gathers the block's parameters before the recomputed
-            # part runs. Without dropout there is no random state to keep.
-            return checkpoint(self.compute, x, angles, use_reentrant=False, preserve_rng_state=False)
-        return self.compute(x, angles)
-
-    def compute(self, x: Tensor, angles: Tensor | None) -> Tensor:
         x = x + self.attention(self.attention_norm(x), angles)
         return x + self.mlp(self.mlp_norm(x))
 

@@ -3,43 +3,32 @@
 from __future__ import annotations
 
 import contextlib
-import datetime
 import os
 from typing import Any, Callable, Iterator
 
 import torch
 import torch.distributed as dist
 from torch import nn
-from torch.distributed.device_mesh import init_device_mesh
 
 from .model import ModelShape, Transformer, initialise
 from .protocol import Answer, SetupError
+from .rigtune_helper import Layout, Plan, PlanError, join
+from .rigtune_helper import choose_device as device_of_rank
+from .rigtune_helper import recompute as recompute_blocks
 from .timing import Budget
-
-try:
-    from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
-except ImportError:  # torch before 2.6
-    MixedPrecisionPolicy = fully_shard = None
-
-COLLECTIVE_TIMEOUT = datetime.timedelta(minutes=10)
-BUCKET_CAP_MB = 25
-"""DDP's default, set explicitly because the plan's memory model relies on it."""
 
 
 def choose_device(kind: str) -> torch.device:
     """Return this rank's device: the GPU whose number is LOCAL_RANK, or the CPU. Raises SetupError."""
-    if kind == "cpu":
-        return torch.device("cpu")
-    if kind != "cuda":
+    if kind not in ("cpu", "cuda"):
         raise SetupError(f"device must be cuda or cpu, not {kind!r}")
-    if not torch.cuda.is_available():
-        raise SetupError(f"no GPU is usable: torch {torch.__version__} finds no CUDA device")
-    local_rank = int(os.environ.get("LOCAL_RANK", "0"))
-    if local_rank >= torch.cuda.device_count():
-        raise SetupError(f"local rank {local_rank} has no GPU: this process sees {torch.cuda.device_count()}")
-    device = torch.device("cuda", local_rank)
-    torch.cuda.set_device(device)
-    return device
+    if kind == "cuda":
+        if not torch.cuda.is_available():
+            raise SetupError(f"no GPU is usable: torch {torch.__version__} finds no CUDA device")
+        local_rank, seen = int(os.environ.get("LOCAL_RANK", "0")), torch.cuda.device_count()
+        if local_rank >= seen:
+            raise SetupError(f"local rank {local_rank} has no GPU: this process sees {seen}")
+    return device_of_rank(kind)
 
 
 @contextlib.contextmanager
@@ -55,105 +44,37 @@ def process_group(backend: str, device: torch.device) -> Iterator[None]:
         raise SetupError(f"backend nccl: torch {torch.__version__} was built without NCCL")
     if backend == "gloo" and not dist.is_gloo_available():
         raise SetupError(f"backend gloo: torch {torch.__version__} was built without gloo")
-    options: dict[str, Any] = {"timeout": COLLECTIVE_TIMEOUT}
-    if backend == "nccl":
-        # Binding the device initialises NCCL immediately, and ranks need not guess which GPUs other ranks
-        # use.
-        options["device_id"] = device
-    if "RANK" not in os.environ:
-        options.update(store=dist.HashStore(), rank=0, world_size=1)
-    dist.init_process_group(backend, **options)
+    join(backend, device)
     yield
     if backend == "nccl":
         dist.destroy_process_group()
 
 
-STRATEGIES = ("ddp", "fsdp", "hsdp")
-"""Whole copies, parameters sharded over all ranks, and parameters sharded within groups of ranks."""
+def build_model(shape: ModelShape, plan: Plan, device: torch.device, *, seed: int = 0) -> nn.Module:
+    """Return the model on `device` with fp32 masters, divided as `rigtune_helper` divides a user's model.
 
-
-def build_model(
-    shape: ModelShape,
-    *,
-    strategy: str,
-    precision: str,
-    recompute: bool,
-    device: torch.device,
-    sharing_ranks: int | None = None,
-    seed: int = 0,
-    bucket_mb: int | None = None,
-    prefetch: int | None = None,
-) -> nn.Module:
-    """Return the model on `device` with fp32 masters, wrapped for the strategy.
-
-    `sharing_ranks` ranks share one copy of the parameters with hsdp; with fsdp all ranks do.
+    Raises SetupError for a plan that the helper cannot apply to these ranks.
 
     The weights are the same for every strategy. The model is first built without memory, then filled part by
     part. With FSDP each part is sharded before the next part is filled, so that the whole model is never in
-    the memory of one rank. `bucket_mb` is the size of DDP's gradient buckets in MiB, `prefetch` the number of
-    blocks whose parameters FSDP gathers in advance; None means the default.
+    the memory of one rank.
     """
-    if strategy not in STRATEGIES:
-        raise SetupError(f"strategy must be one of {', '.join(STRATEGIES)}, not {strategy!r}")
+    try:
+        plan.check(dist.get_world_size())
+    except PlanError as error:
+        raise SetupError(str(error)) from None
     with torch.device("meta"):
         model = Transformer(shape)
-    for block in model.blocks:
-        block.recompute = recompute
-    shard = None
-    if strategy != "ddp":
-        group = sharing_ranks if strategy == "hsdp" else None
-        shard = fsdp_sharder(precision, device, group or dist.get_world_size())
+    layout, blocks = Layout(plan, device), list(model.blocks)
+    recompute_blocks(blocks, plan, keeps_random_state=False)
     generator = torch.Generator(device=device).manual_seed(seed)
     for part in model.children():
         for module in part if part is model.blocks else (part,):
             module.to_empty(device=device)
             initialise(module, generator, shape.layers)
-            if shard is not None and part is model.blocks:
-                shard(module)
-    if shard is not None:
-        shard(model)  # embeddings, final norm and head
-        if prefetch is not None:
-            prefetch_blocks(list(model.blocks), prefetch)
-        return model
-    if dist.get_world_size() == 1:
-        return model
-    return nn.parallel.DistributedDataParallel(
-        model,
-        device_ids=[device.index] if device.type == "cuda" else None,
-        gradient_as_bucket_view=True,
-        bucket_cap_mb=bucket_mb or BUCKET_CAP_MB,
-    )
-
-
-def prefetch_blocks(blocks: list[Any], count: int) -> None:
-    """Let FSDP2 gather the parameters of the next `count` blocks while a block computes, in both passes."""
-    for place, block in enumerate(blocks):
-        block.set_modules_to_forward_prefetch(blocks[place + 1 : place + 1 + count])
-        block.set_modules_to_backward_prefetch(blocks[max(0, place - count) : place][::-1])
-
-
-def fsdp_sharder(precision: str, device: torch.device, sharing_ranks: int) -> Callable[[nn.Module], Any]:
-    """Return a function that shards a module over groups of neighbouring ranks (FSDP2).
-
-    If a group has fewer than all ranks, each group has a copy of the parameters (HSDP). Raises SetupError for
-    an older torch.
-    """
-    if fully_shard is None:
-        raise SetupError(f"strategy fsdp needs torch 2.6 or newer (FSDP2), this is torch {torch.__version__}")
-    # Activations have the parameters' type anyway; rotary angles must stay fp32, because bf16 cannot
-    # represent the positions.
-    policy = MixedPrecisionPolicy(
-        param_dtype=torch.bfloat16 if precision == "bf16" else None,
-        reduce_dtype=torch.float32,
-        cast_forward_inputs=False,
-    )
-    groups = dist.get_world_size() // sharing_ranks
-    if groups == 1:
-        mesh = init_device_mesh(device.type, (sharing_ranks,))
-    else:
-        names = ("replicate", "shard")
-        mesh = init_device_mesh(device.type, (groups, sharing_ranks), mesh_dim_names=names)
-    return lambda module: fully_shard(module, mesh=mesh, mp_policy=policy)
+            if plan.is_sharded and part is model.blocks:
+                layout.shard(module)
+    return layout.wrap(model, blocks)
 
 
 def barrier() -> None:
@@ -196,11 +117,3 @@ def cases_within_budget(
 def shared_share(budget: Budget, device: torch.device) -> float:
     """Return the seconds for the next case: the smallest over ranks, because each rank has its own clock."""
     return -largest(device, -budget.next_case())[0]
-
-
-def agree(device: torch.device, loss: torch.Tensor, *, stop: bool = False) -> tuple[float, bool]:
-    """Return the mean loss over ranks, and whether any rank must stop; all ranks leave the loop together."""
-    shared = torch.stack((loss.float(), torch.tensor(float(stop), device=device)))
-    dist.all_reduce(shared)
-    total, stops = shared.tolist()
-    return total / dist.get_world_size(), stops > 0

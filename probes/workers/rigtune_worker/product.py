@@ -10,8 +10,8 @@ from typing import Any, Callable
 
 import torch
 
-from .cases import SkipCaseError, first_line
-from .protocol import CaseError, is_out_of_memory
+from .cases import SkipCaseError
+from .protocol import CaseError, first_line, is_out_of_memory
 
 DTYPES = {
     "fp32": torch.float32,
@@ -34,9 +34,10 @@ TOLERANCE = {"fp32": 0.01, "tf32": 0.01, "fp16": 0.01, "bf16": 0.05, "fp8": 0.5}
 """Largest allowed error divided by sqrt(k), which is the standard deviation of the result's elements.
 
 The largest of the compared elements is about 4.5 standard deviations from zero. Rounding changes an element
-by up to half a unit in the last place: 2**-12 in fp16 and 2**-9 in bf16. tf32 rounds the operands to 2**-11.
-The limits are larger, because a GPU adds partial sums in another order. fp8 products are summed with about 14
-bits (DeepSeek-V3, arXiv 2412.19437, section 3.3.2). Faults cause errors of at least a standard deviation.
+by up to half a unit in the last place: 2**-11 of its value in fp16 and 2**-8 in bf16. tf32 rounds the
+operands to 2**-11. The limits are larger, because a GPU adds partial sums in another order. fp8 products are
+summed with about 14 bits (DeepSeek-V3, arXiv 2412.19437, section 3.3.2). Faults cause errors of at least a
+standard deviation.
 """
 
 

@@ -63,9 +63,18 @@ class CaseError(Exception):
 
 
 def dump_line(file: TextIO, value: dict[str, Any]) -> None:
-    """Write a line and pass it to the kernel immediately, so that a killed worker loses no results."""
-    file.write(json.dumps(value) + "\n")
+    """Write a line and pass it to the kernel immediately, so that a killed worker loses no results.
+
+    JSON has no NaN and no infinity: such a number, for example the loss of a diverged run, becomes null.
+    """
+    finite = json.loads(json.dumps(value), parse_constant=lambda _: None)
+    file.write(json.dumps(finite) + "\n")
     file.flush()
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error's words, or the name of its type."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 def is_out_of_memory(error: BaseException) -> bool:

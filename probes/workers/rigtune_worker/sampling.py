@@ -1,6 +1,6 @@
 """Decide how often to measure: warm-up until the durations are steady, samples until the median is known.
 
-Needs no torch.
+The module needs no torch.
 """
 
 from __future__ import annotations

@@ -11,9 +11,10 @@ import torch.distributed as dist
 from .cnn import CnnShape, CnnTrainer
 from .model import ModelShape
 from .own import CountedStep, OwnStep
-from .parallel import agree, agreed, cases_within_budget
+from .parallel import agreed, cases_within_budget
 from .peak_memory import PeakMemory
 from .protocol import Answer, SetupError, Timing, is_out_of_memory
+from .rigtune_helper import agree
 from .timing import time_calls
 from .trainer import TrainConfig, Trainer
 

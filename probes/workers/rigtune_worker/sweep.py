@@ -1,6 +1,6 @@
 """Search for the largest number that works: double until a number fails, then halve the gap.
 
-Uses only the standard library.
+The module uses only the standard library.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ class Budget:
         self.ends = time.monotonic() + budget_s
         self.cases = cases
         self.over = f"the benchmark's time of {budget_s:g} s was used up before this case"
-        """Why a case is left out."""
+        """Reason why a case is left out."""
 
     def next_case(self) -> float:
         """Return the seconds for the next case; 0 if the budget is spent and the case must be skipped."""

@@ -4,7 +4,8 @@
     python -m rigtune_worker.train --config workload.json --steps 10 --report report.jsonl
 
 The report has one JSON object per line, each with `event`: `start`, then `step` for every optimizer step,
-then `done`, or `failed` with `kind` and `message`. SIGTERM and SIGINT end the job after the current step.
+then `done`, or `failed` with `kind` and `message`. SIGTERM, SIGUSR1 and SIGINT end the job after the current
+step.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import signal
 import statistics
 import sys
 import time
@@ -21,9 +21,10 @@ from typing import Any, TextIO
 import torch
 import torch.distributed as dist
 
-from .parallel import agree, choose_device, largest, process_group
+from .parallel import choose_device, largest, process_group
 from .peak_memory import PeakMemory
 from .protocol import SetupError, dump_line, is_out_of_memory
+from .rigtune_helper import StopRequest, agree
 from .surroundings import cpu_name
 from .trainer import TrainConfig, Trainer
 from .worker_process import die_with_parent, run_and_leave
@@ -33,24 +34,6 @@ WARMUP_STEPS = 3
 
 Allocators, kernels and links are not yet in their steady state.
 """
-
-
-class StopRequest:
-    """A request to stop, set by SIGTERM or SIGINT and checked between two steps.
-
-    A second SIGINT ends the process. A second SIGTERM does not, because Slurm sends a SIGTERM to every
-    process, and torch's agent forwards the SIGTERM that it receives.
-    """
-
-    def __init__(self) -> None:
-        self.asked = False
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self.ask)
-
-    def ask(self, number: int, _frame: Any) -> None:
-        self.asked = True
-        if number == signal.SIGINT:
-            signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 class Report:

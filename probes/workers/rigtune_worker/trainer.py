@@ -10,10 +10,11 @@ from typing import Any
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from .model import ModelShape
-from .parallel import STRATEGIES, build_model
+from .parallel import build_model
+from .rigtune_helper import CHOICES, Plan, Run
 
 ALPHABET = 64
 STRIDES = (1, 3, 5, 7)
@@ -54,7 +55,7 @@ class TrainConfig:
     beta1: float = 0.9
     beta2: float = 0.95
     weight_decay: float = 0.1
-    """The last four defaults are those of GPT-3 (arXiv 2005.14165, appendix B)."""
+    """The defaults of the betas and of the weight decay are from GPT-3 (arXiv 2005.14165, appendix B)."""
     gradient_clipping: float = 0.0
     """Largest norm of the gradient; 0 if gradients are not clipped."""
     device: str = "cpu"
@@ -103,10 +104,8 @@ class TrainConfig:
             if not isinstance(value, (int, float)) or not 0 <= value <= most:
                 raise ValueError(f"{name} must be a number from 0 to {most}, not {value!r}")
         choices = {
-            "strategy": STRATEGIES,
-            "activation_checkpointing": ("none", "full"),
+            **{name: CHOICES[name] for name in ("strategy", "activation_checkpointing", "schedule")},
             "precision": ("bf16", "fp32"),
-            "schedule": ("constant", "cosine", "linear", "wsd"),
             "device": ("cuda", "cpu"),
             "backend": ("nccl", "gloo"),
         }
@@ -154,25 +153,6 @@ def listed(words: tuple[str, ...]) -> str:
     return " or ".join(filter(None, (", ".join(words[:-1]), words[-1])))
 
 
-def learning_rate_factor(step: int, config: TrainConfig) -> float:
-    """Return the learning rate of `step` (from 0) relative to the peak.
-
-    The schedule is a linear warm-up, then the course that the configuration names.
-    """
-    if step < config.warmup_steps:
-        return (step + 1) / config.warmup_steps
-    if config.schedule == "constant":
-        return 1.0
-    first = config.warmup_steps
-    if config.schedule == "wsd":
-        first = max(first, round(config.steps * (1 - config.decay_share)))
-    progress = min(1.0, max(0, step - first) / max(1, config.steps - first))
-    left = 1 - progress
-    if config.schedule == "cosine":
-        left = 0.5 * (1 + math.cos(math.pi * progress))
-    return config.final_share + (1 - config.final_share) * left
-
-
 def synthetic_batch(
     first: int, count: int, length: int, vocab: int, device: torch.device
 ) -> tuple[Tensor, Tensor]:
@@ -203,30 +183,22 @@ def scramble(numbers: Tensor) -> Tensor:
 
 
 class Trainer:
-    """Model, optimizer and data of one rank. Needs the process group."""
+    """Model, optimizer and data of one rank. The process group must exist."""
 
     def __init__(self, config: TrainConfig, device: torch.device) -> None:
         self.config, self.device = config, device
         self.rank, self.world_size = dist.get_rank(), dist.get_world_size()
         config.check_world_size(self.world_size)
-        self.model = build_model(
-            config.model,
-            strategy=config.strategy,
-            sharing_ranks=config.sharing_ranks(self.world_size),
-            precision=config.precision,
-            recompute=config.activation_checkpointing == "full",
-            device=device,
-            bucket_mb=config.bucket_mb,
-            prefetch=config.prefetch,
-        )
+        shards = config.sharing_ranks(self.world_size)
+        sizes = {"dp": self.world_size // shards, "fsdp": shards}
+        plan = Plan(**{**vars(config), **sizes, "optimizer": "adamw"})
+        self.model = build_model(config.model, plan, device)
         self.model.train()
-        self.optimizer = torch.optim.AdamW(
-            self.model.parameters(),
-            lr=config.learning_rate,
-            betas=(config.beta1, config.beta2),
-            weight_decay=config.weight_decay,
-            fused=device.type == "cuda",
-        )
+        # Unlike the helper's groups, weight decay applies to all parameters.
+        group = {"params": list(self.model.parameters()), "weight_decay": config.weight_decay}
+        self.optimizer = plan.make_optimizer([group])
+        self.run = Run(plan, self.model, self.optimizer, device, self.loss_of)
+        self.run.measures_norm = False
 
     @property
     def tokens_per_step(self) -> int:
@@ -236,46 +208,23 @@ class Trainer:
 
     def step(self, index: int) -> Tensor:
         """Run forward, backward and the optimizer over this rank's share of a global batch.
-
-        Return its loss.
+        Return the loss of this share.
         """
-        config = self.config
-        for group in self.optimizer.param_groups:
-            group["lr"] = config.learning_rate * learning_rate_factor(index, config)
-        share = config.micro_batch * config.grad_accum
-        first = (index * self.world_size + self.rank) * share
-        total = torch.zeros((), device=self.device)
-        for number in range(config.grad_accum):
-            start = first + number * config.micro_batch
-            shape = config.model
-            inputs, targets = synthetic_batch(
-                start, config.micro_batch, shape.sequence_length, shape.vocab, self.device
-            )
-            with self.reduction(last=number == config.grad_accum - 1):
-                loss = self.loss(inputs, targets) / config.grad_accum
-                loss.backward()
-            total += loss.detach()
-        if config.gradient_clipping:
-            torch.nn.utils.clip_grad_norm_(self.model.parameters(), config.gradient_clipping)
-        self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=True)
-        return total
+        self.run.step = index
+        shape, count = self.config.model, self.config.micro_batch
+        batches = (
+            synthetic_batch(first, count, shape.sequence_length, shape.vocab, self.device)
+            for first in self.run.samples(index)[::count]
+        )
+        return self.run.train_step(batches)[0]
 
     def loss(self, inputs: Tensor, targets: Tensor) -> Tensor:
-        # FSDP casts by its own policy; DDP computes in bf16 by autocast over fp32 parameters.
-        autocast = self.config.precision == "bf16" and self.config.strategy == "ddp"
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=autocast):
-            logits = self.model(inputs)
-        return F.cross_entropy(logits.float().flatten(0, 1), targets.flatten())
+        return self.run.forward((inputs, targets))
+
+    def loss_of(self, model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
+        inputs, targets = batch
+        return F.cross_entropy(model(inputs).float().flatten(0, 1), targets.flatten())
 
     def reduction(self, *, last: bool) -> contextlib.AbstractContextManager[Any]:
-        """Return the context for a micro-batch: DDP exchanges gradients only in the last micro-batch.
-
-        FSDP exchanges them each time, because they stay sharded. Groups of HSDP exchange their shards only in
-        the last micro-batch.
-        """
-        if self.config.strategy == "hsdp":
-            self.model.set_requires_all_reduce(last)
-        if not last and isinstance(self.model, torch.nn.parallel.DistributedDataParallel):
-            return self.model.no_sync()
-        return contextlib.nullcontext()
+        """Return the context for a micro-batch, which decides when gradients are exchanged."""
+        return self.run.reduction(last=last)

@@ -1,4 +1,4 @@
-"""Read NCCL's messages about its transports from the file of NCCL_DEBUG_FILE, without torch."""
+"""Read NCCL's messages about its transports from the file that NCCL_DEBUG_FILE names, without torch."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Measure matrix multiplication on one NUMA node's CPUs with all its cores.
 
-CPUs of a GPU machine can prepare data at this rate.
+The rate shows how fast the CPUs of a GPU machine can prepare data.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from ..surroundings import available_on_host
 PREFETCH = 2
 """Batches that each worker prepares ahead: torch's default."""
 WORKER_BYTES = 150 * 1024**2
-"""Approximate memory of a forked worker: its own copy of Python's objects and its batches."""
+"""Approximate memory of a forked worker, such as its own copy of Python's objects, without its batches."""
 SHARE_OF_MEMORY = 0.5
 """Share of the available memory for all workers of all ranks."""
 SHARED_MEMORY = "/dev/shm"

@@ -23,7 +23,7 @@ DIRECTIONS = {"host_to_device": (TO_DEVICE,), "device_to_host": (TO_HOST,), "bot
 
 
 def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
-    """Measure every case {direction, pinned, concurrent, bytes} with `near` or `numa_node`.
+    """Measure every case {direction, pinned, concurrent, bytes}, with `near`, `numa_node` or neither.
 
     With `concurrent` all ranks copy at the same time, otherwise one after the other, because they share PCIe
     switches. All ranks write and check memory at the same time, outside their turns.

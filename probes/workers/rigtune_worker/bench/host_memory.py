@@ -1,9 +1,9 @@
 """Measure memory bandwidth of one NUMA node at a time, with all its cores: copy and triad of STREAM.
 
-Source of the operations: www.cs.virginia.edu/stream. Copy is the C library's memmove, as in mbw and in STREAM
-built by gcc, which bypasses the caches for large copies. Triad is torch's a = b + s c, with ordinary stores.
-The CPUs of a node write the arrays first, which places them in that node's memory; the placement is checked
-before the timing.
+Source of the operations: www.cs.virginia.edu/stream. Copy is the C library's memmove (as in mbw, and in
+STREAM built by gcc), which bypasses the caches for large copies. Triad is torch's a = b + s c, with ordinary
+stores. The CPUs of a node write the arrays first, which places them in that node's memory; the placement is
+checked before the timing.
 """
 
 from __future__ import annotations
@@ -91,9 +91,8 @@ class Arrays:
         self.tensors: list[torch.Tensor] = []
 
     def place(self, node: int, cpus: list[int], size_bytes: int) -> None:
-        """Let the node's CPUs write the arrays first, so that the kernel places them there.
-
-        Raises CaseError.
+        """Let the node's CPUs write the arrays first, so that the kernel places the arrays on that node.
+        Raises CaseError if the kernel places them elsewhere.
         """
         if node != self.node:
             use(cpus)

@@ -44,7 +44,8 @@ def sweep(trials: Trials, case: dict[str, Any], answer: Answer, trial_s: float, 
         if last[0] * micro_batch / last[1] > left:
             answer.skipped(tried, "would overrun the time budget")
             return None
-        # The first trial also imports modules, and a prediction may be wrong by a factor.
+        # The deadline is more than twice the time left: the first trial also imports modules, and a trial may
+        # take much longer than predicted from the last one.
         result = trials.attempt(tried, min(trial_s, left / 4), deadline_s=2 * max(left, trial_s) + 10)
         outcome = result["outcome"]
         if outcome == "fits":

@@ -1,5 +1,5 @@
-"""Measure a backward pass with and without the exchange of gradients, and the exchange alone, one after the
-other.
+"""Measure a forward and backward pass with and without the exchange of gradients, and the exchange alone,
+one after the other.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from typing import Any, Callable
 import torch
 import torch.distributed as dist
 
-from ..parallel import BUCKET_CAP_MB, barrier, largest
+from ..parallel import barrier, largest
 from ..protocol import Answer
+from ..rigtune_helper import BUCKET_CAP_MB
 from ..steps import reference_trainer
 from ..timing import elapsed_s
 from ..trainer import synthetic_batch
@@ -50,7 +51,7 @@ def parts_of(
 ) -> dict[str, Callable[[], object]]:
     """Return the call to time for each part.
 
-    The forward pass belongs to the computation, because nothing else can hide the last bucket.
+    The forward pass belongs to the computation, because every backward pass needs a new forward pass.
     """
     settings = {**case, "strategy": "ddp", "activation_checkpointing": "none"}
     trainer = reference_trainer(settings, model, device)

@@ -41,7 +41,7 @@ def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
 
 
 def rounds(cases: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
-    """Return rounds of consecutive `disjoint` cases in which no rank occurs twice."""
+    """Return the rounds: consecutive `disjoint` cases without a common rank, or any other case alone."""
     turns: list[list[dict[str, Any]]] = []
     for case in cases:
         busy = {rank for other in turns[-1] for rank in (other["first"], other["second"])} if turns else set()
@@ -91,4 +91,6 @@ def wrong_values(
 
 
 def do_nothing() -> None:
-    """Do nothing: this rank takes no part in the round."""
+    """Send nothing: this rank is in no pair of the round, and only agrees with the others on the number of
+    calls.
+    """

@@ -80,12 +80,12 @@ def measure(
 
 
 def settle(devices: Any) -> None:
-    """Wait until all GPUs are idle, because the memory of the other GPU was written on another stream."""
+    """Wait until all GPUs are idle; the sender's copies do not wait for the receiver's stream."""
     for device in devices:
         if device.type == "cuda":
             torch.cuda.synchronize(device)
 
 
 def peer_access(a: torch.device, b: torch.device) -> bool:
-    """Return whether the driver enables peer access; otherwise copies pass through the host."""
+    """Return whether the driver allows peer access; without it, copies pass through the host."""
     return a.type == b.type == "cuda" and torch.cuda.can_device_access_peer(a, b)

@@ -1,0 +1,132 @@
+"""Compute how often each check pays: time for checks against time that jobs lose to slow parts.
+
+A slow part is present for a while before a check finds it. With a check every T hours it is found after T/2
+on average; the cost per node is duration/T for the check and rate x J x loss x T/2 for the wait, which is
+smallest at T = sqrt(2 x duration / (rate x J x loss)), as for checkpoints (Young 1974).
+"""
+
+import functools
+import math
+from collections.abc import Iterable
+from functools import partial
+
+import msgspec
+
+from probes.base.record import Record, StrictRecord
+from probes.base.rows import load_rows
+from probes.fleet.comparing.limits import limit
+
+_NODE_HOURS = 24_000.0
+"""Hours of 1 000 node-days."""
+
+
+class CheckKind(StrictRecord, kw_only=True):
+    """One kind of check: how long a node is occupied by it, and which slow parts it finds."""
+
+    id: str
+    title: str
+    duration_h: float
+    usual_interval_h: float
+    finds: float
+    """Part of the slow parts that it finds."""
+    source: str
+    date: str
+
+
+@functools.lru_cache(maxsize=1)
+def load_check_kinds() -> tuple[CheckKind, ...]:
+    """Return the rows of `probes/data/fleet_checks.toml`."""
+    return load_rows("probes", "checks", CheckKind, file="fleet_checks")
+
+
+class Site(Record, kw_only=True):
+    """The site's failure rate and jobs."""
+
+    slow_per_1000_node_days: float = msgspec.field(
+        default_factory=partial(limit, "slow_parts_per_1000_node_days")
+    )
+    """Parts that become slow, per 1 000 nodes and day."""
+    loss: float = msgspec.field(default_factory=partial(limit, "slow_part_loss"))
+    """Part of its speed that a job loses to one slow part."""
+    by_hand_h: float = msgspec.field(default_factory=partial(limit, "found_by_hand_h"))
+    """Hours until people find a slow part without checks."""
+    job_nodes: int = 128
+
+    @property
+    def lost_per_hour(self) -> float:
+        """Return the part of a node's work that jobs lose, for each hour that slow parts stay."""
+        return self.slow_per_1000_node_days / _NODE_HOURS * self.job_nodes * self.loss
+
+
+class Payoff(Record, kw_only=True):
+    """One check at one interval. All costs are node-hours per 1 000 node-days."""
+
+    check_id: str
+    interval_h: float | None
+    """None without this check, or for a check that costs nothing."""
+    check_cost: float
+    remaining_loss: float
+
+    @property
+    def total(self) -> float:
+        return self.check_cost + self.remaining_loss
+
+
+def best_interval_h(check: CheckKind, site: Site) -> float:
+    """Return the interval with the smallest total cost, in hours; infinite if nothing becomes slow."""
+    rate = site.lost_per_hour * check.finds
+    return math.sqrt(2 * check.duration_h / rate) if rate > 0 else math.inf
+
+
+def payoff(check: CheckKind | None, interval_h: float | None, site: Site) -> Payoff:
+    """Return the costs of a check at an interval; without a check, people find slow parts by hand."""
+    per_hour = site.lost_per_hour * _NODE_HOURS
+    if check is None or interval_h is None:
+        finds = 0.0 if check is None else check.finds
+        return Payoff(
+            check_id="none" if check is None else check.id,
+            interval_h=None,
+            check_cost=0.0,
+            remaining_loss=per_hour * site.by_hand_h * (1 - finds),
+        )
+    waits_h = min(interval_h / 2, site.by_hand_h)
+    return Payoff(
+        check_id=check.id,
+        interval_h=interval_h,
+        check_cost=check.duration_h / interval_h * _NODE_HOURS,
+        remaining_loss=per_hour * (check.finds * waits_h + (1 - check.finds) * site.by_hand_h),
+    )
+
+
+class JobSchedule(Record, kw_only=True):
+    """Costs of each kind of check for jobs of one size."""
+
+    job_nodes: int
+    costs: tuple[Payoff, ...]
+    """Without a check, then with each kind at its usual interval."""
+    best_interval_h: dict[str, float]
+
+
+class Schedule(Record, kw_only=True):
+    """Costs and savings of all checks; its JSON is the output of `rigtune fleet schedule --format json`."""
+
+    schema_version: int = 1
+    jobs: tuple[JobSchedule, ...]
+
+
+def schedule_of(sites: Iterable[Site]) -> Schedule:
+    """Return the costs of all kinds of checks for sites that differ in the size of their jobs."""
+    kinds = load_check_kinds()
+    return Schedule(
+        jobs=tuple(
+            JobSchedule(
+                job_nodes=site.job_nodes,
+                costs=(
+                    payoff(None, None, site),
+                    *(payoff(kind, kind.usual_interval_h, site) for kind in kinds),
+                ),
+                best_interval_h={kind.id: best_interval_h(kind, site) for kind in kinds if kind.duration_h},
+            )
+            for site in sites
+        )
+    )
