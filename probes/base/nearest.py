@@ -1,5 +1,6 @@
 """Suggest the known names that are most similar to a name that does not exist."""
 
+import re
 from collections.abc import Iterable
 
 _COMPARED = 80
@@ -21,6 +22,11 @@ def did_you_mean(
 
 
 def suggestion(near: Iterable[str], rest: str = "") -> str:
-    """Return a hint: `did you mean A or B?` if there are similar names, followed by `rest`."""
+    """Return a hint: `did you mean A or B?` if `near` contains names, followed by `rest`."""
     meant = " or ".join(near)
     return " ".join(filter(None, (meant and f"did you mean {meant}?", rest)))
+
+
+def letters_and_digits(name: str) -> str:
+    """Return the letters and digits of `name` in lower case: `ResNet-50` and `resnet_50` are equal."""
+    return re.sub(r"[^a-z0-9]", "", name.lower())

@@ -98,6 +98,15 @@ def items_of(values: tuple[T, ...] | Unknown) -> tuple[T, ...]:
     return () if isinstance(values, Unknown) else values
 
 
+_LONGEST_QUOTE = 60
+"""Number of characters of an input that a message quotes; a longer quote would hide the message itself."""
+
+
+def quoted(text: str) -> str:
+    """Return the start of an input for a message: in quotes, with control characters escaped."""
+    return repr(text[:_LONGEST_QUOTE])
+
+
 def map_known(value: T | Unknown, function: Callable[[T], R]) -> R | Unknown:
     """Return `function` of the value; an Unknown is returned unchanged."""
     return value if isinstance(value, Unknown) else function(value)
@@ -161,8 +170,8 @@ def line_ref(number: int) -> EvidenceRef:
 
 
 REPLACEMENT = "\ufffd"
-"""The replacement character. Its name in the source text would make Python load the table of all names while
-it compiles, and an interrupt at that moment becomes a SyntaxError.
+"""The replacement character, written as a number: to compile its name, Python would load the table of all
+character names, and an interrupt at that moment becomes a SyntaxError.
 """
 _INVISIBLE = pattern("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 """Control characters (ECMA-48) except tab and line ends, and marks of bidirectional text (UAX #9)."""
@@ -185,7 +194,7 @@ def to_json(record: Any, *, indent: int = 2) -> bytes:
 
 
 def from_json(data: bytes | str, kind: type[T]) -> T:
-    """Return the value of type `kind` in JSON. Raises msgspec.DecodeError whatever is wrong with the text.
+    """Return the value of type `kind` that JSON text contains. Raises msgspec.DecodeError for any fault.
 
     msgspec itself raises other errors for text that is not UTF-8 and for a deep tree.
     """

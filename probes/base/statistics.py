@@ -1,6 +1,6 @@
 """Statistics of samples: order statistics, intervals of the median, outliers, comparison of two runs.
 
-Pure.
+The functions are pure.
 """
 
 import math
@@ -83,9 +83,9 @@ def outliers(
 
     A member is worse if it differs from the median of all by more than `least_difference` (a fraction of the
     median) and by more than three robust standard deviations (from the median absolute deviation), so that no
-    member of a widely scattered group is reported. Bad members do not move these limits if they are fewer
-    than half. If there are only two members, or half of the members are slow, the bad members cannot be
-    identified (see `spread`).
+    member of a widely scattered group is reported. If fewer than half of the members are bad, the median
+    stays within the range of the good members, however bad the others are. If there are only two members, or
+    half of the members are slow, the bad members cannot be identified (see `spread`).
     """
     if len(values) < 3:
         return ()
@@ -180,7 +180,7 @@ def _rank_test(first: Sequence[float], other: Sequence[float]) -> float:
 
 
 def _doubled_ranks(values: Sequence[float]) -> list[int]:
-    """Return twice the rank of each value from 1.
+    """Return twice the rank of each value; the ranks start at 1.
 
     Equal values share their mean rank, so doubling avoids fractions.
     """

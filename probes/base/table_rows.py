@@ -101,7 +101,7 @@ class BenchmarkRow(Row, kw_only=True):
     CPUs`.
     """
     cost_s: float
-    """Rough duration on one machine with eight H100 in the quick suite, or if the benchmark is in no suite.
+    """Rough duration on a machine with eight H100, in the quick suite or without any suite.
 
     The duration is shown before the start. If several benchmarks share a start of torch, the first of them
     includes the start: ten seconds for eight ranks, twelve with NCCL.

@@ -1,17 +1,43 @@
 """Write numbers: GiB for memory, GB/s for bandwidth, Gb/s for network links, SI elsewhere."""
 
+import math
+from collections.abc import Sequence
+
 KIB = 1024
 MIB = 1024**2
 GIB = 1024**3
 GB = 10**9
+_BINARY_UNITS = ((GIB, "GiB", 1), (MIB, "MiB", 0), (KIB, "KiB", 0))
+"""Bytes, name and decimals of the units of memory."""
 
 
 def gib(size_bytes: float) -> str:
     """Return a memory size: `80.0 GiB`, or `512 MiB` below one GiB."""
-    for unit_bytes, unit, digits in ((GIB, "GiB", 1), (MIB, "MiB", 0), (KIB, "KiB", 0)):
+    for unit_bytes, unit, digits in _BINARY_UNITS:
         if abs(size_bytes) >= unit_bytes:
             return f"{size_bytes / unit_bytes:.{digits}f} {unit}"
     return f"{size_bytes:.0f} B"
+
+
+_TWO_DIGITS_BELOW = 10 * GIB
+"""Sum below which its terms have two decimals."""
+
+
+def gib_of_terms(terms: Sequence[float]) -> tuple[str, ...]:
+    """Return the sizes of the terms of a sum, then the sum, all in one unit: `3.7 GiB`, `0.5 GiB`, `4.2 GiB`.
+
+    The written sizes add up to the written sum: the terms that rounding down reduces most are rounded up
+    (largest remainders).
+    """
+    total = sum(terms)
+    unit_bytes, unit, digits = next((row for row in _BINARY_UNITS if total >= row[0]), (1, "B", 0))
+    digits += unit == "GiB" and total < _TWO_DIGITS_BELOW
+    steps = [term / unit_bytes * 10**digits for term in terms]
+    whole = [math.floor(step) for step in steps]
+    by_remainder = sorted(range(len(steps)), key=lambda number: whole[number] - steps[number])
+    for number in by_remainder[: round(sum(steps)) - sum(whole)]:
+        whole[number] += 1
+    return tuple(f"{count / 10**digits:.{digits}f} {unit}" for count in (*whole, sum(whole)))
 
 
 def gb_per_s(bytes_per_s: float) -> str:
@@ -37,7 +63,7 @@ _MOST_EXACT = 100_000
 
 
 def count(value: float) -> str:
-    """Return a count: `8.03 B`, `137 M`; whole numbers of up to five digits have all of them: `16384`."""
+    """Return a count: `8.03 B`, `137 M`; whole numbers of up to five digits are written in full: `16384`."""
     if abs(value) < _MOST_EXACT and value == value // 1:
         return f"{int(value)}"
     for factor, suffix in ((1e12, " T"), (1e9, " B"), (1e6, " M"), (1e3, " k")):

@@ -2,7 +2,7 @@
 
 import itertools
 
-from probes.base.record import Reason, Unknown
+from probes.base.record import Reason, Unknown, quoted
 
 
 def numbers_of(version: str) -> tuple[int, ...]:
@@ -20,6 +20,6 @@ def at_least(version: str, minimum: str) -> bool | Unknown:
     """
     have, need = numbers_of(version), numbers_of(minimum)
     if not have:
-        return Unknown(Reason.UNPARSABLE, f"{version[:40]!r} is not a version")
+        return Unknown(Reason.UNPARSABLE, f"{quoted(version)} is not a version")
     length = max(len(have), len(need))
     return have + (0,) * (length - len(have)) >= need + (0,) * (length - len(need))

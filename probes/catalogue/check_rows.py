@@ -90,7 +90,7 @@ class LimitCheck(StrictRecord, kw_only=True):
     """Text that completes "... could not be read"."""
     good: str
     why: str
-    """Why the check matters for training."""
+    """Reason why the check matters for training."""
     source: str
     unit: str = ""
     """Unit of the fact: `bytes`, `fraction`, `s`, `W`, or words that follow the number."""
@@ -120,7 +120,7 @@ class LimitCheck(StrictRecord, kw_only=True):
     only_known: str = ""
     """Summary of the SKIP if no device has a known fact.
 
-    It also limits the check to devices with a known fact.
+    If set, the check also leaves out devices without a known fact.
     """
     rules: tuple[LimitRule, ...]
 

@@ -38,9 +38,8 @@ class GpuModel(StrictRecord, kw_only=True):
     plain_names: tuple[str, ...] = ()
     """Names that people write, without vendor, form, memory and punctuation (`gpu_names.py`)."""
     form: str = ""
-    """Form, for modules of a board (`sxm`, `sxm3`) and if there are several forms with one plain name.
-
-    One of `sxm`, `sxm3`, `pcie`, `nvl`, `server`, `workstation` and `maxq`.
+    """Form of the GPU: `sxm`, `sxm3`, `pcie`, `nvl`, `server`, `workstation` or `maxq`.
+    The form is given for modules of a board (`sxm`, `sxm3`) and if several forms share one plain name.
     """
     board_gpus: tuple[int, ...] = ()
     """Numbers of GPUs per node of this model, besides the numbers for all SXM boards (`sxm_board_gpus`).

@@ -10,7 +10,7 @@ from typing import Literal
 import msgspec
 
 from probes.base.patterns import pattern
-from probes.base.record import EvidenceRef, StrictRecord
+from probes.base.record import EvidenceRef, StrictRecord, quoted
 from probes.base.rows import read_rows
 
 VariableKind = Literal[
@@ -165,7 +165,7 @@ def _misread_number(row: Variable, text: str) -> str | None:
 
 
 def numbered_level(text: str) -> str | None:
-    """Return the distance that NCCL uses for a level that is given in digits, by an old numbering; None for
+    """Return the distance that NCCL uses for a level given in digits (an old numbering); None for a level in
     words.
     """
     if not text.isascii() or not text.isdecimal():
@@ -188,4 +188,4 @@ def _misread_words(row: Variable, text: str) -> str | None:
     wrong = [part for part in parts if (part if row.exact else part.upper()) not in allowed]
     if not wrong:
         return None
-    return f"nothing for {wrong[0][:40]!r}; it knows {', '.join(row.words)}"
+    return f"nothing for {quoted(wrong[0])}; it knows {', '.join(row.words)}"

@@ -28,7 +28,7 @@ class XidChain(StrictRecord, kw_only=True):
     roots: tuple[int, ...]
     followers: tuple[int, ...]
     within_s: float
-    """Most seconds between two Xids of the chain."""
+    """Maximum number of seconds between two Xids of the chain."""
     source: str
     date: str
 
@@ -86,7 +86,7 @@ def load_xids() -> XidRows:
 
 @functools.lru_cache(maxsize=1)
 def causing_xids() -> dict[int, dict[int, float]]:
-    """Return the Xids that each Xid may follow from, with the most seconds between them."""
+    """Return the Xids that each Xid may follow from, with the maximum number of seconds between them."""
     windows: dict[int, dict[int, float]] = {}
     for row in load_xids().chain:
         for follower in row.followers:

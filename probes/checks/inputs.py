@@ -7,7 +7,7 @@ them is wrong. Source: the collectors' own notes (`MachineFacts.unread` and `.co
 from collections.abc import Iterator
 
 from probes.base.grouping import grouped
-from probes.base.record import NOT_RECORDED, EvidenceRef
+from probes.base.record import NOT_RECORDED, EvidenceRef, quoted
 from probes.facts import Contradiction, Unread
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
 from probes.judging.reporting import HOST, fold_names
@@ -22,7 +22,6 @@ AGREEMENT = Judge(
 )
 _LIVE = "live"
 _SHOWN = 3
-_LONGEST = 80
 
 
 def input_readable(evidence: Evidence) -> Iterator[Finding]:
@@ -95,7 +94,7 @@ def _readings(conflict: Contradiction, *, named: bool) -> str:
 
 
 def _words(unread: Unread) -> str:
-    text = f" {unread.text.strip()[:_LONGEST]!r}" if unread.text.strip() else ""
+    text = f" {quoted(unread.text.strip())}" if unread.text.strip() else ""
     place = _place(unread)
     return f"{place}{text}: {unread.why}" if place or text else unread.why
 

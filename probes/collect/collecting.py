@@ -15,7 +15,7 @@ from probes.sources.base import Source, start_thread
 Result = tuple[ProbeRow, dict[str, object] | Unknown]
 
 _GROW_AFTER_S = 0.02
-"""Seconds without an answer after which another thread starts, if collectors are waiting for one."""
+"""Seconds without an answer after which another thread starts, if collectors are waiting for a thread."""
 
 JOINED = frozenset({"contradictions", "unread"})
 """Fields to which every collector may add."""

@@ -82,7 +82,7 @@ def _logged(source: Source, names: set[str]) -> Iterator[EnvironmentVariable]:
 
 
 def _files(source: Source, named: str) -> Iterator[tuple[str, bool]]:
-    """Yield the files that NCCL reads, highest priority first, each with whether the user named the file."""
+    """Yield the files that NCCL reads, highest priority first, each with True if the user named the file."""
     if named:
         # NCCL does not expand the path: `~` would be a folder with this name.
         yield named, True

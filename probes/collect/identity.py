@@ -13,7 +13,7 @@ from probes.sources.base import Source, read_text
 _HOSTS = "/etc/hosts"
 _DMI = "/sys/class/dmi/id"
 _BMC = "/sys/class/ipmi/ipmi0/device/bmc/firmware_revision"
-"""Major and minor version; Linux, drivers/char/ipmi/ipmi_msghandler.c, firmware_revision_show."""
+"""File with the major and minor version (Linux, drivers/char/ipmi/ipmi_msghandler.c)."""
 
 
 def hostname_of(source: Source) -> str | Unknown:

@@ -177,7 +177,7 @@ def _speed_gbps(source: Source, folder: str) -> float | Unknown:
 def _addresses(source: Source, routes: str | Unknown) -> _Addresses:
     """Return the addresses that `ip` reports.
 
-    Without `ip`, the IPv4 addresses in the kernel's routing table.
+    Without `ip`, return the IPv4 addresses in the kernel's routing table.
     """
     by_command = map_known(source.run(_IP_ADDR).text(), parse_ip_addresses)
     if not isinstance(by_command, Unknown):

@@ -17,6 +17,7 @@ from probes.base.record import (
     known,
     map_known,
     only_known,
+    quoted,
     value_or,
     when_missing,
 )
@@ -219,14 +220,16 @@ def _first_number(source: Source, path: str) -> float | Unknown:
         number = float(text.split()[0])
     except (ValueError, IndexError):
         number = math.nan
-    return number if 0 <= number < _LARGEST_UPTIME_S else Unknown(Reason.UNPARSABLE, f"{path}: {text[:60]!r}")
+    return (
+        number if 0 <= number < _LARGEST_UPTIME_S else Unknown(Reason.UNPARSABLE, f"{path}: {quoted(text)}")
+    )
 
 
 def _port_range(text: str) -> tuple[int, int] | Unknown:
     words = text.split()
     if len(words) == 2 and all(word.isdecimal() and len(word) < 6 for word in words):
         return int(words[0]), int(words[1])
-    return Unknown(Reason.UNPARSABLE, f"{_PORTS}: {text[:60]!r}")
+    return Unknown(Reason.UNPARSABLE, f"{_PORTS}: {quoted(text)}")
 
 
 def _memory_errors(source: Source, counter: str) -> int | Unknown:
@@ -334,5 +337,5 @@ def _synchronized(source: Source, options: CollectOptions) -> tuple[bool | Unkno
         return text, ()
     value = text.strip().partition("=")[2]
     if value not in ("yes", "no"):
-        return Unknown(Reason.UNPARSABLE, f"timedatectl: {text[:60]!r}"), ()
+        return Unknown(Reason.UNPARSABLE, f"timedatectl: {quoted(text)}"), ()
     return value == "yes", (command_ref(_TIMEDATECTL),)

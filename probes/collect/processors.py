@@ -5,6 +5,7 @@ NUMA nodes without CPUs consist of memory of other devices.
 
 import msgspec
 
+from probes.base.grouping import folded
 from probes.base.record import (
     NOT_RECORDED,
     EvidenceRef,
@@ -15,12 +16,13 @@ from probes.base.record import (
     items_of,
     map_known,
     only_known,
+    quoted,
     value_or,
     when_missing,
 )
 from probes.collect.collecting import CollectOptions
 from probes.facts import Contradiction, Cpu, NumaNode, Reading
-from probes.parsers.host.cpulist import cpu_list, mask_list, parse_cpu_list
+from probes.parsers.host.cpulist import mask_list, parse_cpu_list
 from probes.parsers.host.procfs import parse_cpuinfo, parse_meminfo, parse_status
 from probes.parsers.topology.numactl import numa_status_node
 from probes.reading.cgroup import Limit, cpu_quota
@@ -217,13 +219,13 @@ def _cpus(source: Source, folder: str) -> str | Unknown:
     cpus, online = parse_cpu_list(text), map_known(read_text(source, f"{_CPUS}/online"), parse_cpu_list)
     if isinstance(cpus, Unknown) or isinstance(online, Unknown) or not online or set(cpus) <= set(online):
         return text
-    return cpu_list(cpu for cpu in cpus if cpu in set(online))
+    return folded(cpu for cpu in cpus if cpu in set(online))
 
 
 def _row(text: str) -> tuple[int, ...] | Unknown:
     numbers = text.split()
     if not numbers or not all(number.isdecimal() and len(number) < 5 for number in numbers):
-        return Unknown(Reason.UNPARSABLE, f"distance: {text[:40]!r}")
+        return Unknown(Reason.UNPARSABLE, f"distance: {quoted(text)}")
     return tuple(int(number) for number in numbers)
 
 
@@ -244,7 +246,7 @@ def _contradictions(texts: tuple[ReadText[NumaNode], ...]) -> tuple[Contradictio
         for node in read.records:
             cpus = map_known(node.cpus, parse_cpu_list)
             if not isinstance(cpus, Unknown) and cpus:
-                text = cpu_list(cpus)
+                text = folded(cpus)
                 readings.setdefault(node.index, {}).setdefault(
                     text, Reading(value=text, evidence=read.output.evidence)
                 )

@@ -1,4 +1,4 @@
-"""Compare measurements with published references, equal devices and earlier runs. Pure.
+"""Compare measurements with published references, equal devices and earlier runs. The functions are pure.
 
 Checks turn the comparisons into findings, and the report shows the comparisons.
 """

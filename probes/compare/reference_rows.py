@@ -129,7 +129,7 @@ class BenchReferences(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     ) -> dict[Algorithm, CollectiveReference]:
         """Return the applicable rows by algorithm.
 
-        For each algorithm, the row with the largest message size that is not above `size` applies. An empty
+        For each algorithm, the row with the largest size that is not above `message_bytes` applies. An empty
         `nccl_version` means an unknown version, which is assumed to be new enough.
         """
         best: dict[Algorithm, CollectiveReference] = {}

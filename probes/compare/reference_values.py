@@ -1,4 +1,4 @@
-"""Rates that a machine should reach, from its facts and the rows of published results. Pure."""
+"""Rates that a machine should reach, from its facts and the rows of published results; pure functions."""
 
 from collections.abc import Callable, Sequence
 
@@ -86,7 +86,7 @@ def _numbers(*values: object) -> list[int]:
 
 
 def peer_copy_rate(facts: MachineFacts, a: str, b: str, models: Sequence[GpuModel | None]) -> Expected | None:
-    """Return the rate of the NVLinks between two GPUs of one model; None if there are none or unknown."""
+    """Return the rate of the NVLinks between two GPUs of one model; None if there is none or if unknown."""
     model = models[0] if models else None
     row = (
         load_references().nvlink_rate(model)

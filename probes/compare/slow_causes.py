@@ -1,7 +1,7 @@
 """Search a machine's facts for the cause of a slow measurement.
 
-Pure. A cause is a fact about the machine, or a measurement of a part of the machine. Without a cause, the
-finding lists what to inspect.
+The functions are pure. A cause is a fact about the machine, or a measurement of a part of the machine.
+Without a cause, the finding lists what to inspect.
 """
 
 import itertools
@@ -20,7 +20,7 @@ from probes.judging.reporting import SMI_LINK, fold_names, smi_name
 from probes.reading.pci.paths import REDIRECTS, tree_of
 
 _FEW_PAIRS = 4
-"""Maximum number of slow pairs that are blamed on the pairs themselves; more point to the fabric."""
+"""Maximum number of slow pairs that are themselves the cause; more slow pairs point to the fabric."""
 _COMPUTING = ("gemm", "attention", "sustained")
 """Benchmarks in which healthy GPUs of one model have equal clocks."""
 
@@ -165,7 +165,7 @@ def of_peer_copy(evidence: Evidence, subjects: Iterable[str]) -> Cause | None:
 
 
 def of_collective(evidence: Evidence) -> Cause | None:
-    """Return why collectives within the machine are slow: NVLinks down, variables, ACS, or the clocks."""
+    """Return why collectives within the machine are slow: NVLinks, variables, ACS, slow pairs or GPUs."""
     facts = evidence.facts
     gpus = items_of(facts.gpus)
     cause = _of_nvlinks(gpus) or _of_variables(facts) or _of_acs(facts, _over_pcie(gpus))

@@ -1,8 +1,9 @@
-"""Detect the slow part: a layer between ranks; the device, host or pair that explains slow pairs; or large
-messages. Layers are judged by an all-reduce over each layer alone and one over all layers. `nvlink` is only
-NVLink, `host-memory` only the host's memory (for GPUs without NVLink), `nic` only the NICs, `all` the
-transports that NCCL chooses. Each has a bus bandwidth and its own reference: a layer is slow only in
-comparison with its reference.
+"""Detect what is slow: a layer between ranks; the device, host or pair that explains slow pairs; or large
+messages.
+
+Layers are judged by one all-reduce over each layer alone and one over all layers. `nvlink` uses only NVLink,
+`host-memory` only the host's memory (for GPUs without NVLink), `nic` only the NICs, and `all` the transports
+that NCCL chooses. A layer is slow only in comparison with its own reference, because bandwidths differ.
 """
 
 import re
@@ -165,7 +166,8 @@ class Collapse(NamedTuple, Generic[Point]):
 def collapse_of(points: Sequence[tuple[float, float, Point]]) -> Collapse[Point] | None:
     """Return the message whose rate drops furthest below the rate of a smaller message.
 
-    None if there is no drop. Points are bytes, rate, and the caller's own identification of the point.
+    None if no rate is below the fraction `warn_fraction` of an earlier rate; sizes below `smallest_bytes` are
+    ignored. Points are bytes, rate, and the caller's own identification of the point.
     """
     rule = load_references().collapse
     best: tuple[float, Point] | None = None

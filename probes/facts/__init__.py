@@ -4,7 +4,7 @@ Field names are the JSON contract of `rigtune probe --format json`.
 """
 
 from probes.base.record import NOT_RECORDED, Record, Unknown, items_of
-from probes.facts.expected import Cluster, ExpectedDevice, ExpectedPort, Profile
+from probes.facts.expected import Cluster, Profile
 from probes.facts.gpu_facts import (
     Fabric,
     Gpu,
@@ -55,8 +55,6 @@ __all__ = [
     "Diagnosis",
     "Dmi",
     "EnvironmentVariable",
-    "ExpectedDevice",
-    "ExpectedPort",
     "Fabric",
     "FabricPort",
     "FabricSwitch",
@@ -155,12 +153,9 @@ class MachineFacts(Record, kw_only=True):
     diagnoses: tuple[Diagnosis, ...] | Unknown = NOT_RECORDED
     tool_results: tuple[ToolResult, ...] | Unknown = NOT_RECORDED
     profile: Profile = Profile()
-    """The value is always Unknown, because no text that rigtune reads contains a hardware profile.
-
-    The field remains for readers of the JSON.
-    """
+    """Always unknown; the field remains for readers of the JSON."""
     cluster: Cluster = Cluster()
-    """The value is always Unknown (not recorded), like `profile`."""
+    """Always unknown, like `profile`."""
     contradictions: tuple[Contradiction, ...] = ()
     unread: tuple[Unread, ...] = ()
 
@@ -172,5 +167,5 @@ def value_of(facts: MachineFacts, name: str) -> str | None:
 
 
 def is_virtual(facts: MachineFacts) -> bool:
-    """Return True if a hypervisor is named or the processor reports one; False also if both are unknown."""
+    """Return whether a hypervisor is named or the processor reports one; False if both facts are unknown."""
     return isinstance(facts.container.virtualization, str) or facts.cpu.virtualization_flag is True

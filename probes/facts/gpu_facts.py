@@ -4,7 +4,7 @@ from probes.base.record import NOT_RECORDED, EvidenceRef, Record, Unknown, value
 from probes.facts.named import Count
 
 UNNUMBERED = -1
-"""Index of a GPU in a text that does not number GPUs like NVML; the collector replaces this value."""
+"""Index of a GPU in a text that does not number GPUs as NVML does; the collector replaces this value."""
 
 
 class PcieLink(Record, kw_only=True):

@@ -102,22 +102,22 @@ class Limits(Record, kw_only=True):
 
     @property
     def memlock_for_training(self) -> Limit:
-        """Return the limit of locked memory that training gets, as far as it is known."""
+        """Return the limit of locked memory of a job, or that of this process if the job's is unknown."""
         return self.job_memlock_bytes if known(self.job_memlock_bytes) else self.memlock_bytes
 
     @property
     def nofile_for_training(self) -> Limit:
-        """Return the limit of open files that training gets, as far as it is known."""
+        """Return the limit of open files of a job, or that of this process if the job's is unknown."""
         return self.job_nofile if known(self.job_nofile) else self.nofile
 
     @property
     def memlock_owner(self) -> str:
-        """Return the process whose limit of locked memory `memlock_for_training` is."""
+        """Return the process whose limit `memlock_for_training` returns."""
         return value_or(self.job_limits_owner, CALLER) if known(self.job_memlock_bytes) else CALLER
 
     @property
     def nofile_owner(self) -> str:
-        """Return the process whose limit of open files `nofile_for_training` is."""
+        """Return the process whose limit `nofile_for_training` returns."""
         return value_or(self.job_limits_owner, CALLER) if known(self.job_nofile) else CALLER
 
 
@@ -193,7 +193,7 @@ class Kernel(Record, kw_only=True):
     remove_ipc: bool | Unknown = NOT_RECORDED
     """True if systemd-logind removes the shared memory of a user who logs out."""
     sysctls: tuple[Sysctl, ...] | Unknown = NOT_RECORDED
-    """Other settings that data rows of checks, or the policy, name."""
+    """Other settings that are named by data rows of checks or by the policy."""
     evidence: tuple[EvidenceRef, ...] = ()
 
     @property
@@ -203,7 +203,9 @@ class Kernel(Record, kw_only=True):
 
     @property
     def memory_errors_corrected_per_day(self) -> float | Unknown:
-        """Corrected errors of memory controllers per day since boot; on the first day, their total number."""
+        """Corrected errors of memory controllers per day since boot.
+        On the first day, and if the uptime is unknown, the total number of errors.
+        """
         days = max(1.0, value_or(self.uptime_s, 0.0) / _DAY_S)
         return map_known(self.memory_errors_corrected, lambda errors: errors / days)
 
@@ -223,7 +225,7 @@ class Naming(Record, kw_only=True):
     addresses: tuple[str, ...] | Unknown = NOT_RECORDED
     """Addresses to which this machine resolves the name.
 
-    If one is a loopback address, the rendezvous of ranks fails.
+    If all of them are loopback addresses, other nodes cannot reach this node by its name.
     """
     evidence: tuple[EvidenceRef, ...] = ()
 

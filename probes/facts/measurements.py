@@ -51,12 +51,12 @@ class Measurement(Record, kw_only=True):
 
     @property
     def was_disturbed(self) -> bool:
-        """Whether others used the machine during the measurement."""
+        """Return whether others used the machine during the measurement."""
         return self.conditions.get("host_busy") is True
 
     @property
     def spread(self) -> float:
-        """Half of the range from the 5th to the 95th percentile over the median; 0 if the median is 0."""
+        """Half of the range from the 5th to the 95th percentile, as a share of the median; 0 if that is 0."""
         median = self.median
         return (self.quantile(0.95) - self.quantile(0.05)) / 2 / abs(median) if median else 0.0
 
@@ -106,7 +106,7 @@ class MeasurementSet(Record, kw_only=True):
     """UTC time, ISO 8601."""
     interpreter: str = ""
     hindrance: str = ""
-    """Why training with the interpreter is impossible here: no torch, or GPUs that torch cannot use."""
+    """Reason why the interpreter cannot train here: it has no torch, or torch cannot use the GPUs."""
     machine: str = ""
     """Identity of the machine, which is the key of stored baselines."""
     taken_on: MeasuredMachine | None = None

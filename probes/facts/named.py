@@ -1,4 +1,4 @@
-"""Named values instead of dicts, because msgspec and JSON Schema allow no dict in a union with Unknown."""
+"""Named values instead of dicts, because msgspec allows no dict in a union with the Struct `Unknown`."""
 
 from collections.abc import Iterable
 

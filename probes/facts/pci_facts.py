@@ -86,7 +86,7 @@ class Link(Record, kw_only=True):
 
 
 class PeerAccess(Record, kw_only=True):
-    """Whether a GPU may access the memory of another GPU, as the driver reports."""
+    """Permission of a GPU to access the memory of another GPU, as the driver reports."""
 
     a: str
     b: str

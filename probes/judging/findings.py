@@ -51,13 +51,13 @@ class Finding(Record, kw_only=True):
     expected: str = ""
     observed: str = ""
     why: str = ""
-    """Why the check matters for training."""
+    """Reason why the check matters for training."""
     remedy: Remedy | None = None
     evidence: tuple[EvidenceRef, ...] = ()
     unknown: Reason | None = None
-    """Why the check could not be carried out; None unless the status is UNKNOWN."""
+    """Reason why the check could not be carried out; None unless the status is UNKNOWN."""
     waived: Waiver | None = None
-    """The policy waiver because of which this finding does not count; it does not change the status."""
+    """The waiver of the policy that removes this finding from the verdict; the status stays the same."""
 
 
 Findings = Finding | Iterable[Finding]

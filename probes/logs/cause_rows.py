@@ -38,11 +38,11 @@ class Pattern(EventPattern, kw_only=True):
     fault: bool | None = None
     """Replaces the cause's own value if it is set."""
     root: bool = False
-    """Whether this pattern causes all symptoms in the logs; no symptom then counts as its cause."""
+    """True if this pattern causes all symptoms in the logs; no symptom then counts as its cause."""
     doubt: bool = False
-    """Whether the run may have failed.
+    """True if the run may have failed.
 
-    It is then not called healthy, although the pattern alone is not a fault.
+    The run is then not called healthy, although the pattern alone is not a fault.
     """
     summary: str = ""
     """Replaces the cause's own value if it is set."""
@@ -64,7 +64,7 @@ class Cause(StrictRecord, kw_only=True):
     title: str
     fault: bool = True
     symptom: bool = False
-    """Whether the cause is reported as an effect if the logs reveal any other fault."""
+    """True if the cause is reported as an effect if the logs reveal any other fault."""
     summary: str
     """Sentence with fields of the first event as `{field}`.
 

@@ -41,7 +41,7 @@ class LogLine(NamedTuple):
     raw: str = ""
     """The original line of the file, as shown to people."""
     is_kernel: bool = False
-    """Whether the removed prefix comes from a kernel, or from a service that stores kernel messages."""
+    """True if the removed prefix comes from a kernel, or from a service that stores kernel messages."""
 
 
 class Event(Record, Generic[What_co], kw_only=True):

@@ -4,7 +4,7 @@ The memory needed does not grow with ranks and lines. A fact that no line report
 
 - nccl: versions, with the CUDA version that each was built for; library: `RCCL` if it is not NCCL; hip, rocm;
   cuda_driver: `12.8`.
-- hosts (number with lines); ranks, nodes, ranks_per_node (of the largest communicator); communicators.
+- hosts (number that wrote lines); ranks, nodes, ranks_per_node (of the largest communicator); communicators.
 - bootstrap_interfaces, networks, socket_interfaces, hcas: a name, or a list of names with their hosts
   if hosts differ; hca_links: `IB`, `RoCE`; hca_speed_gbps: gigabits per second.
 - ofi_plugin, libfabric, ofi_provider, ofi_protocol, efa_nics, platform; plugins: kind and name;
@@ -269,7 +269,7 @@ class Facts:
                 self._refused[first, second] = None
 
     def _add_setup(self, record: LogRecord) -> None:
-        """Note versions, variables and who joined."""
+        """Note versions, variables and the number of processes that joined."""
         match record:
             case NcclVersion() as version:
                 self._add_version(version)
@@ -365,7 +365,7 @@ class Facts:
             self._plain["fabric_health"] = mnnvl.health
 
     def _gpudirect(self) -> object:
-        """Return whether the network writes into GPU memory, by the channels or else by NCCL's decision."""
+        """Return whether the network writes into GPU memory, by the channels or else by NCCL's decisions."""
         counts = self._between or self._decided
         if not counts:
             return None

@@ -70,7 +70,7 @@ class FailureFacts:
         }
 
     def _after_s(self, event: Event) -> float | None:
-        """Return the seconds since the first line with a time; None if no other line has a time."""
+        """Return the seconds since the first line with a time; None if no earlier line has a time."""
         if event.time_s is None or self._earliest_s is None or event.time_s <= self._earliest_s:
             return None
         return round(event.time_s - self._earliest_s, 3)

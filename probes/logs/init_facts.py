@@ -43,7 +43,7 @@ class InitFacts:
         The key is the communicator, its size, and the rank.
         """
         self._is_folded = False
-        """Whether one line represents the lines of several ranks."""
+        """True if one line represents the lines of several ranks."""
         self._lines = Counter[type[NcclRankOfCommunicator]]()
         self._nodes = 0
         self._largest = 0

@@ -53,7 +53,7 @@ class ExceptionRow(StrictRecord, kw_only=True):
     kinds: tuple[str, ...] = ()
     """Kinds of events other than `torch.exception`."""
     system: bool = False
-    """Whether the exception means that the operating system refused something.
+    """True if the exception means that the operating system refused something.
 
     Other exceptions may follow from it.
     """

@@ -51,7 +51,7 @@ READERS: tuple[Row, ...] = (
         title="Python, C++ and MPI: how processes end",
         module="probes.logs.readers.process_ends",
     ),
-    Row(id="programs", title="Programs: how they go on and end", module="probes.logs.readers.programs"),
+    Row(id="programs", title="Programs: how they continue and end", module="probes.logs.readers.programs"),
     Row(id="training", title="Training loops: steps, times, losses", module="probes.logs.readers.training"),
     Row(id="kernel", title="The kernel log", module="probes.logs.readers.kernel_lines"),
     Row(

@@ -34,7 +34,7 @@ class Reading:
         self._facts = Facts()
         self._sources: dict[str, SourceReader] = {}
         self._is_kernel_log = False
-        """Whether a source is a kernel log. A healthy kernel log may contain no line that a reader wants."""
+        """True if a source is a kernel log. A healthy kernel log may contain no line that a reader wants."""
 
     @property
     def has_events(self) -> bool:

@@ -166,7 +166,7 @@ class LogStream:
         self._head: bytes | None = b""
         """The first bytes, until the encoding is known."""
         self._is_middle = False
-        """Whether a part of the current line was already passed on."""
+        """True if a part of the current line was already passed on."""
 
     @property
     def lines_read(self) -> int:
@@ -212,7 +212,7 @@ class LogStream:
 
     def _lines(self, block: bytes) -> Iterator[RawLine]:
         """Yield the wanted lines of a block, split at carriage returns as progress bars write them."""
-        block = _cleaned(block.replace(b"\r\n", b"\n"))
+        block = without_escapes(block.replace(b"\r\n", b"\n"))
         lines = block.split(b"\n")
         numbers: Sequence[int] = range(self._number, self._number + len(lines))
         self._number, self._is_middle = self._number + len(lines), False
@@ -257,7 +257,7 @@ def _parts(line: bytes) -> list[bytes]:
     return [line[start : start + LONGEST_LINE] for start in range(0, len(line) or 1, LONGEST_LINE)]
 
 
-def _cleaned(block: bytes) -> bytes:
+def without_escapes(block: bytes) -> bytes:
     """Return the block without NUL (from damaged files) and without the escape codes of terminals."""
     if b"\0" in block:
         block = block.replace(b"\0", b"")

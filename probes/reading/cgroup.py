@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import PurePosixPath
 
-from probes.base.record import Reason, Record, Unknown, map_both, map_known, when_missing
+from probes.base.record import Reason, Record, Unknown, map_both, map_known, quoted, when_missing
 from probes.parsers.host.mounts import MountRoot, parse_mountinfo
 from probes.parsers.host.procfs import parse_cgroup
 from probes.sources.base import Source, read_int, read_text
@@ -93,7 +93,7 @@ def _memory_limit(source: Source, file: str) -> _Value:
     if text == "max":
         return None
     if not text.isdecimal():
-        return Unknown(Reason.UNPARSABLE, f"{file}: {text[:60]!r}")
+        return Unknown(Reason.UNPARSABLE, f"{file}: {quoted(text)}")
     return float(text) if int(text) < _NO_LIMIT_BYTES else None
 
 
@@ -106,7 +106,7 @@ def _cpu_max(source: Source, file: str) -> _Value:
         return None
     if quota.isdecimal() and period.isdecimal() and int(period):
         return int(quota) / int(period)
-    return Unknown(Reason.UNPARSABLE, f"{file}: {text[:60]!r}")
+    return Unknown(Reason.UNPARSABLE, f"{file}: {quoted(text)}")
 
 
 def _cpu_quota(source: Source, file: str) -> _Value:

@@ -18,6 +18,7 @@ from probes.base.record import (
     items_of,
     known,
     map_known,
+    quoted,
     value_or,
     when_missing,
 )
@@ -52,7 +53,10 @@ _RELEVANT_MODULES = (
     "knem",
 )  # fmt: skip
 _OFED = "/sys/module/mlx_compat/version"
-"""File that exists only with the vendor's modules; the kernel's own modules need no compatibility layer."""
+"""File of the compatibility layer of the vendor's modules (OFED).
+
+The file does not exist with the kernel's own modules, which need no such layer.
+"""
 _OFED_VERSION = "/sys/module/mlx5_core/version"
 _GDRCOPY = "/sys/module/gdrdrv/version"
 _EFA_PACKAGES = "/opt/amazon/efa_installed_packages"
@@ -196,7 +200,10 @@ def _modules(source: Source, evidence: list[EvidenceRef]) -> tuple[str, ...] | U
 def _fabric_manager_version(
     source: Source, evidence: list[EvidenceRef], *, deep: bool
 ) -> str | Unknown | None:
-    """Return the version, which only the command and the log contain; None if not installed."""
+    """Return the version of Fabric Manager; None if it is not installed.
+
+    Only the command and the log contain the version.
+    """
     for output in items_of(outputs(source, "fabric-manager-log")):
         from probes.parsers.fabric.fabric_manager_log import parse_version  # noqa: PLC0415 - pastes only
 
@@ -214,7 +221,7 @@ def _fabric_manager_version(
         return text
     version = text.strip().rpartition(":")[2].strip()
     if not numbers_of(version):
-        return Unknown(Reason.UNPARSABLE, f"{_FABRIC_MANAGER[0]}: {text[:60]!r}")
+        return Unknown(Reason.UNPARSABLE, f"{_FABRIC_MANAGER[0]}: {quoted(text)}")
     evidence.append(command_ref(_FABRIC_MANAGER))
     return version
 

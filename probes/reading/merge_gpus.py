@@ -42,7 +42,7 @@ def _volatile() -> frozenset[str]:
 def merge_gpus(texts: Sequence[Sequence[Gpu]], others: Sequence[Sequence[Gpu]] = ()) -> Merged[Gpu]:
     """Return one record per GPU of `texts` (in order of trust), in the order of their indices.
 
-    `others` only add values to these GPUs, but no further GPUs. A GPU is matched by its address, or else by
+    `others` add values to these GPUs, but no further GPUs. A GPU is matched by its address, or else by
     its UUID, or else by its index. A UUID or address that a text uses for several GPUs (a redacted value) is
     ignored.
     """

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from probes.base.record import NOT_RECORDED, Reason, Unknown, value_or
+from probes.base.record import NOT_RECORDED, Reason, Unknown, quoted, value_or
 from probes.facts import NvLink
 from probes.parsers.topology.pci_addresses import normal_address
 from probes.reading.pci import DEVICES
@@ -26,7 +26,7 @@ _SPEED_FIELD = 90
 _REMOTE_GPU, _REMOTE_SWITCH = 0, 2
 """nvmlIntNvLinkDeviceType_t."""
 _BRIDGE_CLASS = "0x0680"
-"""PCI class of an NVSwitch: a bridge of another kind (class 0680h)."""
+"""PCI class of an NVSwitch: `other bridge` (class 0680h)."""
 
 
 def device_count(source: Source) -> int | Unknown:
@@ -35,7 +35,7 @@ def device_count(source: Source) -> int | Unknown:
     if isinstance(count, Unknown):
         return count
     if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= _MAX_DEVICES:
-        return Unknown(Reason.UNPARSABLE, f"nvmlDeviceGetCount: {str(count)[:60]!r}")
+        return Unknown(Reason.UNPARSABLE, f"nvmlDeviceGetCount: {quoted(str(count))}")
     return count
 
 

@@ -12,7 +12,7 @@ import re
 import stat
 
 from probes.base.patterns import pattern
-from probes.base.record import Reason, Record, Unknown, items_of, map_known, when_missing
+from probes.base.record import Reason, Record, Unknown, items_of, map_known, quoted, when_missing
 from probes.parsers.host.version_outputs import python_assignments
 from probes.sources.base import Source, read_text
 
@@ -52,7 +52,7 @@ def exists(source: Source, path: str) -> bool | Unknown:
 
 
 def read_python(source: Source, path: str, *, directory: str, may_ask: bool) -> Python | Unknown:
-    """Return the interpreter at `path`, as seen from the working directory.
+    """Return the interpreter at `path`; `directory` is the working directory.
 
     A virtual environment has a pyvenv.cfg in the folder of the file or one level above (PEP 405); like in
     Python, links are followed only after that. A shim of pyenv is resolved by the rules of pyenv. Another
@@ -77,7 +77,7 @@ def read_python(source: Source, path: str, *, directory: str, may_ask: bool) -> 
 
 
 def find_torch(source: Source, python: Python) -> Torch | Unknown | None:
-    """Return the first torch that `python` would import; None if it has none."""
+    """Return the torch that `python` would import; None if no folder contains torch."""
     unknown: Unknown | None = None
     for folder in python.packages:
         text = read_text(source, f"{folder}/torch/version.py")
@@ -165,7 +165,7 @@ def _asked(source: Source, path: str) -> Python | Unknown:
         return text
     lines = text.split("\n")
     if len(lines) < 3 or not lines[0].startswith("/") or not re.fullmatch(r"\d+\.\d+\.\d+\S*", lines[2]):
-        return Unknown(Reason.UNPARSABLE, f"{path} answers {text[:60]!r}")
+        return Unknown(Reason.UNPARSABLE, f"{path} answers {quoted(text)}")
     prefix, base, version = lines[:3]
     short = ".".join(version.split(".")[:2])
     configuration = read_text(source, f"{prefix}/pyvenv.cfg")
@@ -260,7 +260,7 @@ def _way_to(source: Source, path: str) -> tuple[_Node, ...] | Unknown:
     except ValueError:
         rows = []
     if len(rows) != len(paths):
-        return Unknown(Reason.UNPARSABLE, f"stat answers {text[:60]!r}")
+        return Unknown(Reason.UNPARSABLE, f"stat answers {quoted(text)}")
     return tuple(
         _Node(path=place, owner=owner, group=group, mode=mode)
         for place, (owner, group, mode) in zip(paths, rows, strict=True)

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from probes.base.record import Record, Unknown
+from probes.redaction.host_names import NO_HOSTS, HostNames
 from probes.redaction.identifiers import without_serial
 from probes.redaction.placeholders import KINDS
 from probes.redaction.text import TextRedactor
@@ -61,24 +62,36 @@ class Manifest(Record, kw_only=True):
 
 
 def redact(
-    recording: Recording, *, salt: bytes, keep: frozenset[str] = frozenset()
+    recording: Recording,
+    *,
+    salt: bytes,
+    keep: frozenset[str] = frozenset(),
+    hosts: HostNames = NO_HOSTS,
 ) -> tuple[Recording, Manifest]:
     """Return `recording` with placeholders, and the manifest; ValueError for an unknown kind in `keep`.
 
-    `salt` keys the placeholders. `keep` lists kinds that are not replaced.
+    `salt` keys the placeholders. `keep` lists kinds that are not replaced. `hosts` has the placeholders of
+    hosts that several recordings share.
     """
-    return Redactor(recording, salt=salt, keep=keep).redacted()
+    return Redactor(recording, salt=salt, keep=keep, hosts=hosts).redacted()
 
 
 class Redactor:
     """Redactor of one recording, and then of any text with the same placeholders."""
 
-    def __init__(self, recording: Recording, *, salt: bytes, keep: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self,
+        recording: Recording,
+        *,
+        salt: bytes,
+        keep: frozenset[str] = frozenset(),
+        hosts: HostNames = NO_HOSTS,
+    ) -> None:
         if keep - set(KINDS):
             raise ValueError(f"no kinds of identities: {sorted(keep - set(KINDS))}")
         self._recording = recording
         self._keep = keep
-        self._text = TextRedactor(hashlib.sha256(salt).digest(), keep)
+        self._text = TextRedactor(hashlib.sha256(salt).digest(), keep, hosts=hosts)
         for _ in range(_PASSES):
             for key, text in _texts(recording):
                 self._text.learn(text, key)

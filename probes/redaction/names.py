@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 
+from probes.redaction.host_names import NO_HOSTS, HostNames, is_kernel_form
 from probes.redaction.identifiers import serial_placeholder
 from probes.redaction.placeholders import Book, Span
 
@@ -142,12 +143,15 @@ def is_common(name: str) -> bool:
 class Names:
     """The names learnt so far."""
 
-    def __init__(self, book: Book, *, trusts_labels: bool = False) -> None:
+    def __init__(self, book: Book, *, trusts_labels: bool = False, hosts: HostNames = NO_HOSTS) -> None:
         self._book = book
+        self._hosts = hosts
         self._trusts_labels = trusts_labels
         """True if every word that is labelled as a host is certainly a host."""
         self._known: dict[str, str] = {}
         """Kind of each name; names are in lower case."""
+        self._spellings: set[str] = set()
+        """Own spelling of hosts such as `gpu3`, because `GPU3` is a part."""
         self._pattern: re.Pattern[str] | None = None
         self._stems: set[tuple[str, int]] = set()
 
@@ -163,6 +167,7 @@ class Names:
         """
         value = name.strip().strip(".").lower()
         if kind == "hostname":
+            self._spellings.add(name.strip().partition(".")[0])
             if _is_no_host(value):
                 return
             first, dot, rest = value.partition(".")
@@ -171,6 +176,8 @@ class Names:
                 value = first
             if stem := re.fullmatch(r"(.*?[^\d])(\d+)", value):
                 self._stems.add((stem[1], len(stem[2])))
+            if self._hosts.replaces(value):
+                return
         if not value or value in _LOCAL or (kind == "user" and value in _COMMON_USERS):
             return
         if kind == "domain" and _PUBLIC_DOMAINS.fullmatch(value):
@@ -201,6 +208,7 @@ class Names:
     def spans(self, text: str) -> Iterator[Span]:
         """Yield names that the text labels, and learn them; then yield known names anywhere in the text."""
         yield from self._contexts(text)
+        yield from self._hosts.spans(text)
         if not self._known:
             return
         if self._pattern is None:
@@ -208,6 +216,8 @@ class Names:
             self._pattern = re.compile(rf"(?<![0-9A-Za-z])(?:{alternatives})(?![0-9A-Za-z])", re.IGNORECASE)
         for match in self._pattern.finditer(text):
             kind = self._known[match[0].lower()]
+            if kind == "hostname" and is_kernel_form(match[0]) and match[0] not in self._spellings:
+                continue
             yield Span(*match.span(), kind, self.replacement(kind, match[0]))
 
     def replacement(self, kind: str, name: str) -> str:
@@ -215,6 +225,8 @@ class Names:
         lower = name.lower()
         match kind:
             case "hostname":
+                if (known := self._hosts.placeholder(lower)) is not None:
+                    return known
                 if _is_no_host(lower):
                     return name
                 first, dot, rest = lower.partition(".")

@@ -8,6 +8,7 @@ import urllib.parse
 from collections.abc import Iterator
 
 from probes.redaction.addresses import address_spans, route_spans, route_v6_spans
+from probes.redaction.host_names import NO_HOSTS, HostNames
 from probes.redaction.identifiers import cloud_spans, hardware_spans
 from probes.redaction.names import Names
 from probes.redaction.placeholders import Book, Span, rewrite, settle
@@ -46,15 +47,20 @@ class TextRedactor:
     """Redactor of texts that remembers names for later texts."""
 
     def __init__(
-        self, salt: bytes, keep: frozenset[str] = frozenset(), *, trusts_labels: bool = False
+        self,
+        salt: bytes,
+        keep: frozenset[str] = frozenset(),
+        *,
+        trusts_labels: bool = False,
+        hosts: HostNames = NO_HOSTS,
     ) -> None:
-        """Key the placeholders with `salt`.
+        """Key the placeholders with `salt`; `hosts` has the placeholders of hosts that are known already.
 
         With `trusts_labels`, a word that one text labels as a host is replaced everywhere, even `node0`.
-        For paths of recordings, this is required.
+        Recordings do not use it, because their paths contain `node0`, which is no host.
         """
         self.book = Book(salt)
-        self._names = Names(self.book, trusts_labels=trusts_labels)
+        self._names = Names(self.book, trusts_labels=trusts_labels, hosts=hosts)
         self._keep = keep
 
     @property

@@ -1,4 +1,4 @@
-"""The only access to the outside world below `assistant/`.
+"""The only access to the outside world from packages other than `assistant`.
 
 A source answers narrow questions about a machine. Failures are values, so that a collector catches no
 exceptions. The implementations are live (`live.py`), recording (`recording.py`), and stored answers
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Protocol
 
 from probes.base.errors import InputError, ResourceError
-from probes.base.record import Reason, Record, Unknown, map_known
+from probes.base.record import Reason, Record, Unknown, map_known, quoted
 from probes.base.units import MIB
 
 MAX_GIVEN_BYTES = 64 * MIB
@@ -73,7 +73,9 @@ class Source(Protocol):
 
     @property
     def is_live(self) -> bool:
-        """Return True if questions cost time; a collector then repeats a question only after a failure."""
+        """Return True for a live machine; questions cost time there, so a collector uses further tools for a
+        fact only if it must.
+        """
 
     def run(self, argv: tuple[str, ...], *, timeout_s: float = 10.0) -> CommandResult:
         """Run a read-only command without a shell in the C locale, and kill the command at the deadline."""
@@ -107,7 +109,10 @@ class Source(Protocol):
 
 
 class PassingSource:
-    """Passes every question on to another source; base class of sources that add to the answers."""
+    """Base class of sources that wrap another source and pass questions on to it.
+
+    Subclasses define `run`, `read`, `names` and `nvml`.
+    """
 
     def __init__(self, inner: Source) -> None:
         self._inner = inner
@@ -152,7 +157,7 @@ def read_int(source: Source, path: str, base: int = 10) -> int | Unknown:
     try:
         return int(text, base)
     except ValueError:
-        return Unknown(Reason.UNPARSABLE, f"{path}: {text[:60]!r} is not a number")
+        return Unknown(Reason.UNPARSABLE, f"{path}: {quoted(text)} is not a number")
 
 
 class Readable(Protocol):
@@ -181,7 +186,7 @@ def refuse_named_pipe(path: Path) -> None:
     if not str(path).startswith(_SHELL_PIPES) and stat.S_ISFIFO(path.stat().st_mode):
         raise InputError(
             f"{path} is a named pipe",
-            "give a regular file; a command that takes - reads pipes from standard input",
+            "give a regular file, or pipe the text into a command that accepts '-' for standard input",
         )
 
 

@@ -22,7 +22,7 @@ _VENDORS = {"nvidia": "0x10de", "mellanox": "0x15b3", "amazon": "0x1d0f"}
 _CLASS_3D, _CLASS_INFINIBAND, _CLASS_ETHERNET = "0x030200", "0x020700", "0x020000"
 """PCI Code and ID Assignment Specification 1.11."""
 _INFINIBAND_SPEEDS: dict[float, str] = {100: "EDR", 200: "HDR", 400: "NDR", 800: "XDR"}
-"""Names of four lanes (InfiniBand Architecture Specification 1.7)."""
+"""Names of the lane speeds, by the rate of four lanes (InfiniBand Architecture Specification 1.7)."""
 _SPEED_FIELD = 90
 """NVML_FI_DEV_NVLINK_SPEED_MBPS_COMMON (nvml.h)."""
 _REMOTE_GPU, _REMOTE_SWITCH = 0, 2

@@ -51,7 +51,7 @@ def _read(path: Path) -> bytes:
         if str(path) == "-":
             return _bounded(sys.stdin.buffer, _STDIN) if sys.stdin is not None else b""
         if path.is_dir():
-            raise InputError(f"{path} is a folder", "Give the files in it, one by one.")
+            raise InputError(f"{path} is a folder", "Give the files of this folder, one by one.")
         refuse_named_pipe(path)
         if not path.is_file() and not path.is_fifo():
             raise InputError(

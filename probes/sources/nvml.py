@@ -330,7 +330,7 @@ def _culprit(question: _Question) -> int | str:
 def _library_exists() -> bool:
     """Return whether the dynamic linker can find NVML, without loading the library into this process.
 
-    Searches the folders of ld.so(8) and its cache.
+    The folders and the cache of ld.so(8) are searched.
     """
     folders = (*os.environ.get("LD_LIBRARY_PATH", "").split(":"), *_LIBRARY_FOLDERS)
     if any(folder and Path(folder, _LIBRARY).exists() for folder in folders):

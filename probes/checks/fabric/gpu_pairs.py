@@ -217,8 +217,9 @@ def _bridges_across_nodes(
 ) -> list[Link]:
     """Return the bridges whose GPUs are on NUMA nodes of different sockets.
 
-    A bridge joins two cards, so that no GPU has a second peer. If the machine shows only two GPUs, they may
-    be a part of a board. If a socket has several NUMA nodes, their numbers are consecutive.
+    Only bridges of two cards are judged; a GPU with a second peer belongs to a larger bridge or to a board.
+    Two GPUs of an unknown model are not judged, because they may be a part of a board. If a socket has
+    several NUMA nodes, their numbers are consecutive.
     """
     bridges = [link for link in pairs.values() if link.kind == "NVLINK"]
     peers = Counter(end for link in bridges for end in (link.a, link.b))

@@ -90,7 +90,7 @@ class _Places(NamedTuple):
     usual: int | None
     """Usual number of active links among GPUs without checked figures in the catalogue."""
     alone: bool
-    """Whether this is the machine's first GPU and nothing indicates other GPUs."""
+    """True if this is the machine's first GPU and nothing indicates other GPUs."""
 
 
 def _judge_active(gpu: Gpu, row: GpuModel | None, places: _Places) -> Judged:
@@ -148,7 +148,7 @@ def _may_be_up(links: tuple[NvLink, ...]) -> float:
 
 
 def _usual(gpus: list[Gpu]) -> int | None:
-    """Return the number of links up that most GPUs have; None if there is no other GPU to compare with."""
+    """Return the number of active links that most GPUs have; None if there is no second GPU."""
     counts = Counter(sum(link.active is True for link in gpu.nvlinks) for gpu in gpus if known(gpu.nvlinks))
     if counts.total() < 2:
         return None

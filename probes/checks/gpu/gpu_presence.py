@@ -5,14 +5,14 @@ GPU that is on the bus but not in the driver's list has failed to start; the job
 than planned, or not at all. Accelerators of other vendors are recognised but not read, so they are UNKNOWN:
 rigtune neither calls such a machine "fit to train" nor treats it as a machine without accelerators. A board
 with SXM modules has 1, 2, 4, 8 or 16 of them. A GPU that has fallen off the bus keeps its name and its place
-in lists, but its readings are errors. If only single queries fail, the driver is at fault, and the GPU need
+in lists, but its readings are errors. If only some queries fail, the driver is at fault, and the GPU need
 not be replaced. Source: NVIDIA driver documentation; exit codes and outputs of nvidia-smi (`GPU is lost`,
-`Unknown Error`); NVIDIA Xid catalogue, Xid 79; awsome- distributed-training and Primus node checks.
+`Unknown Error`); NVIDIA Xid catalogue, Xid 79; awsome-distributed-training and Primus node checks.
 """
 
 from collections.abc import Iterator
 
-from probes.base.grouping import grouped
+from probes.base.grouping import first_names, grouped
 from probes.base.record import NOT_RECORDED, Reason, Unknown, items_of, known
 from probes.facts import Accelerator, Gpu, MachineFacts
 from probes.judging.findings import Evidence, Finding, Findings, Judge, Remedy, Status
@@ -155,7 +155,7 @@ def _none_listed(facts: MachineFacts) -> Finding | None:
 
 
 def _may_hide_gpus(facts: MachineFacts) -> bool:
-    """Return whether the machine may have GPUs outside this container or job; the PCI bus was not read."""
+    """Return whether this container or job may not see all GPUs, because the PCI bus was not read."""
     return _is_a_part(facts) and isinstance(facts.pci_gpus, Unknown)
 
 
@@ -318,7 +318,7 @@ def _lost(gpu: Gpu, evidence: Evidence) -> Judged:
             remedy=_RESTART,
         )
     if failed or broken:
-        shown = ", ".join(failed[:_SHOWN]) + (" ..." if len(failed) > _SHOWN else "")
+        shown = first_names(failed, _SHOWN)
         return LOST.warned(
             f"GPU{gpu.index}",
             "the driver answers some queries with an error",

@@ -1,8 +1,9 @@
 """Judge the driver's messages in the kernel log: Xids, timeouts of the system processor (GSP), and others.
 
-An application's fault is not a fault of the node. A fault counts less if the machine was booted, the driver
-loaded or the GPU recovered afterwards; only a card that falls off the bus repeatedly remains a fault. Source:
-NVIDIA Xid catalogue (`probes/data/xid.toml`); gpud and NVSentinel, Xid handling; NVIDIA driver sources.
+An application's fault is not a fault of the node. A fault is less severe if the machine was booted, the
+driver loaded or the GPU recovered afterwards; only a card that falls off the bus repeatedly remains a fault.
+Source: NVIDIA Xid catalogue (`probes/data/xid.toml`); gpud and NVSentinel, Xid handling; NVIDIA driver
+sources.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -20,7 +21,7 @@ HARDWARE = Judge(
 )
 RESET = Judge(check_id="xid-reset", why="Jobs on a GPU that waits for a reset fail or compute wrongly.")
 APPLICATION = Judge(
-    check_id="xid-application", why="The job that used the GPU has crashed; the GPU itself is fit."
+    check_id="xid-application", why="The job that used the GPU has crashed; the GPU itself is healthy."
 )
 GSP = Judge(
     check_id="gsp-timeout",
@@ -72,7 +73,7 @@ class Case(Record, kw_only=True):
     effects: "tuple[Case, ...]" = ()
     """Later Xids of the device that follow from this Xid."""
     recovered: bool = False
-    """Whether the GPU now reports that it needs no recovery; the log does not show a reset."""
+    """True if the GPU now reports that it needs no recovery; the log may not show that it was reset."""
 
     @property
     def count(self) -> int:
@@ -84,13 +85,17 @@ class Case(Record, kw_only=True):
 
     @property
     def severity(self) -> str:
-        """Return `fail`, `warn` or `none`: of this Xid, or the severity of a worse effect."""
+        """Return the severity (`fail`, `warn` or `none`) of this Xid, or of an effect that is worse."""
         severities = {self._own_severity, *(case._own_severity for case in self.effects)}
         return next(severity for severity in ("fail", "warn", "none") if severity in severities)
 
     @property
     def _own_severity(self) -> str:
-        """Return the severity that the log states (for NVLink), else the severity in the catalogue."""
+        """Return the severity that the log states (for NVLink), else the severity in the catalogue.
+
+        The severity is one step lower if the fault is settled, unless the GPU repeatedly fell off the bus. An
+        action that Xid 154 requests is a failure until it is settled.
+        """
         logged = [event.fatal for event in self.events if isinstance(event.fatal, bool)]
         severity = self.row.severity
         if self.code == RECOVERY_XID and any(_requested_action(event) for event in self.events):
@@ -163,7 +168,7 @@ def _by_class(judge: Judge, evidence: Evidence, kinds: set[XidClass], good: str)
 
 
 def _folded(evidence: Evidence, events: Collection[LogEvent], kinds: set[XidClass]) -> str:
-    """Return the Xids of some kinds that the finding on an earlier Xid includes, in words."""
+    """Return, in words, the Xids of `kinds` that are reported as effects of an earlier Xid."""
     return "; ".join(
         f"Xid {effect.code} of {_subject(evidence, case.device)} is an effect of Xid {case.code}"
         for case in _cases(evidence, events)

@@ -1,4 +1,4 @@
-"""Check the rates of single GPUs and pairs, whether GPUs keep their rates under load, and all results.
+"""Check the rates of single GPUs and pairs, their rates under load, and that all results are right.
 
 Rates are compared with the rates of healthy GPUs of the same model. The best case of a sweep over shapes
 counts. A GPU that falls short, or slows down within seconds of full load, is named with the facts that may be

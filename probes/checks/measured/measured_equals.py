@@ -2,8 +2,8 @@
 
 Devices of the same kind need no reference: each of them should reach their median, on any hardware. Source:
 NVIDIA/nvidia-resiliency-ext (relative score against the median); microsoft/superbenchmark and ROCm/cvs
-(outliers of a fleet). With few members the median and its absolute deviation are used, because one bad member
-does not move them.
+(outliers of a fleet). The median and the median absolute deviation are used, because a few bad
+members do not move them.
 """
 
 from collections.abc import Iterator

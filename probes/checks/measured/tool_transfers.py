@@ -3,9 +3,9 @@
 The reference is the achievable rate of the GPU's PCIe link, its NVLinks or the RDMA port. If the GPU model is
 unknown, GPUs are only compared with each other. Only copies by the copy engine, over one GPU's link at a
 time, are judged; copies by SMs, and several copies at once, are always slower. RDMA headers take a few
-hundredths of a port's rate, and small messages do not reach this rate; a loopback within one card has the
-same rate. Source: `probes/data/tool_references.toml`; NVIDIA/nvbandwidth, README; leptonai/gpud and
-azurehpc-health-checks, their gates; linux-rdma/perftest; oracle-quickstart/oci-hpc, active health checks.
+percent of a port's rate, which small messages do not reach, but a loopback within one card does. Source:
+`probes/data/tool_references.toml`; NVIDIA/nvbandwidth, README; leptonai/gpud and azurehpc-health-checks
+(limits); linux-rdma/perftest; oracle-quickstart/oci-hpc, active health checks.
 """
 
 import re

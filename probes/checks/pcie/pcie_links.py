@@ -83,7 +83,7 @@ _LOAD = Remedy(
     command=SMI_LINK,
 )
 _RESEAT_OR_REPLACE = Remedy(
-    text="Reseat the card, its riser and cables; when the count still grows, have the card or slot replaced."
+    text="Reseat the card, its riser and cables; if the count still grows, have the card or slot replaced."
 )
 _POWER = Remedy(
     text="Power the machine off and on; if the error comes back, have card, slot and power checked."

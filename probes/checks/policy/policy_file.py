@@ -50,7 +50,7 @@ def policy_waivers(evidence: Evidence) -> Iterator[Finding]:
 
 
 def policy_sections(evidence: Evidence) -> Finding:
-    """Report which sections of the policy apply to this host, and whether no expectation applies to it."""
+    """Report which sections of the policy apply to this host; warn if the policy expects nothing of it."""
     sections, hostname = evidence.policy.hosts, evidence.facts.hostname
     refs = (policy_ref("hosts"),)
     if not sections:

@@ -179,7 +179,9 @@ def omp_threads(variables: Variables, evidence: Evidence) -> Finding:
     number = int(first) if re.fullmatch(r"\d{1,6}", first) else 0
     cpus, ranks = facts.cpu.allowed_cpus, len(items_of(facts.gpus)) or 1
     if number == 0:
-        return _threads(variable.value, "OMP_NUM_THREADS is not a number of threads", "a number from 1")
+        return _threads(
+            variable.value, "OMP_NUM_THREADS is not a number of threads", "a whole number, at least 1"
+        )
     if isinstance(cpus, Unknown):
         return THREADS.undetermined(HOST, cpus, what="the number of CPUs", evidence=variable.evidence)
     if number * ranks > max(cpus, 1):

@@ -7,7 +7,7 @@ NVIDIA/nccl#1716 (maintainers: do not set what you do not need). The variables a
 
 from collections.abc import Generator, Iterator
 
-from probes.base.record import known, value_or
+from probes.base.record import known, quoted, value_or
 from probes.base.versions import at_least
 from probes.catalogue.nccl_variables import Variable, is_default, load_variables, misread, read_integer
 from probes.catalogue.thresholds import Number
@@ -136,7 +136,7 @@ def nccl_values(evidence: Evidence) -> Iterator[Finding]:
                 is_problem = True
                 yield VALUES.warned(
                     HOST,
-                    f"no version of NCCL that rigtune knows reads {variable.name[:60]!r}",
+                    f"no version of NCCL that rigtune knows reads {quoted(variable.name)}",
                     expected="the name of a variable",
                     observed=setting(variable),
                     remedy=Remedy(text="Correct the name, or remove the line."),

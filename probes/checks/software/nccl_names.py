@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from probes.base.record import Unknown
+from probes.base.record import Unknown, quoted
 from probes.facts import EnvironmentVariable, MachineFacts
 from probes.judging.environment_values import (
     NameList,
@@ -145,7 +145,7 @@ def gloo_interface(variables: Variables, evidence: Evidence) -> Finding:
     present = {interface.name for interface in interfaces}
     missing = [name for name in names if name not in present]
     if missing or any(name.startswith(NOT_A_NETWORK) for name in names):
-        absent = f"there is no interface {', '.join(missing[:4])[:80]!r}"
+        absent = f"there is no interface {quoted(', '.join(missing[:4]))}"
         problem = absent if missing else "the interface reaches no other node"
         return _warned(GLOO, variable, problem, expected, setting(variable))
     return GLOO.passed(

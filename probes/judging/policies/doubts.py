@@ -69,7 +69,7 @@ _DEVICES = {"gpu": "GPU", "nic": "port"}
 
 
 def doubts_of(policy: Policy, facts: MachineFacts, findings: Sequence[Finding]) -> tuple[Doubt, ...]:
-    """Return the doubts about a policy that was learned from `facts`, of which the checks made `findings`."""
+    """Return the doubts about a policy that was learned from `facts`; `findings` judge the same facts."""
     bad = [finding for finding in findings if finding.status in (Status.FAIL, Status.WARN)]
     sections = {name: getattr(policy, name) for name in ("gpu", "nic", "software", "host")}
     places = [f"{name}.{field}" for name, section in sections.items() for field in stated(section)]

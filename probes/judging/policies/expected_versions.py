@@ -5,6 +5,7 @@ import operator
 from collections.abc import Callable
 
 from probes.base.patterns import pattern
+from probes.base.record import quoted
 from probes.base.versions import numbers_of
 
 _OPERATORS: dict[str, Callable[[int, int], bool]] = {
@@ -48,7 +49,7 @@ def setting_complaint(wanted: str) -> str | None:
     for part in wanted.split(","):
         sign, number = _split(part)
         if not sign or _INTEGER.fullmatch(number) is None:
-            return f"{part.strip()[:60]!r} is not a comparison with a whole number"
+            return f"{quoted(part.strip())} is not a comparison with a whole number"
     return None
 
 

@@ -9,7 +9,7 @@ import msgspec
 
 from probes.base.errors import InputError
 from probes.base.nearest import did_you_mean, nearest
-from probes.base.record import Unknown
+from probes.base.record import Unknown, quoted
 from probes.base.versions import numbers_of
 from probes.catalogue.hardware import Catalogue
 from probes.catalogue.thresholds import Number, Thresholds, Version, load_thresholds
@@ -78,12 +78,12 @@ def _faults(policy: Policy, catalogue: Catalogue) -> Iterator[tuple[str, str, st
         begun = [each for each in ids if each.startswith(model.lower())]
         near = begun or nearest(model, ids, cutoff=0.8)
         if near:
-            yield "gpu.model", f"there is no GPU {model[:60]!r}", f"did you mean {' or '.join(near)}?"
+            yield "gpu.model", f"there is no GPU {quoted(model)}", f"did you mean {' or '.join(near)}?"
     for device, bus_id in policy.nic.places.items():
         if isinstance(normal_address(bus_id), Unknown):
             yield (
                 f"nic.places.{device[:60]}",
-                f"{bus_id[:60]!r} is not a PCI address",
+                f"{quoted(bus_id)} is not a PCI address",
                 "write it as lspci does: 0000:1a:00.0",
             )
     yield from _site_check_faults(policy)
@@ -119,7 +119,7 @@ def _site_check_faults(policy: Policy) -> Iterator[tuple[str, str, str]]:
         program = check.command[0]
         if "/" in program and not program.startswith("/"):
             advice = "write its absolute path, or only its name if the program is on the PATH"
-            yield f"{place}.command", f"{program[:60]!r} depends on the current folder", advice
+            yield f"{place}.command", f"{quoted(program)} depends on the current folder", advice
         if any("\0" in word for word in check.command):
             yield f"{place}.command", "contains a zero byte", "remove it"
 
@@ -135,7 +135,7 @@ def _check_faults(policy: Policy) -> Iterator[tuple[str, str, str]]:
     for place, names in named:
         for name in names:
             if name not in ids:
-                yield place, f"there is no check {name[:60]!r}", suggestion(name, ids, "checks")
+                yield place, f"there is no check {quoted(name)}", suggestion(name, ids, "checks")
     for name in policy.checks.required:
         if name in policy.checks.not_required or name in policy.checks.off:
             other = "not_required" if name in policy.checks.not_required else "off"

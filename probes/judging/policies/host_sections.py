@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from probes.base.patterns import pattern
-from probes.base.record import Unknown
+from probes.base.record import Unknown, quoted
 from probes.judging.policies.policy import Policy
 
 _ADDED = {"waivers": (), "site_checks": ("name",)}
@@ -26,7 +26,7 @@ def names_complaint(names: object) -> str | None:
     if not isinstance(names, (list, tuple)) or not names or not all(isinstance(n, str) and n for n in names):
         return "give a list of strings, each the name of a host or a pattern"
     ranges = [name for name in names if _RANGE.search(name)]
-    return f"{ranges[0][:60]!r} has digits in brackets, which match one character" if ranges else None
+    return f"{quoted(ranges[0])} has digits in brackets, which match one character" if ranges else None
 
 
 def matching_sections(policy: Policy, hostname: str) -> tuple[dict[str, Any], ...]:

@@ -43,12 +43,12 @@ schema_version = 1
 # fail_on = "warn"    # warnings end with exit code 1, too
 
 # [checks]            # ids as in `rigtune list checks`
-# required = []       # if one of these cannot be made, the machine is not accepted
+# required = []       # if one of these cannot be carried out, the machine is not accepted
 # not_required = []
 # [checks.off]
-# nofile = "why it is not made here"
+# nofile = "why this check is off"
 
-# [thresholds]        # other limits than rigtune's own
+# [thresholds]        # limits that replace rigtune's own
 # nofile_minimum = 65536
 """
 _TAIL = """
@@ -62,7 +62,7 @@ _TAIL = """
 # name = "scratch"
 # command = ["mountpoint", "/scratch"]
 
-# [[hosts]]           # what some hosts have instead
+# [[hosts]]           # other expectations for some hosts
 # names = ["gpu-b*"]
 # [hosts.gpu]
 # power_limit_w = 650
@@ -75,7 +75,7 @@ _SECTIONS = {
     "machines need not have.",
 }
 _LARGEST = 2**63
-"""Integers from here on do not fit into TOML."""
+"""Smallest positive integer that does not fit into TOML."""
 _LONGEST = 200
 """Maximum number of characters of a value that is written as an expectation."""
 

@@ -21,7 +21,7 @@ Text = Annotated[str, msgspec.Meta(min_length=1)]
 Several = Annotated[tuple[Text, ...], msgspec.Meta(min_length=1)]
 
 Versions = Text | Several | None
-"""The expected version, several versions of which any is accepted, or None.
+"""The expected version, a list of accepted versions, or None.
 
 A version is exact (`550.90.07`), a pattern (`550.90.*`) or a range (`>=550.90,<581`).
 `probes/judging/policies/expected_versions.py` distinguishes the forms.
@@ -58,7 +58,7 @@ class GpuExpectation(StrictRecord, kw_only=True):
     memory_clock_max_mhz: Positive | None = None
     application_sm_clock_mhz: Positive | None = None
     pcie_generation: Positive | None = None
-    """Highest generation that GPU and slot reach together, because an idle GPU lowers the current one."""
+    """Highest generation that GPU and slot reach together; an idle GPU lowers the current generation."""
     pcie_width: Positive | None = None
     """Number of PCIe lanes in use."""
     nvlinks: Amount | None = None

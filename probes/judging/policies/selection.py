@@ -7,7 +7,7 @@ import msgspec
 
 from probes.base.errors import UsageError
 from probes.base.nearest import did_you_mean
-from probes.base.record import Reason, Unknown
+from probes.base.record import Reason, Unknown, quoted
 from probes.base.table_rows import CheckRow, Group, Need, Tier
 from probes.facts import MachineFacts
 from probes.judging.check_table import CHECKS
@@ -83,7 +83,8 @@ def _require_known(option: str, name: str, rows: Sequence[CheckRow]) -> None:
         return
     rest = f"groups: {', '.join(GROUPS)}; `rigtune list checks` names the checks"
     raise UsageError(
-        f"{option}: there is no check or group {name[:60]!r}", did_you_mean(name, [*ids, *GROUPS]) or rest
+        f"{option}: there is no check or group {quoted(name)}",
+        did_you_mean(name, [*ids, *GROUPS]) or rest,
     )
 
 

@@ -95,7 +95,7 @@ def cliff(logged: LoggedEvents) -> Iterator[Event]:
 
 
 def _is_one(rows: list[_Result]) -> bool:
-    """Return whether the sizes only grow; then the rows belong to a single table."""
+    """Return whether the sizes only grow, except where the test starts again at its smallest size."""
     sizes = [size for event in rows if not event.what.in_place and (size := event.what.bytes)]
     falls = sum(after <= before for before, after in itertools.pairwise(sizes))
     return falls < max(sizes.count(min(sizes, default=0)), 1)

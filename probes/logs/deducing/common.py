@@ -93,9 +93,8 @@ def completed(logged: LoggedEvents) -> bool:
 
 
 def nic_rate(logged: LoggedEvents) -> float | None:
-    """Return the total bytes per second of the HCAs of the host that names most HCAs.
-
-    None if neither the logs nor the machine's facts report a speed.
+    """Return the total bytes per second of the HCAs in use, on the host that names most HCAs.
+    None if the logs, the machine's facts and the catalogue state no speed.
     """
     by_host: dict[str, dict[str, int]] = {}
     for event in logged.of(NcclHca):

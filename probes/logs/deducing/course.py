@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Iterator
 
+from probes.base.grouping import number_ranges
 from probes.logs.cause_rows import load_causes
 from probes.logs.deducing.common import begins_before_meeting, completed, deduced
 from probes.logs.event import Event, carries
@@ -90,7 +91,7 @@ _FEW_LINES = 8
 
 
 def unnamed_ranks(logged: LoggedEvents) -> Iterator[Event[DeducedRanksUnnamed]]:
-    """Yield ranks of the largest communicator that have no line: logs are missing, or they never began."""
+    """Yield ranks of the largest communicator that no line names: logs are missing, or they never began."""
     starts = logged.of(NcclInitStart, NcclInitComplete, NcclCommShape)
     if not starts:
         return
@@ -103,21 +104,11 @@ def unnamed_ranks(logged: LoggedEvents) -> Iterator[Event[DeducedRanksUnnamed]]:
     absent = [rank for rank in range(ranks) if rank not in known]
     if absent:
         yield deduced(
-            first, DeducedRanksUnnamed(have=ranks - len(absent), ranks=ranks, names=_ranges(absent))
+            first,
+            DeducedRanksUnnamed(
+                have=ranks - len(absent), ranks=ranks, names=number_ranges(absent, _MOST_NAMED)
+            ),
         )
-
-
-def _ranges(numbers: list[int]) -> str:
-    """Return sorted numbers as ranges: `0-7, 12 and 40 more`."""
-    runs: list[list[int]] = []
-    for number in numbers:
-        if runs and runs[-1][-1] == number - 1:
-            runs[-1][-1] = number
-        else:
-            runs.append([number, number])
-    words = [f"{low}-{high}" if high > low else str(low) for low, high in runs[:_MOST_NAMED]]
-    more = sum(high - low + 1 for low, high in runs[_MOST_NAMED:])
-    return ", ".join(words) + (f" and {more} more" if more else "")
 
 
 def waits_at_start(logged: LoggedEvents) -> Iterator[Event]:

@@ -129,7 +129,8 @@ def interfaces_differ(logged: LoggedEvents) -> Iterator[Event]:
 def host_shared(logged: LoggedEvents) -> Iterator[Event]:
     """Yield a host name that has two addresses on one interface: two machines share the name.
 
-    NCCL itself tells such machines apart."""
+    NCCL itself distinguishes such machines.
+    """
     addresses: dict[tuple[str, str], dict[str, Event]] = defaultdict(dict)
     for event in logged.of(NcclBootstrap):
         if event.host is not None:

@@ -60,7 +60,7 @@ _ANOTHER_LINE = re.compile(r"(?<=[A-Za-z])(?<!_v)\s?\d.*")
 _SOCKET = "Socket"
 _WITHOUT_GDR = re.compile(r"via NET/[^/]+/\d+(?:\(\d+\))?(?:/Shared)?(?: comm .{1,60})?\s*$")
 _FLAPS = 3
-"""Minimum number of times that a link went down for a report; a starting host takes it down and up twice."""
+"""Number of times that a link must go down to be reported; at a host's start it goes down and up twice."""
 _SOCKET_RECORDS = (
     NcclNetwork,
     NcclSocketInterfaces,
@@ -276,7 +276,7 @@ def gdr_missing(logged: LoggedEvents) -> Iterator[Event]:
 
 
 def _lacks_peer_to_peer(logged: LoggedEvents) -> bool:
-    """Return whether the GPUs support neither peer-to-peer nor access by an HCA."""
+    """Return whether the GPUs probably support neither peer-to-peer nor access by an HCA."""
     return any(event.what.transport == "SHM" for event in logged.of(NcclChannel)) or any(
         "GeForce" in event.what.name for event in logged.of(NcclTestsRank)
     )
@@ -318,7 +318,7 @@ def _local_ranks(logged: LoggedEvents, channels: list[Event[NcclChannel]]) -> in
 
 
 def gid_suspected(logged: LoggedEvents) -> Iterator[Event]:
-    """Yield a peer that does not answer, if its RoCE address (GID) may be the reason."""
+    """Yield a peer that does not answer, if the RoCE address (GID) of this side may be the reason."""
     errors = [event for event in logged.of(NcclIbCompletionError) if event.what.status == 12]
     links = {event.what.links for event in logged.of(NcclHcas)}
     if not errors or (links and not any("RoCE" in text for text in links)):
@@ -342,7 +342,7 @@ def gid_suspected(logged: LoggedEvents) -> Iterator[Event]:
 
 
 def port_flaps(logged: LoggedEvents) -> Iterator[Event]:
-    """Yield a network port that went down repeatedly, or went down and did not come up again."""
+    """Yield a network port that went down at least three times, or more often than it came up again."""
     states = grouped(((event.host or "", event.what.device), event) for event in logged.of(KernelLink))
     for (_, device), events in states.items():
         downs = [event for event in events if event.what.state == "down"]

@@ -19,7 +19,7 @@ class DeducedStragglers(LogRecord, kw_only=True, tag="deduced.stragglers"):
     seq: int | None = None
     """Sequence number of the collective."""
     late_in: str | None = None
-    """A phrase with another collective for which the late ranks wait."""
+    """Phrase that names the other collective for which the late ranks wait."""
 
 
 class DeducedIneffectiveVariable(Reasoned, kw_only=True, tag="deduced.ineffective-variable"):
@@ -27,7 +27,7 @@ class DeducedIneffectiveVariable(Reasoned, kw_only=True, tag="deduced.ineffectiv
 
     name: str
     firm: bool
-    """Whether the variable certainly has no effect."""
+    """True if the variable certainly has no effect."""
     fix: str
     """Recommended replacement."""
 
@@ -74,7 +74,7 @@ class DeducedSilenceAfterInit(Reasoned, kw_only=True, tag="deduced.silence-after
     ranks: int | None = None
     """Ranks of the communicator."""
     stage: str | None = None
-    """`during` if no line reports the end of the initialisation."""
+    """`during` if no line reports the end of the initialisation; None if a line does."""
 
 
 class DeducedEndsAfterInit(Reasoned, kw_only=True, tag="deduced.ends-after-init"):
@@ -85,7 +85,7 @@ class DeducedEndsAfterInit(Reasoned, kw_only=True, tag="deduced.ends-after-init"
     ranks: int | None = None
     """Ranks of the communicator."""
     stage: str | None = None
-    """`during` if no line reports the end of the initialisation."""
+    """`during` if no line reports the end of the initialisation; None if a line does."""
 
 
 class DeducedStopsAtP2p(Reasoned, kw_only=True, tag="deduced.stops-at-p2p"):
@@ -101,4 +101,4 @@ class DeducedKilledFirst(LogRecord, kw_only=True, tag="deduced.killed-first"):
     reason: str
     """Name of the signal."""
     signal: int | None = None
-    """Number or name of the signal."""
+    """Number of the signal."""

@@ -13,9 +13,9 @@ class DeducedBadInterface(Reasoned, kw_only=True, tag="deduced.bad-interface"):
     nodes: int
     """Number of nodes that take part."""
     failed: bool
-    """Whether a connection failed."""
+    """True if a connection failed."""
     works: bool
-    """Whether the run works over this interface."""
+    """True if the run works over this interface."""
 
 
 class DeducedConnectToLocal(Reasoned, kw_only=True, tag="deduced.connect-to-local"):
@@ -52,7 +52,7 @@ class DeducedHostShared(LogRecord, kw_only=True, tag="deduced.host-shared"):
     addresses: str
     """The addresses, separated by commas."""
     failed: bool
-    """Whether the logs report any failure."""
+    """True if the logs report any failure."""
 
 
 class DeducedRanksMissingAtStart(LogRecord, kw_only=True, tag="deduced.ranks-missing-at-start"):
@@ -135,7 +135,7 @@ class DeducedGdrMissing(Reasoned, kw_only=True, tag="deduced.gdr-missing"):
     """Channels over RDMA do not use GPUDirect, and no line gives the reason."""
 
     firm: bool
-    """Whether the log contains no other explanation."""
+    """True if the log contains no other explanation."""
     network: str
 
 
@@ -151,13 +151,14 @@ class DeducedGdrTooFar(LogRecord, kw_only=True, tag="deduced.gdr-too-far"):
 
 
 class DeducedGidSuspected(Reasoned, kw_only=True, tag="deduced.gid-suspected"):
-    """A peer does not answer, and its RoCE address (GID) may be the reason."""
+    """A peer does not answer, and the RoCE address (GID) that this side uses may be the reason."""
 
     firm: bool
-    """Whether the address is certainly wrong."""
+    """True if the log points clearly to the address: it is link-local, or NCCL_IB_GID_INDEX is set and no
+    rank has connected yet."""
 
 
 class DeducedPortFlaps(Reasoned, kw_only=True, tag="deduced.port-flaps"):
-    """A network port went down more than once, or stays down."""
+    """A network port went down at least three times, or went down more often than it came up again."""
 
     device: str

@@ -117,14 +117,14 @@ class PciAcs(LogRecord, kw_only=True, tag="pci.acs"):
     """A PCIe port sends peer-to-peer traffic through the root complex."""
 
     redirect: bool
-    """Whether requests or completions are redirected."""
+    """True if requests or completions are redirected."""
 
 
 class HostMemlock(HostRecord, kw_only=True, tag="host.memlock"):
     """The limit of locked memory."""
 
     unlimited: bool
-    """Whether there is no limit."""
+    """True if there is no limit."""
     kib: int | None = None
     """The limit in KiB; None if there is none."""
 

@@ -221,7 +221,7 @@ class KernelLimit(KernelRecord, kw_only=True, tag="kernel.limit"):
 
 
 class KernelOomKill(KernelRecord, kw_only=True, tag="kernel.oom-kill"):
-    """A process that the kernel killed for lack of memory, or whose memory request made it kill a process."""
+    """A process that the kernel killed for lack of memory, or whose memory request led to a kill."""
 
     process: str | None = None
     victim: int | None = None

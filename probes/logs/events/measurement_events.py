@@ -40,7 +40,7 @@ class NcclTestsResult(LogRecord, kw_only=True, tag="nccl_tests.result"):
     busbw_gbps: float
     """GB/s; a GB is 1e9 bytes."""
     in_place: bool
-    """Whether the result overwrites the input."""
+    """True if the result overwrites the input."""
     ranks: int | None = None
     """Ranks of the communicator."""
     nodes: int | None = None
@@ -120,7 +120,7 @@ class NvbandwidthResult(LogRecord, kw_only=True, tag="nvbandwidth.result"):
 
 
 class NvbandwidthFailure(Complaint, kw_only=True, tag="nvbandwidth.failure"):
-    """A test of nvbandwidth failed, or nvbandwidth itself."""
+    """A test of nvbandwidth, or nvbandwidth itself, failed."""
 
     test: str | None = None
 

@@ -102,7 +102,7 @@ class NcclCommShape(LogRecord, kw_only=True, tag="nccl.comm-shape"):
     local_ranks: int | None = None
     """Ranks on the node of this rank."""
     mnnvl: bool | None = None
-    """Whether NVLink connects several nodes."""
+    """True if NVLink connects several nodes."""
 
 
 class NcclInitTimings(LogRecord, kw_only=True, tag="nccl.init-timings"):
@@ -170,7 +170,7 @@ class RcclKernelSetting(LogRecord, kw_only=True, tag="rccl.kernel-setting"):
 
 
 class RcclMsccl(LogRecord, kw_only=True, tag="rccl.msccl"):
-    """Whether the MSCCL scheduler is on."""
+    """True if the MSCCL scheduler is on."""
 
     state: str
 
@@ -185,9 +185,9 @@ class NcclChannel(LogRecord, kw_only=True, tag="nccl.channel"):
     network: str | None = None
     """The network that `NET` or `COLLNET` uses."""
     gdr: bool | None = None
-    """Whether the adapter reads or writes the memory of the GPU; None within a node."""
+    """True if the adapter reads or writes the memory of the GPU; None within a node."""
     pxn: bool | None = None
-    """Whether the data goes through the GPU next to the adapter; None within a node."""
+    """True if the data goes through the GPU next to the adapter; None within a node."""
     side: str | None = None
     """`send` or `receive`, if the line names the side."""
     from_rank: int | None = None
@@ -231,13 +231,13 @@ class NcclConnected(LogRecord, kw_only=True, tag="nccl.connected"):
     what: str
     """`rings`, `trees`, `binomial trees` or `NVLS`."""
     pxn: bool | None = None
-    """Whether PXN is used."""
+    """True if PXN is used."""
     gdr: bool | None = None
-    """Whether GPUDirect RDMA is used."""
+    """True if GPUDirect RDMA is used."""
 
 
 class NcclNvls(LogRecord, kw_only=True, tag="nccl.nvls"):
-    """Whether NVLink SHARP is available."""
+    """True if NVLink SHARP is available."""
 
     available: bool
     gpu: int
@@ -357,4 +357,4 @@ class NcclP2pDisabled(LogRecord, kw_only=True, tag="nccl.p2p-disabled"):
     b: int
     """Number of the second GPU."""
     nvlink: bool
-    """Whether NVLink connects the two GPUs."""
+    """True if NVLink connects the two GPUs."""

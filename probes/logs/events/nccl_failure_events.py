@@ -51,11 +51,11 @@ class NcclIbCallFailed(LogRecord, kw_only=True, tag="nccl.ib.call-failed"):
 
 
 class NcclIbAsync(LogRecord, kw_only=True, tag="nccl.ib.async"):
-    """An adapter reports an event by itself."""
+    """An adapter reports an asynchronous event."""
 
     event: str
     fatal: bool
-    """Whether the event is fatal."""
+    """True if the event is fatal."""
     hca: str | None = None
     port: int | None = None
 

@@ -19,7 +19,7 @@ class NcclHcas(LogRecord, kw_only=True, tag="nccl.hcas"):
     """Link layers, each once: `IB,RoCE`."""
     count: int
     relaxed_ordering: bool
-    """Whether relaxed ordering is on: PCIe transactions may overtake each other."""
+    """True if relaxed ordering is on: PCIe transactions may overtake each other."""
     interface: str | None = None
     """Interface for out-of-band messages; None if the line was cut."""
 
@@ -84,7 +84,7 @@ class NcclSocketThreads(LogRecord, kw_only=True, tag="nccl.socket-threads"):
 
 
 class NcclGdr(LogRecord, kw_only=True, tag="nccl.gdr"):
-    """Whether an RDMA adapter may access the memory of a GPU."""
+    """True if an RDMA adapter may access the memory of a GPU."""
 
     enabled: bool
     hca: int | str

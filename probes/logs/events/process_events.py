@@ -37,7 +37,7 @@ class ProcessSignal(ProcessRecord, kw_only=True, tag="process.signal"):
     """A process ended by a signal."""
 
     signal: int | None = None
-    """Number or name of the signal."""
+    """Number of the signal."""
     name: str | None = None
     process: int | None = None
 
@@ -67,7 +67,7 @@ class ProcessLoaderError(ProcessRecord, kw_only=True, tag="process.loader-error"
     """A shared library, a symbol or a version of glibc is missing."""
 
     library: str | None = None
-    """Path or version of the library."""
+    """Path or name of the library."""
     symbol: str | None = None
     version: str | None = None
 
@@ -90,7 +90,7 @@ class TorchBusError(LogRecord, kw_only=True, tag="torch.bus-error"):
     """A data loader of torch ran out of /dev/shm."""
 
     shm: bool
-    """Whether shared memory was too small."""
+    """True if shared memory was too small."""
 
 
 class TorchWorkerKilled(LogRecord, kw_only=True, tag="torch.worker-killed"):
@@ -115,7 +115,7 @@ class MpiProcessExit(LogRecord, kw_only=True, tag="mpi.process-exit"):
     rank: int | None = None
     node: str | None = None
     signal: int | None = None
-    """Number or name of the signal."""
+    """Number of the signal."""
 
 
 class MpiDaemonLost(LogRecord, kw_only=True, tag="mpi.daemon-lost"):
@@ -229,7 +229,7 @@ class SlurmTaskKilled(LogRecord, kw_only=True, tag="slurm.task-killed"):
     reason: str
     """Name of the signal."""
     signal: int | None = None
-    """Number or name of the signal."""
+    """Number of the signal."""
 
 
 class SlurmStepAborted(LogRecord, kw_only=True, tag="slurm.step-aborted"):

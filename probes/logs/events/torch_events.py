@@ -293,7 +293,7 @@ class TorchChildFailed(LogRecord, kw_only=True, tag="torch.child-failed"):
 
     exit_code: int
     root: bool
-    """Whether this worker failed first."""
+    """True if this worker failed first."""
     rank: int | None = None
     local_rank: int | None = None
     host: str | None = None

@@ -99,7 +99,7 @@ def _host(line: LogLine) -> tuple[Event, ...]:
     if _REDIRECT.search(text):
         return (event_of(PciAcs(redirect=True), line),)
     if (match := _OOM.match(text)) is not None:
-        # The raw line is used, because the removal of envelopes also removes the program's name.
+        # The event shows the raw line, because `line.text` lacks the host and the process id of systemd.
         return (event_of(HostOomKill(process=match["unit"] or match["scope"]), line._replace(text=line.raw)),)
     if (match := _MEMLOCK.search(text)) is not None:
         if match[2] == "unlimited":
@@ -113,7 +113,7 @@ def _host(line: LogLine) -> tuple[Event, ...]:
 
 
 def read_document(name: str, data: bytes) -> tuple[Event, ...]:
-    """Return the rate of each port whose card and state precede the rate."""
+    """Return the rate of each active port; its card and state precede the rate in the file."""
     return tuple(itertools.islice(_rates(Document(name, data)), _MOST_PORTS))
 
 

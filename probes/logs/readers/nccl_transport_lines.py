@@ -171,6 +171,21 @@ def way(words: str) -> NcclChannel | None:
     )
 
 
+def transport_names(ends: str) -> tuple[str, ...]:
+    """Return the transports in lines that begin with `via`, sorted: `NET/IB/GDRDMA`, `NVLS`, `P2P/CUMEM`.
+
+    The lines are the ends of lines of NCCL's log, as a worker of rigtune collects them.
+    """
+    names = set()
+    for line in ends.splitlines():
+        channel = way(line.rpartition("via ")[2]) if "via " in line else None
+        if channel is not None:
+            names.add(f"{channel.transport}/{channel.how}" + "/GDRDMA" * bool(channel.gdr))
+        elif "NVLS" in line:
+            names.add("NVLS")
+    return tuple(sorted(names))
+
+
 def _path(line: LogLine) -> tuple[Event, ...]:
     """Return the distances of one GPU."""
     head = _HEAD.search(line.text)

@@ -162,9 +162,9 @@ class _Pending:
     def __init__(self, place: Place, *, is_overcome: bool) -> None:
         self.place = place
         self.is_overcome = is_overcome
-        """Whether the program reports that it continues."""
+        """True if the program reports that it continues."""
         self.is_reported = False
-        """Whether the program's continuation was already reported as an event."""
+        """True if the program's continuation was already reported as an event."""
         self.lines = 0
         self.own = 0
         """Number of lines of progress that name the failed process."""

@@ -23,7 +23,7 @@ Finish = Callable[[dict[str, Any]], LogRecord]
 
 
 class Row(NamedTuple):
-    """A message of a log."""
+    """A kind of log message: how it is found, and which record is made of it."""
 
     word: str
     """Text that every such message contains; used to search quickly for lines that the reader may parse."""
@@ -34,7 +34,7 @@ class Row(NamedTuple):
     groups: tuple[tuple[str, Callable[[str], Value | None]], ...]
     """Functions that convert the texts of named groups to the types of the fields.
 
-    If a row has a `finish` function, flags are not converted.
+    If `row` is called with `finish`, the groups of boolean fields stay text.
     """
     finish: Finish
 

@@ -58,7 +58,7 @@ _WORK = (
 _PLACE = r"(?P<host>[^\s,()\[\]]{1,200}|\[[0-9a-fA-F:.%]{2,60}\]), (?P<port>\d{1,5})\)"
 
 _ERROR = pattern(r"\[E\d{0,4}[ :]|^E\d{4} |\w(?:Error|Exception): ")
-"""Marks of a glog error and of an exception, because torch uses the same words in mere warnings."""
+"""Marks of a glog error and of an exception. Torch uses the words of some errors in mere warnings too."""
 _EARLY = pattern(
     r"[Cc]onnection refused|[Aa]ddress family not supported|[Cc]annot assign requested address|"
     r"[Nn]etwork is unreachable"
@@ -70,7 +70,7 @@ _ROWS = (
         "reached monitoredBarrier, but received errors",
         r"while waiting for send/recv from rank (?P<ranks>\d{1,7})",
     ),
-    # The same collective, if the line was cut or has the form of another version.
+    # A collective that timed out (the first row), if the line was cut or comes from another version.
     row(
         TorchWatchdogTimeout,
         "aught collective operation timeout: Work",
@@ -307,7 +307,7 @@ def read(line: LogLine) -> tuple[Event, ...]:
 
 
 def _weighed(event: Event, line: LogLine) -> Event:
-    """Return a warning instead of the event if the attempt also fails in healthy jobs.
+    """Return a warning instead of the event if the reported failure also occurs in healthy jobs.
 
     Examples are a store that does not listen yet, a host without IPv6, and a RAS port of NCCL that is in use.
     """

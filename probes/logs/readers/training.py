@@ -14,6 +14,7 @@ from probes.base.patterns import pattern
 from probes.logs.event import Event, LogLine, event_of
 from probes.logs.events.process_events import TrainingCourse, TrainingNoNumber
 from probes.logs.readers.row_readers import read_rows, row, signs
+from probes.logs.training_steps import step_figures
 
 _LOSS = (
     r"(?i)(?<![\w./])(?<!val )(?<!eval )(?<!test )(?<!best )(?<!validation )"
@@ -26,22 +27,15 @@ _ROWS = (
     row(TrainingNoNumber, "nan", rf"{_LOSS}0\.0\b.{{0,40}}\bgrad_norm['\"]?: ?(?P<value>nan)\b"),
 )
 _NUMBER = r"(-?\d{1,12}(?:\.\d{1,12})?(?:[eE][+-]?\d{1,3})?)"
-_STEP = pattern(
-    r"\biteration\s{1,12}(\d{1,12})\s{0,2}/\s{0,12}(\d{1,12}) \||"
-    r"\bsteps: (\d{1,12}) loss: |\bglobal_step=(\d{1,12}), RunningAvg|\bstep=(\d{1,12}), skipped=|"
-    r"\bstep: {1,4}(\d{1,12}) {1,4}(?:\S{0,8})loss: "
-)
-"""Lines of Megatron, DeepSpeed (three kinds) and torchtitan that report a step."""
+_TOTAL = pattern(r"\biteration\s{1,12}\d{1,12}\s{0,2}/\s{0,12}(\d{1,12}) \|")
+"""Number of all steps, which only Megatron reports with each step."""
 _BAR = pattern(r"\d{1,3}%\|.{0,200}?\| (\d{1,12})/(\d{1,12}) \[\d[\d:]{3,12}<")
 """Progress bar of tqdm, with which the Trainer of transformers counts its steps."""
-_TRAINER = pattern(r"^\{'(?:loss|train_runtime)': ")
-_SECONDS = (
-    (pattern(rf"elapsed time per iteration \(ms\): {_NUMBER}"), 1e-3),
-    (pattern(rf"iter time \(s\): {_NUMBER}"), 1.0),
-    (pattern(rf"[\[,]\s{{0,4}}{_NUMBER}s/it\b"), 1.0),
-)
+_SUMMARY = pattern(r"^\{'train_runtime': ")
+"""Line with which the Trainer of transformers ends."""
+_BAR_SECONDS = pattern(rf"[\[,]\s{{0,4}}{_NUMBER}s/it\b")
 _TFLOPS = pattern(rf"(?:throughput per GPU \(TFLOP/s/GPU\)|TFLOPs|tflops): {{0,4}}{_NUMBER}")
-_LOSS_VALUE = pattern(rf"(?:lm loss|'loss'|'train_loss'|\bloss): {{0,4}}{_NUMBER}")
+_MEAN_LOSS = pattern(rf"'train_loss': ['\"]?{_NUMBER}")
 _MOST_TIMES = 1000
 SIGNS: tuple[bytes, ...] = (
     *signs(_ROWS),
@@ -79,21 +73,22 @@ class Reader:
         text = line.text
         if (bar := _BAR.search(text)) is not None:
             self._bar = (int(bar[1]), int(bar[2]))
-        step = _STEP.search(text)
-        is_trainer = _TRAINER.search(text) is not None
-        if step is not None:
-            self._step = next(int(number) for number in (*step.groups()[:1], *step.groups()[2:]) if number)
-            self._steps = int(step[2] or 0)
-        if step is not None or is_trainer:
-            self._last, self._trainer = line, self._trainer or is_trainer
-            self._finished = is_trainer and "'train_runtime'" in text
-            self._loss = _value(_LOSS_VALUE.search(text), self._loss)
+        figures = step_figures(text)
+        is_summary = _SUMMARY.search(text) is not None
+        if "step" in figures:
+            total = _TOTAL.search(text)
+            self._step, self._steps = int(figures["step"]), int(total[1]) if total else 0
+        if figures or is_summary:
+            self._last, self._finished = line, is_summary
+            self._trainer = self._trainer or "step" not in figures
+            self._loss = figures.get("loss", _value(_MEAN_LOSS.search(text), self._loss))
             if (rate := _value(_TFLOPS.search(text), None)) is not None:
                 self._tflops.append(rate)
-        if step is not None or bar is not None:
-            for shape, factor in _SECONDS:
-                if (seconds := _value(shape.search(text), None)) is not None:
-                    self._seconds.append(seconds * factor)
+        seconds = figures.get("seconds")
+        if seconds is None and bar is not None:
+            seconds = _value(_BAR_SECONDS.search(text), None)
+        if seconds is not None:
+            self._seconds.append(seconds)
         return read_rows(_ROWS, line)
 
     def end(self) -> tuple[Event, ...]:

@@ -196,7 +196,7 @@ def parse_switches(text: str) -> tuple[FabricSwitch, ...]:
 
 
 def _title(lines: list[str], start: int) -> str:
-    """Return the description of the node, which stands between two dashed lines above the first field."""
+    """Return the description of the node, between two lines of equals signs above the first field."""
     above = [line.strip() for line in lines[max(0, start - 3) : start]]
     return next((line for line in above if line and not _RULE.fullmatch(line)), "")
 
@@ -211,7 +211,7 @@ def _values_of(lines: list[str]) -> list[tuple[str, str]]:
 
 
 def _switch(title: str, values: list[tuple[str, str]], line: int) -> FabricSwitch:
-    # The loop runs backwards, so that the first value remains if a field occurs several times.
+    # The pairs are reversed, so that the first value remains if a field occurs several times.
     single = dict(reversed([pair for pair in values if pair[1]]))
     supplies: dict[str, str] = {}
     fans: dict[str, str] = {}

@@ -3,7 +3,7 @@
 import re
 
 from probes.base.patterns import pattern
-from probes.base.record import Reason, Unknown, line_ref
+from probes.base.record import Reason, Unknown, line_ref, quoted
 from probes.facts import Nic, Unread
 from probes.parsers.fabric.rdma_words import guid, physical_state, port_rate, port_state, whole_number
 
@@ -28,7 +28,7 @@ def recognise(text: str) -> bool:
 def port_word(text: str) -> str | Unknown:
     """Return the word of a sysfs state: `ACTIVE` for `4: ACTIVE`, `LinkUp` for `5: LinkUp`."""
     match = _NUMBERED.fullmatch(text.strip())
-    return match[1] if match else Unknown(Reason.UNPARSABLE, f"{text[:40]!r} is not a port state")
+    return match[1] if match else Unknown(Reason.UNPARSABLE, f"{quoted(text)} is not a port state")
 
 
 def port_link_layer(text: str) -> str | Unknown:
@@ -36,7 +36,7 @@ def port_link_layer(text: str) -> str | Unknown:
     word = text.strip()
     if word in ("InfiniBand", "Ethernet"):
         return word
-    return Unknown(Reason.NOT_SUPPORTED, f"link layer {word[:40]!r}")
+    return Unknown(Reason.NOT_SUPPORTED, f"link layer {quoted(word)}")
 
 
 def parse_ibstat(text: str) -> tuple[Nic, ...]:

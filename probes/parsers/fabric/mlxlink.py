@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from probes.base.record import NOT_RECORDED, Reason, Unknown, line_ref
+from probes.base.record import NOT_RECORDED, Reason, Unknown, line_ref, quoted
 from probes.facts import Nic, counts
 from probes.parsers.fabric.rdma_words import LANE_GBPS, physical_state, port_state, whole_number
 from probes.parsers.tools.tool_text import json_object
@@ -144,7 +144,7 @@ def _error_rate(text: str) -> float | Unknown:
     if not text:
         return NOT_RECORDED
     if _RATE.fullmatch(text) is None or (rate := float(text)) > 1:
-        return Unknown(Reason.NOT_SUPPORTED, f"error rate {text[:30]!r}")
+        return Unknown(Reason.NOT_SUPPORTED, f"error rate {quoted(text)}")
     return 0.0 if rate < 1e-100 else rate
 
 

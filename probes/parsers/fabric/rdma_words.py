@@ -3,7 +3,7 @@
 import re
 
 from probes.base.patterns import pattern
-from probes.base.record import NOT_RECORDED, Reason, Unknown
+from probes.base.record import NOT_RECORDED, Reason, Unknown, quoted
 
 _RATE = pattern(
     r"(\d{1,5}(?:\.\d{1,5})?)"
@@ -59,22 +59,22 @@ def port_state(word: str) -> str | Unknown:
     `ACTIVE`.
     """
     name = word.partition("(")[0].strip().lower().removeprefix("port_")
-    return _STATES.get(name) or Unknown(Reason.UNPARSABLE, f"{word[:40]!r} is not a port state")
+    return _STATES.get(name) or Unknown(Reason.UNPARSABLE, f"{quoted(word)} is not a port state")
 
 
 def physical_state(word: str) -> str | Unknown:
     """Return the physical state as the kernel names it: `LinkUp` for `LINK_UP (5)`."""
     name = re.sub(r"[\s_]", "", word[:60].partition("(")[0]).lower()
-    return _PHYSICAL.get(name) or Unknown(Reason.UNPARSABLE, f"{word[:40]!r} is not a physical port state")
+    return _PHYSICAL.get(name) or Unknown(Reason.UNPARSABLE, f"{quoted(word)} is not a physical port state")
 
 
 def port_rate(text: str) -> tuple[float | Unknown, int | Unknown, str | Unknown]:
     """Return rate in Gb/s, lanes and speed for `400 Gb/sec (4X NDR)`; only the rate for ibstat's `400`."""
     match = _RATE.fullmatch(text.strip())
     if match is None:
-        unknown = Unknown(Reason.UNPARSABLE, f"{text[:40]!r} is not a port rate")
+        unknown = Unknown(Reason.UNPARSABLE, f"{quoted(text)} is not a port rate")
         return unknown, unknown, unknown
-    missing = Unknown(Reason.NOT_SUPPORTED, f"the rate {text[:40]!r} names neither lanes nor speed")
+    missing = Unknown(Reason.NOT_SUPPORTED, f"the rate {quoted(text)} names neither lanes nor speed")
     return float(match[1]), int(match[2]) if match[2] else missing, match[3] or missing
 
 
@@ -92,7 +92,7 @@ def guid(text: str) -> str | Unknown:
     """Return a 64-bit identifier as sysfs writes it: `946d:ae03:0012:3456` for `0x946dae0300123456`."""
     match = _HEX.fullmatch(text.strip().replace(":", ""))
     if match is None:
-        return Unknown(Reason.UNPARSABLE, f"{text[:40]!r} is not a GUID")
+        return Unknown(Reason.UNPARSABLE, f"{quoted(text)} is not a GUID")
     digits = match[1].lower().zfill(16)
     return ":".join(digits[start : start + 4] for start in range(0, 16, 4))
 
@@ -106,7 +106,7 @@ def whole_number(text: str) -> int | Unknown:
     """Return a decimal or 0x number of at most 64 bits, such as a counter or LID."""
     match = _INTEGER.fullmatch(text.strip())
     if match is None:
-        return Unknown(Reason.UNPARSABLE, f"{text[:40]!r} is not a number")
+        return Unknown(Reason.UNPARSABLE, f"{quoted(text)} is not a number")
     return int(match[0], 16 if match[0][:2].lower() == "0x" else 10)
 
 
@@ -128,4 +128,4 @@ def long_gid(text: str) -> str | Unknown:
     try:
         return ipaddress.IPv6Address(text.strip()[:64]).exploded
     except ValueError:
-        return Unknown(Reason.UNPARSABLE, f"{text[:40]!r} is not a GID")
+        return Unknown(Reason.UNPARSABLE, f"{quoted(text)} is not a GID")

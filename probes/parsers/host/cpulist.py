@@ -3,10 +3,9 @@
 The kernel prints lists and masks; NCCL and hwloc print masks.
 """
 
-from collections.abc import Iterable
-
+from probes.base.grouping import folded
 from probes.base.patterns import pattern
-from probes.base.record import Reason, Unknown, map_known
+from probes.base.record import Reason, Unknown, map_known, quoted
 
 _LIST = pattern(r"\d{1,6}(-\d{1,6})?(,\d{1,6}(-\d{1,6})?)*")
 _MOST = 1 << 16
@@ -31,13 +30,13 @@ def parse_cpu_list(text: str) -> tuple[int, ...] | Unknown:
     if not text:
         return ()
     if not is_cpu_list(text):
-        return Unknown(Reason.UNPARSABLE, f"{text[:60]!r} is not a CPU list")
+        return Unknown(Reason.UNPARSABLE, f"{quoted(text)} is not a CPU list")
     numbers: list[int] = []
     for part in text.split(","):
         first, _, last = part.partition("-")
         start, end = int(first), int(last or first)
         if end < start or end - start + len(numbers) > _MOST:
-            return Unknown(Reason.UNPARSABLE, f"{text[:60]!r} is not a CPU list")
+            return Unknown(Reason.UNPARSABLE, f"{quoted(text)} is not a CPU list")
         numbers.extend(range(start, end + 1))
     return tuple(numbers)
 
@@ -56,25 +55,11 @@ def mask_cpus(text: str) -> tuple[int, ...] | Unknown:
         for word in text.split(","):
             value = value << 32 | int(word.removeprefix("0x") or "0", 16)
     else:
-        return Unknown(Reason.UNPARSABLE, f"{text[:60]!r} is not a CPU mask")
+        return Unknown(Reason.UNPARSABLE, f"{quoted(text)} is not a CPU mask")
     digits = bin(value)[2:]
     return tuple(position for position, digit in enumerate(reversed(digits)) if digit == "1")
 
 
-def cpu_list(cpus: Iterable[int]) -> str:
-    """Return the numbers as the kernel prints them: `0-3,8` for 0, 1, 2, 3 and 8."""
-    parts: list[str] = []
-    first = last = -2
-    for cpu in sorted(set(cpus)):
-        if cpu == last + 1:
-            parts[-1] = f"{first}-{cpu}"
-        else:
-            parts.append(str(cpu))
-            first = cpu
-        last = cpu
-    return ",".join(parts)
-
-
 def mask_list(text: str) -> str | Unknown:
     """Return a mask as a list in the kernel's format."""
-    return map_known(mask_cpus(text), cpu_list)
+    return map_known(mask_cpus(text), folded)

@@ -2,7 +2,7 @@
 
 import re
 
-from probes.base.record import NOT_RECORDED, Reason, Record, Unknown
+from probes.base.record import NOT_RECORDED, Reason, Record, Unknown, quoted
 
 _READING = re.compile(r"^[ \t]*Instantaneous power reading\s*[:|]\s*(\d{1,6}) Watts", re.MULTILINE)
 _CAPACITY = re.compile(r"^[ \t]*Max Power Capacity\s*:\s*(\d{1,6}) W\b", re.MULTILINE)
@@ -43,7 +43,7 @@ def parse_power(text: str) -> float | Unknown:
     """Return the current power draw of the machine, in W."""
     if match := _READING.search(text):
         return float(match[1])
-    return Unknown(Reason.UNPARSABLE, f"ipmitool dcmi power: {text.strip()[:60]!r}")
+    return Unknown(Reason.UNPARSABLE, f"ipmitool dcmi power: {quoted(text.strip())}")
 
 
 def parse_capacity(text: str) -> float | Unknown:

@@ -7,7 +7,7 @@ versions that texts about other subjects mention.
 import re
 
 from probes.base.patterns import pattern
-from probes.base.record import Reason, Record, Unknown
+from probes.base.record import Reason, Record, Unknown, quoted
 
 _NVIDIA_SMI = pattern(r"(Driver|CUDA) Version\s*:\s*(\d{1,4}\.\d{1,4}(?:\.\d{1,4})?)")
 _LIBRARY_MISMATCH = pattern(r"NVML library version:\s*(\d{1,4}\.\d{1,4}(?:\.\d{1,4})?)")
@@ -97,7 +97,7 @@ def parse_imex(text: str) -> str | Unknown:
     """Return the state of the domain of `nvidia-imex-ctl -N`."""
     match = _IMEX.search(text)
     return (
-        match[1].upper() if match else Unknown(Reason.UNPARSABLE, f"nvidia-imex-ctl: {text.strip()[:60]!r}")
+        match[1].upper() if match else Unknown(Reason.UNPARSABLE, f"nvidia-imex-ctl: {quoted(text.strip())}")
     )
 
 

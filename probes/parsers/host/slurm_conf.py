@@ -59,8 +59,8 @@ def _contains(part: re.Match[str], host: str) -> bool:
 
 
 def _in_ranges(digits: str, ranges: str) -> bool:
-    """Return whether a number is in the ranges; the number must have as many digits as the first number of
-    its range.
+    """Return whether a number is in the ranges; the number must be padded with zeros to the width of the
+    first number of its range.
     """
     if not digits.isdecimal() or len(digits) > 9:
         return False

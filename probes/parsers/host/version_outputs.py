@@ -5,7 +5,7 @@ import re
 import msgspec
 
 from probes.base.patterns import pattern
-from probes.base.record import Reason, Record, Unknown, from_json
+from probes.base.record import Reason, Record, Unknown, from_json, quoted
 
 _DRIVER = pattern(r"NVRM version:.*?Kernel Module(?: for \S+)?\s+(\d+\.\d+(?:\.\d+)*)")
 _OPEN_MODULE = pattern(r"NVRM version:.*Open Kernel Module")
@@ -51,7 +51,7 @@ def parse_driver_module(text: str) -> DriverModule | Unknown:
     """Return the loaded module from /proc/driver/nvidia/version."""
     match = _DRIVER.search(text)
     if match is None:
-        return Unknown(Reason.UNPARSABLE, f"/proc/driver/nvidia/version: {text[:60]!r}")
+        return Unknown(Reason.UNPARSABLE, f"/proc/driver/nvidia/version: {quoted(text)}")
     return DriverModule(version=match[1], is_open=_OPEN_MODULE.search(text) is not None)
 
 
@@ -85,7 +85,7 @@ def mpi_version(text: str) -> str | Unknown:
     for words, name in _MPI:
         if (match := words.search(text)) is not None:
             return f"{name} {match[1]}"
-    return Unknown(Reason.UNPARSABLE, f"mpirun --version: {text[:60]!r}")
+    return Unknown(Reason.UNPARSABLE, f"mpirun --version: {quoted(text)}")
 
 
 def slurm_version(text: str) -> str | Unknown:
@@ -110,4 +110,4 @@ def os_name(text: str) -> str | Unknown:
 
 def _first(pattern: re.Pattern[str], text: str, what: str) -> str | Unknown:
     match = pattern.search(text)
-    return match[1] if match else Unknown(Reason.UNPARSABLE, f"{what}: {text[:60]!r}")
+    return match[1] if match else Unknown(Reason.UNPARSABLE, f"{what}: {quoted(text)}")

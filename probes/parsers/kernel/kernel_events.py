@@ -30,7 +30,7 @@ class KernelEvent(Record, kw_only=True):
     device: str | None = None
     """PCI address without function (`0000:9b:00`), network interface, disk or server; or None."""
     fatal: bool | None = None
-    """Whether the error is fatal; None if the line does not contain it."""
+    """True if the error is fatal; None if the line does not contain it."""
     variant: str = ""
     """Distinguishes events: lines of one kind and device with different values are different events."""
     view: str = ""
@@ -205,7 +205,7 @@ class FullTable(KernelEvent, kw_only=True):
 
 
 class OutOfMemory(KernelEvent, kw_only=True):
-    """A process that the kernel killed to free memory, or that called the killer."""
+    """A process that the kernel killed to free memory, or whose request for memory led to a kill."""
 
     kind: ClassVar[EventKind] = "out-of-memory"
     process: str | None = None

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 
 from probes.base.patterns import pattern
-from probes.base.record import Reason, Record, Unknown
+from probes.base.record import Reason, Record, Unknown, quoted
 
 _BRACKETED = pattern(r"\[([\w-]{1,40})\]")
 _FIRST_ORDER = {11: 8, 12: 6, 14: 4}
@@ -62,7 +62,7 @@ CAPABILITIES = (
 def parse_chosen(text: str) -> str | Unknown:
     """Return the word in brackets of a file like `always [madvise] never`."""
     match = _BRACKETED.search(text)
-    return match[1] if match else Unknown(Reason.UNPARSABLE, f"no choice in {text[:60]!r}")
+    return match[1] if match else Unknown(Reason.UNPARSABLE, f"no choice in {quoted(text)}")
 
 
 def parse_buddyinfo(text: str) -> int | Unknown:
@@ -75,7 +75,7 @@ def parse_buddyinfo(text: str) -> int | Unknown:
             continue
         first = _FIRST_ORDER.get(len(words) - 1)
         if first is None or not all(word.isdecimal() and len(word) < 19 for word in words[1:]):
-            return Unknown(Reason.UNPARSABLE, f"/proc/buddyinfo: {line[:60]!r}")
+            return Unknown(Reason.UNPARSABLE, f"/proc/buddyinfo: {quoted(line)}")
         total = (total or 0) + sum(int(word) for word in words[1 + first :])
     return Unknown(Reason.NOT_SUPPORTED, "this machine has no zone Normal") if total is None else total
 
@@ -141,7 +141,7 @@ def parse_process(text: str) -> Process | None:
 def parse_capabilities(mask: str) -> tuple[str, ...] | Unknown:
     """Return the names of the bits of `CapEff`, which is hexadecimal."""
     if not re.fullmatch(r"[0-9a-fA-F]{1,16}", mask):
-        return Unknown(Reason.UNPARSABLE, f"capabilities {mask[:40]!r}")
+        return Unknown(Reason.UNPARSABLE, f"capabilities {quoted(mask)}")
     bits = int(mask, 16)
     return tuple(name for bit, name in enumerate(CAPABILITIES) if bits >> bit & 1)
 
@@ -173,5 +173,6 @@ def parse_switch(text: str) -> bool | Unknown:
     word = text.strip().lower()
     if word in ("1", "yes", "y", "true", "t", "on"):
         return True
-    is_off = word in ("0", "no", "n", "false", "f", "off")
-    return False if is_off else Unknown(Reason.UNPARSABLE, f"{text[:40]!r} is not a switch")
+    if word in ("0", "no", "n", "false", "f", "off"):
+        return False
+    return Unknown(Reason.UNPARSABLE, f"{quoted(text)} is not a boolean of systemd (yes or no)")

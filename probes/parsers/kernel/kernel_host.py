@@ -39,7 +39,7 @@ _IS_FATAL = {
     **dict.fromkeys(("fatal", "panic", "uncorrected"), True),
     **dict.fromkeys(("corrected", "info", "informational", "recoverable"), False),
 }
-"""Whether an error is fatal, with the word for its severity as the key; cut words are not in the table."""
+"""True for a fatal error, by the word for its severity; cut words are not in the table."""
 _UNCORRECTED_BIT = 61
 """Bit UC of a machine check's status (Intel SDM volume 3B, 17.3.2.2; AMD64 APM volume 2, 9.3)."""
 _LIBRARY = pattern(r"(?: in |\bin )([^\s\[]{1,120})\[")
@@ -93,7 +93,7 @@ def _contained(match: re.Match[str]) -> PcieError:
 
 
 def _out_of_memory(match: re.Match[str], view: str, text: str = "") -> OutOfMemory:
-    """Return the event of a line about the killer; `text` replaces a message with too many details."""
+    """Return the event of a line about the OOM killer; `text` replaces a message with too many details."""
     message = match.string
     victim = _VICTIM.search(message)
     killed = victim or _TASK.search(message)

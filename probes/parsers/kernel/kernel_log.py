@@ -4,8 +4,8 @@ The forms are `dmesg` (raw, -T, --decode, ISO times, JSON), records of /dev/kmsg
 JSON), syslog, dumps of pstore, and bare lines that somebody copied.
 
 The text is searched for the few words that lines of interest contain, and only those lines are parsed, so
-that a log of hundreds of megabytes takes seconds, and memory only for its events. Repeated lines are counted
-as one event.
+that a log of hundreds of megabytes takes seconds and needs memory only for its events. Repeated lines are
+counted as one event.
 """
 
 from collections.abc import Iterator

@@ -98,7 +98,7 @@ LINK_ROWS: tuple[KernelRow, ...] = (
         r"link status definitely (?P<state>up|down) for (?:active )?interface (?P<device>[\w.-]{1,40})",
         make=_link("bond"),
     ),
-    # A bond that waits (`downdelay`) prints this line before the one with `definitely`, which some kernels
+    # A bond that waits (`downdelay`) prints this line before the line with `definitely`, which some kernels
     # never print.
     row(
         LinkDown,

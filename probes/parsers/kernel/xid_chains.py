@@ -15,7 +15,7 @@ _STAMPS = tuple(pattern(shape) for shape in (stamps.ISO, stamps.WEEKDAY, stamps.
 _ANY_YEAR = 2000
 """Year of a time without a year; only differences of times matter here."""
 _MOST_GPUS = 1024
-"""Most GPUs of a log; a hostile log names more."""
+"""Largest number of GPUs that are followed in one log; a hostile log may name more."""
 _SETTLED = "(None)"
 
 
@@ -53,8 +53,8 @@ class XidChains:
     def root_of(self, xid: LoggedXid, gpu: str | None, time_s: float | None, line: int) -> int | None:
         """Return the first Xid of the chain that this Xid continues; None if it begins one.
 
-        Without times, the order of lines decides alone. `line` grows from Xid to Xid. GPUs whose address
-        somebody replaced cannot be distinguished, and have no chains.
+        Without times, only the order of lines decides. `line` grows from Xid to Xid. In a log in which
+        somebody replaced the addresses, GPUs cannot be distinguished, so no chain is reported.
         """
         if gpu is None:
             return None
@@ -93,7 +93,10 @@ def _within(window_s: float, time_s: float | None, earlier_s: float | None) -> b
 
 
 def seconds_of(time: str) -> float | None:
-    """Return in seconds a time that a log prints; only differences have a meaning; None if unreadable."""
+    """Return the time that a log prints, in seconds; None if it is unreadable.
+
+    Only differences of these times have a meaning.
+    """
     if _UPTIME.fullmatch(time):
         return float(time)
     matches = (shape.match(time) for shape in _STAMPS)

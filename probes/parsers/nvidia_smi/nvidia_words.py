@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from probes.base.patterns import pattern
-from probes.base.record import NOT_RECORDED, Reason, Unknown, map_known
+from probes.base.record import NOT_RECORDED, Reason, Unknown, map_known, quoted
 from probes.base.units import GIB, KIB, MIB
 from probes.parsers.topology.pci_addresses import link_width, normal_address
 
@@ -118,7 +118,7 @@ def converted(text: str | None, what: str, convert: Callable[[str], T | None]) -
     if isinstance(value, Unknown):
         return value
     result = convert(value)
-    return Unknown(Reason.UNPARSABLE, f"{what}: {value[:60]!r}") if result is None else result
+    return Unknown(Reason.UNPARSABLE, f"{what}: {quoted(value)}") if result is None else result
 
 
 def unreadable(text: str | None, what: str) -> Unknown:
@@ -168,7 +168,7 @@ def words(text: str | None, what: str) -> str | Unknown:
 def compute_mode(text: str | None, what: str) -> str | Unknown:
     return map_known(
         words(text, what),
-        lambda mode: _COMPUTE_MODES.get(mode) or Unknown(Reason.UNPARSABLE, f"{what}: {mode[:60]!r}"),
+        lambda mode: _COMPUTE_MODES.get(mode) or Unknown(Reason.UNPARSABLE, f"{what}: {quoted(mode)}"),
     )
 
 
@@ -243,7 +243,7 @@ def event_reasons(mask: str | int) -> tuple[str, ...] | Unknown:
     try:
         bits = mask if isinstance(mask, int) else int(mask[:40], 16)
     except ValueError:
-        return Unknown(Reason.UNPARSABLE, f"clock event reasons {str(mask)[:40]!r}")
+        return Unknown(Reason.UNPARSABLE, f"clock event reasons {quoted(str(mask))}")
     return tuple(name for bit, name in EVENT_REASONS.items() if bits & bit)
 
 

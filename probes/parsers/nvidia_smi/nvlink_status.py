@@ -97,6 +97,7 @@ def parse_nvlink_status(text: str) -> tuple[NvlinkStatus, ...] | Unknown:
             finish_block()
             heading, links, verdict, start = match, [], NOT_RECORDED, number
         elif (match := _LINK.fullmatch(line)) is not None:
+            start = start or number
             speed = float(match[2]) * GB if match[2] else NOT_RECORDED
             links.append(
                 NvLink(index=int(match[1]), active=match[2] is not None, bandwidth_bytes_per_s=speed)

@@ -11,6 +11,7 @@ from probes.base.record import (
     first_unknown,
     known,
     only_known,
+    quoted,
     value_or,
 )
 from probes.facts import Count, Gpu, GpuProcess, MigDevice
@@ -273,7 +274,7 @@ def active_reasons(flags: list[tuple[str, str]]) -> tuple[str, ...] | Unknown:
     strange = sorted(names.keys() - REASON_NAMES)
     if strange and "hw_slowdown" not in names:
         return Unknown(
-            Reason.UNPARSABLE, f"no hw_slowdown among the clock event reasons, but {strange[0][:40]!r}"
+            Reason.UNPARSABLE, f"no hw_slowdown among the clock event reasons, but {quoted(strange[0])}"
         )
     return tuple(name for name, value in values if value)
 

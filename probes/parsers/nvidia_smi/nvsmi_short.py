@@ -20,6 +20,7 @@ from probes.base.record import (
     line_ref,
     map_known,
     only_known,
+    quoted,
 )
 from probes.facts import Gpu, GpuLimits, GpuProcess, MigDevice, Unread
 from probes.facts.gpu_facts import UNNUMBERED
@@ -180,7 +181,7 @@ def _number(row: dict[str, str], column: str) -> int | Unknown:
         return Unknown(Reason.NOT_SUPPORTED, f"{column}: -")
     if text.isascii() and text.isdecimal() and len(text) < 10:
         return int(text)
-    return Unknown(Reason.ERROR if "err" in text.lower() else Reason.UNPARSABLE, f"{column}: {text[:40]!r}")
+    return Unknown(Reason.ERROR if "err" in text.lower() else Reason.UNPARSABLE, f"{column}: {quoted(text)}")
 
 
 def recognise_error(text: str) -> bool:

@@ -73,7 +73,7 @@ class _Test:
         ]
 
     def _device_results(self) -> list[tuple[str, tuple[str, ...], int]]:
-        """Return the results, without entries of DCGM 4's summary that results of devices repeat."""
+        """Return the results. An entry of DCGM 4's summary that a device's result repeats is left out."""
         if len(self.results) < 2 or self.results[0][1] != (HOST,):
             return self.results
         first, *others = self.results

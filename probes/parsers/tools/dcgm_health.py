@@ -1,4 +1,4 @@
-"""Parse `dcgmi health --check`, the results of DCGM's background watches. DCGM 1 to 4, table or JSON.
+"""Parse `dcgmi health --check`: results of DCGM's background watches, as tables or JSON of DCGM 1 to 4.
 
 Up to DCGM 1.7 the table has a row per GPU with `PCIe system: Warning - text`; since then it is a tree with a
 row per watch and the watch's text below. Source: NVIDIA DCGM user guide, active health checks, of versions

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from probes.base.record import line_ref
+from probes.base.record import line_ref, quoted
 from probes.facts import Diagnosis
 from probes.parsers.tools.dcgm_words import HOST, SETTING_ERRORS, TOOL, result_of, subjects_of
 from probes.parsers.tools.tool_text import line_at
@@ -56,7 +56,7 @@ def metadata(document: dict[str, object], root: str) -> tuple[str, list[str]]:
 
 
 def parse_damaged(text: str) -> tuple[Diagnosis, ...]:
-    """Return the results of a report that was cut or shortened.
+    """Return the results of a report that was cut or quoted.
 
     The report is read by the order of its keys: test, device, status, warnings.
     """
@@ -128,7 +128,7 @@ def _diagnosis(  # noqa: PLR0917 - one argument per field of the diagnosis
         test=test,
         subject=subject,
         result=result,
-        message=message or ("" if result != "UNKNOWN" else f"status {status[:40]!r}"),
+        message=message or ("" if result != "UNKNOWN" else f"status {quoted(status)}"),
         error_code=code,
         evidence=(line_ref(line),),
     )

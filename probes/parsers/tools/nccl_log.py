@@ -6,9 +6,9 @@ precede each line.
 
 NCCL prints a line per channel and peer: `Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM/read`,
 `via SHM/direct/direct`, `[send] via NET/IB/3(5)/GDRDMA`, `via COLLNET/SHARP/0`, but none for NVLink SHARP.
-`NVLS comm 0x... headRank 0 ...` reports its buffers, which are created if it will be used (2.18 and newer).
-`Connected NVLS tree` occurs within one host in the first versions, later between hosts only. Source: NCCL,
-src/transport/*.cc and src/transport/nvls.cc, versions 2.16 to 2.30.
+`NVLS comm 0x... headRank 0 ...` reports the buffers of NVLink SHARP, which NCCL creates only if it will use
+NVLink SHARP (2.18 and newer). `Connected NVLS tree` occurs within one host in the first versions, later
+between hosts only. Source: NCCL, src/transport/*.cc and src/transport/nvls.cc, versions 2.16 to 2.30.
 """
 
 import re

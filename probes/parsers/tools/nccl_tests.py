@@ -50,6 +50,8 @@ _COLLECTIVES = (
     "all_reduce|all_gather|reduce_scatter|alltoall|alltoallv|broadcast|reduce|sendrecv|scatter|gather"
     "|hypercube"
 )
+TEST = re.compile(rf"(?:{_COLLECTIVES})_perf")
+"""Name of a test's executable."""
 _START = re.compile(rf"(?<![a-z_])({_COLLECTIVES})_perf\b")
 _MARKS = ("busbw", "nThread", "Out of bounds", " float ", " half ", "bfloat16", "int8", "double")
 """Words of which each relevant line contains at least one."""

@@ -79,7 +79,7 @@ def parse_results(text: str) -> tuple[ToolResult, ...]:
 
 
 def _first_numbers(results: Iterable[ToolResult]) -> tuple[ToolResult, ...]:
-    """Return at most the maximum number of results."""
+    """Return the first `_MOST_RESULTS` results, and every status."""
     room = itertools.count(1)
     return tuple(result for result in results if result.metric == "status" or next(room) <= _MOST_RESULTS)
 

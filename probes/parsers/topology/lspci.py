@@ -59,7 +59,7 @@ _ACS = {
 }
 _MOST_UNREAD = 20
 _MOST_LINES = 400_000
-"""Maximum number of lines that are read: far more than the largest server prints, against hostile texts."""
+"""Maximum number of lines that are read: above what any server prints, and a bound for hostile texts."""
 
 
 class Lspci(Record, kw_only=True):

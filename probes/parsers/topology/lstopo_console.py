@@ -2,12 +2,11 @@
 
 import re
 
-from probes.base.grouping import grouped
+from probes.base.grouping import folded, grouped
 from probes.base.record import NOT_RECORDED, Record, Unknown, line_ref, value_or
 from probes.base.units import GIB, KIB, MIB
 from probes.facts import Cpu, Dmi, Gpu, NumaNode, PciDevice
 from probes.facts.gpu_facts import UNNUMBERED
-from probes.parsers.host.cpulist import cpu_list
 from probes.parsers.topology.hwloc_xml import dmi_of_infos
 from probes.parsers.topology.pci_addresses import normal_address
 from probes.parsers.topology.pci_classes import kind_of
@@ -99,7 +98,7 @@ def parse_numa_nodes(text: str) -> tuple[NumaNode, ...]:
             memory = _LOCAL.search(line.text)
             nodes[int(number[1])] = NumaNode(
                 index=int(number[1]),
-                cpus="" if is_gpu else cpu_list(node_cpus),
+                cpus="" if is_gpu else folded(node_cpus),
                 memory_bytes=int(memory[1]) * _UNITS[memory[2]] if memory else NOT_RECORDED,
                 is_gpu_memory=is_gpu,
             )
@@ -161,7 +160,7 @@ def _device(line: _Line, address: str, node: int | Unknown, owned: tuple[str, ..
 def _os_device_names(lines: list[_Line]) -> dict[int, tuple[str, ...]]:
     """Return the names of the OS devices below each PCI line.
 
-    `gpu-memory` is added for a PCI device that memory of a GPU names as its own.
+    `gpu-memory` is added for the PCI device whose address is the PCIBusID of a GPU's memory node.
     """
     names: dict[int, tuple[str, ...]] = {}
     addresses = {

@@ -52,7 +52,7 @@ class TopologyNet(Record, kw_only=True):
     port: int
     speed_gbps: float | Unknown
     is_socket: bool
-    """Whether NCCL uses the interface over TCP: its socket transport has no ports and no GPUDirect."""
+    """True if NCCL uses the interface over TCP: its socket transport has no ports and no GPUDirect."""
     numa_node: int | Unknown | None
     line: int
 

@@ -3,11 +3,11 @@
 import re
 from collections.abc import Iterable, Iterator
 
+from probes.base.grouping import folded
 from probes.base.patterns import pattern
 from probes.base.record import NOT_RECORDED
 from probes.base.units import MIB
 from probes.facts import NumaNode
-from probes.parsers.host.cpulist import cpu_list
 
 _MARK = pattern(r"^node \d{1,5} (?:cpus|size):|^available: \d{1,5} nodes? \(", re.MULTILINE)
 _CPUS = pattern(r"node (\d{1,5}) cpus:((?: +\d{1,6}(?:-\d{1,6})?,?)*)(?: +\(\d{1,6}\))? *")
@@ -65,7 +65,7 @@ def parse_numa_nodes(text: str) -> tuple[NumaNode, ...]:
         return tuple(NumaNode(index=node, distances=row) for node, row in sorted(distances.items()))
     for line in text.splitlines()[:20_000]:
         if match := _CPUS.fullmatch(line):
-            cpus[int(match[1])] = cpu_list(_numbers(match[2].split()))
+            cpus[int(match[1])] = folded(_numbers(match[2].split()))
         elif match := _MEMORY.fullmatch(line):
             memory[int(match[1]), match[2]] = int(match[3]) * MIB
         elif match := _ROW.fullmatch(line):

@@ -7,7 +7,7 @@ from itertools import combinations
 from typing import NamedTuple
 
 from probes.base.patterns import pattern
-from probes.base.record import Reason, Unknown, first_unknown
+from probes.base.record import Reason, Unknown, first_unknown, quoted
 from probes.facts import Link, LinkKind, PciDevice
 
 _ADDRESS = pattern(r"(?:([0-9a-f]{4,8}):)?([0-9a-f]{1,2}):([0-9a-f]{1,2})\.([0-7])", re.IGNORECASE)
@@ -43,7 +43,7 @@ def normal_address(text: str) -> str | Unknown:
     """Return the address as sysfs writes it: `0000:1b:00.0` for `00000000:1B:00.0` of NVML and `1b:00.0`."""
     match = _ADDRESS.fullmatch(text.strip())
     if match is None:
-        return Unknown(Reason.UNPARSABLE, f"{text[:60]!r} is not a PCI address")
+        return Unknown(Reason.UNPARSABLE, f"{quoted(text)} is not a PCI address")
     domain, bus, device = (int(part or "0", 16) for part in match.groups()[:3])
     return f"{domain:04x}:{bus:02x}:{device:02x}.{match[4]}"
 
@@ -58,7 +58,7 @@ def link_generation(speed: str) -> int | Unknown:
         return GENERATION_BY_SPEED[value]
     if "GT/s" in speed and _RATE.fullmatch(value):
         return Unknown(Reason.UNPARSABLE, f"link speed {value} GT/s")
-    return Unknown(Reason.NOT_SUPPORTED, f"link speed {speed[:40]!r}")
+    return Unknown(Reason.NOT_SUPPORTED, f"link speed {quoted(speed)}")
 
 
 def link_width(text: str) -> int | Unknown:
@@ -66,7 +66,7 @@ def link_width(text: str) -> int | Unknown:
     digits = text.strip().removesuffix("x")
     if digits.isascii() and digits.isdigit() and int(digits) in _WIDTHS:
         return int(digits)
-    return Unknown(Reason.NOT_SUPPORTED, f"link width {text[:40]!r}")
+    return Unknown(Reason.NOT_SUPPORTED, f"link width {quoted(text)}")
 
 
 def pci_distance(

@@ -127,7 +127,7 @@ def vendor_of_words(words: str) -> str | None:
 
 
 def gpu_of_device(device: PciDevice) -> Gpu:
-    """Return the GPU that a PCI device is, with the values that the PCI device shows."""
+    """Return the record of a PCI device that is a GPU, with the values that the PCI device shows."""
     return Gpu(
         index=UNNUMBERED,
         name=driver_name(value_or(device.device_id, ""), value_or(device.name, "")) or NOT_RECORDED,

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from probes.base.record import NOT_RECORDED, Reason, Record, Unknown, line_ref
+from probes.base.record import NOT_RECORDED, Reason, Record, Unknown, line_ref, quoted
 from probes.facts import Gpu, Link, LinkKind, Unread
 from probes.parsers.host.cpulist import is_cpu_list
 
@@ -42,7 +42,7 @@ _KINDS: dict[str, LinkKind] = {
 }
 """Kind of link by the printed word; drivers before 384 print `SOC` for SYS."""
 _MOST_DEVICES = 512
-"""Maximum number of devices of a matrix: more than any machine has, against texts that would take minutes."""
+"""Maximum number of devices of a matrix: more than any machine has. A larger text could take minutes."""
 _CPU_COLUMN = re.compile(r"CPU\s*Affinity")
 _GPU_LABEL = re.compile(r"[ \t]*GPU\d+\s*")
 _REFUSAL = re.compile(
@@ -350,7 +350,7 @@ def _affinity(word: str | None) -> str | Unknown:
         return word
     if word in ("", "N/A"):
         return Unknown(Reason.NOT_SUPPORTED, "the CPU Affinity column is empty")
-    return Unknown(Reason.UNPARSABLE, f"CPU Affinity {word[:40]!r}")
+    return Unknown(Reason.UNPARSABLE, f"CPU Affinity {quoted(word)}")
 
 
 def _node(word: str | None) -> int | Unknown | None:
@@ -363,7 +363,7 @@ def _node(word: str | None) -> int | Unknown | None:
         return None
     if is_cpu_list(word):
         return Unknown(Reason.NOT_SUPPORTED, f"several NUMA nodes: {word[:40]}")
-    return Unknown(Reason.NOT_SUPPORTED if not word else Reason.UNPARSABLE, f"NUMA Affinity {word[:40]!r}")
+    return Unknown(Reason.NOT_SUPPORTED if not word else Reason.UNPARSABLE, f"NUMA Affinity {quoted(word)}")
 
 
 def _legend(lines: list[str]) -> dict[str, str]:

@@ -1,6 +1,6 @@
 """Read NVML's answers about a device, each as a value of the requested type or Unknown."""
 
-from probes.base.record import Reason, Unknown, known, map_both, map_known
+from probes.base.record import Reason, Unknown, known, map_both, map_known, quoted
 from probes.facts import GpuProcess
 from probes.parsers.nvidia_smi.nvidia_words import event_reasons
 from probes.parsers.topology.pci_addresses import link_width
@@ -54,7 +54,7 @@ class Device:
         )
 
     def threshold(self, kind: int) -> int | Unknown:
-        """Return a temperature of nvmlTemperatureThresholds_t."""
+        """Return the temperature limit with the number `kind` in nvmlTemperatureThresholds_t."""
         return self.whole("nvmlDeviceGetTemperatureThreshold", kind)
 
     def fabric_info(self) -> NvmlValue | Unknown:
@@ -63,7 +63,10 @@ class Device:
         return info if known(info) else self.ask("nvmlDeviceGetGpuFabricInfo")
 
     def throttle_reasons(self) -> tuple[str, ...] | Unknown:
-        """Return the active reasons; drivers before 535 have only the call with the old name."""
+        """Return the active reasons for reduced clocks.
+
+        Drivers before 535 have only the call with the old name.
+        """
         mask = self.whole("nvmlDeviceGetCurrentClocksEventReasons")
         if isinstance(mask, Unknown):
             mask = self.whole("nvmlDeviceGetCurrentClocksThrottleReasons")
@@ -107,7 +110,7 @@ def _field(entry: NvmlValue) -> int | Unknown:
 
 
 def odd(what: str, value: object) -> Unknown:
-    return Unknown(Reason.UNPARSABLE, f"{what}: {str(value)[:60]!r}")
+    return Unknown(Reason.UNPARSABLE, f"{what}: {quoted(str(value))}")
 
 
 def member(value: NvmlValue | Unknown, name: str) -> NvmlValue | Unknown:

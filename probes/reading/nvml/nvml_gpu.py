@@ -16,6 +16,7 @@ from probes.base.record import (
     items_of,
     map_known,
     nvml_ref,
+    quoted,
 )
 from probes.facts import Count, Fabric, Gpu, GpuLimits, GpuMemoryHealth, NvLink, PcieLink, counts
 from probes.parsers.nvidia_smi.nvidia_words import RECOVERY_ACTIONS, VIRTUALIZATION_MODES, fabric_health
@@ -272,7 +273,7 @@ def _uuid(numbers: NvmlValue | Unknown) -> str | Unknown:
     if isinstance(numbers, Unknown):
         return numbers
     if not isinstance(numbers, list) or len(numbers) != 16:
-        return Unknown(Reason.UNPARSABLE, f"clusterUuid: {str(numbers)[:60]!r}")
+        return Unknown(Reason.UNPARSABLE, f"clusterUuid: {quoted(str(numbers))}")
     digits = "".join(
         f"{number:02x}" if isinstance(number, int) and 0 <= number < 256 else "00" for number in numbers
     )
