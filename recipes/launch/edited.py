@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import msgspec
 
 from probes.base.errors import UsageError
-from recipes.job.workload import Workload, stored_bits
+from recipes.job.workload import AnyWorkload, VisionWorkload, Workload, stored_bits
 from recipes.launch.recipe import Chosen, Environment, Prediction, Recipe
 from recipes.launch.reference_files import model_of
 from recipes.launch.resolve import prediction_of
@@ -14,7 +14,9 @@ from recipes.machine.cluster_records import Cluster
 from recipes.planning.programs import program_named
 from recipes.planning.reasons import MEMORY_WARNING, margin_decision, memory_warning
 from recipes.predict.breakdowns import MemoryBreakdown
-from recipes.predict.candidate_prediction import predict
+from recipes.predict.job_prediction import memory_for, predicted_for
+from recipes.predict.stacks import load_stacks
+from recipes.predict.training_job import job_of
 from recipes.settings.convergence import value_texts
 
 _BEFORE = (
@@ -63,8 +65,9 @@ def _predicted_again(recipe: Recipe, machine: Cluster) -> tuple[Prediction, Memo
     cluster = msgspec.structs.replace(
         machine, nodes=parallelism.nodes, ranks_per_node=parallelism.ranks_per_node
     )
-    stack = program_named(recipe.program).stack_for(workload.tuning)
-    predicted = predict(workload, parallelism.candidate, cluster, stack=stack)
+    stack = load_stacks()[program_named(recipe.program).stack_for(recipe.job.tuning)]
+    job = job_of(workload, parallelism.candidate, cluster, stack)
+    predicted = predicted_for(job, memory_for(job))
     figures = prediction_of(predicted, makes_data=recipe.command.kind == "reference")
     known = [figure for figure in msgspec.structs.astuple(figures) if figure is not None]
     if not all(map(math.isfinite, known)):
@@ -78,25 +81,40 @@ def _predicted_again(recipe: Recipe, machine: Cluster) -> tuple[Prediction, Memo
     return figures, predicted.memory_bytes_per_gpu
 
 
-def workload_of(recipe: Recipe) -> Workload:
+def workload_of(recipe: Recipe) -> AnyWorkload:
     """Return the job that the recipe describes. Raises UsageError for details that no model has."""
+    parallelism = recipe.parallelism
+    if recipe.images is not None:
+        return VisionWorkload(
+            model=recipe.images.model,
+            image_size=recipe.images.image_size,
+            global_batch=parallelism.global_batch,
+            precision=parallelism.precision,
+            optimizer=recipe.job.optimizer,
+            steps=recipe.convergence.steps,
+        )
+    return text_workload_of(recipe)
+
+
+def text_workload_of(recipe: Recipe) -> Workload:
+    """Return the job of a transformer that the recipe describes. Raises UsageError for an image model."""
     parallelism, tuning = recipe.parallelism, recipe.job.tuning
     return Workload(
         model=model_of(recipe),
-        sequence_length=recipe.model.sequence_length,
+        sequence_length=recipe.text_model.sequence_length,
         global_batch=parallelism.global_batch,
         precision=parallelism.precision,
         steps=recipe.convergence.steps,
         tuning=tuning,
         base_bits=stored_bits(tuning),
-        fine_tuning=recipe.job.fine_tuning or tuning != "full",
+        fine_tuning=recipe.job.continues,
         adapter_rank=recipe.job.adapter_rank,
         optimizer=recipe.job.optimizer,
     )
 
 
 def _settings(recipe: Recipe) -> dict[str, str]:
-    """Return the present value of every decision for which a recipe has a field, in the words of a plan."""
+    """Return the present value of every decision for which a recipe has a field, spelled as in a plan."""
     parallelism, convergence = recipe.parallelism, recipe.convergence
     return {
         **{name: str(size) for name, size in msgspec.structs.asdict(parallelism.degrees).items()},

@@ -1,120 +1,139 @@
-"""Whether rigtune can write launch files for a recipe, and the recipe's settings for other programs."""
+"""The part of a launch that depends on the program: its command, the starter of its ranks, and its files."""
 
-from probes.base.errors import UsageError
-from recipes.launch.recipe import Command, Recipe
-from recipes.planning.program_settings import Layout, program_settings
-from recipes.planning.programs import OWN, REFERENCE_PROGRAM, load_programs, program_named
-from recipes.planning.space import SHARDING_OF
+from typing import Literal
 
-WRITTEN = (OWN, REFERENCE_PROGRAM)
-"""Programs for which rigtune writes launch files."""
+from probes.base.record import Record
+from recipes.launch.recipe import Artifact, Environment, Recipe
+from recipes.launch.reference_files import HELPER
 
 
-def command_without_script(program_id: str) -> Command:
-    """Return the command of a plan without a user's script: the reference workload, or the named program."""
-    return Command(kind="reference" if program_id in WRITTEN else "program")
+class FolderFile(Record):
+    """A file beside the launch script, as a word of a command; each launcher writes its own path for it."""
+
+    name: str
 
 
-def require_files(program_id: str) -> None:
-    """Raise UsageError if rigtune writes no launch files for this program."""
-    if program_id not in WRITTEN:
-        title = program_named(program_id).title
-        raise UsageError(
-            f"launch files for {title} are not written yet",
-            f"`rigtune plan MODEL --program {program_id} -o recipe.toml` lists the settings; "
-            f"--program {OWN} plans for a torch program that rigtune can start",
-        )
+Word = str | FolderFile
+
+Processes = Literal["rank", "task", "node", "job"]
+"""Processes of a program. `rank`: one per rank, which an agent may start. `task`: one per rank, which only
+mpirun, srun or horovodrun can start, because the ranks find each other through these. `node`: one per node.
+`job`: one for the whole job.
+"""
 
 
-def require_runnable(recipe: Recipe) -> None:
-    """Raise UsageError if rigtune cannot write launch files for the recipe.
+class Agent(Record, kw_only=True):
+    """A Python program that starts the ranks of one node and lets the nodes meet, such as torch's agent.
 
-    For a program without launch files, the message states the settings in that program's own words.
+    A launcher runs it once per node, with the command: interpreter, `words`, the options of the rendezvous,
+    `sizes`, and the words of the program.
     """
-    if recipe.program not in WRITTEN:
-        program = program_named(recipe.program)
-        words = " ".join(" ".join(filter(None, row)) for row in recipe_settings(recipe))
-        raise UsageError(
-            f"launch files for {program.title} are not written yet; its settings for this recipe: {words}",
-            f"start {program.title} yourself with these settings, or plan for a torch program of your own "
-            f"with --program {OWN}",
-        )
-    program = load_programs()[REFERENCE_PROGRAM if recipe.command.kind == "reference" else OWN]
-    for problem, hint in _beyond(recipe, program.id):
-        raise UsageError(f"{program.title} cannot run this recipe: {problem}", hint)
+
+    words: tuple[Word, ...] = ()
+    """Words after the interpreter."""
+    sizes: tuple[str, ...] = ()
+    """Options that state the numbers of nodes and of ranks."""
+    one_node: tuple[str, ...] = ()
+    """Options of a rendezvous on one node, which replace those of the rank, the address and the port."""
+    node_rank: str = ""
+    """Option that takes the rank of the node, from 0."""
+    master_address: str = ""
+    """Option that takes the address of the first node."""
+    master_port: str = ""
+    run_id: str = ""
+    """Option that takes an id of the attempt; empty if the agent has none."""
+    logs: tuple[str, ...] = ()
+    """Options for a log file of every rank; the name of the folder follows the last option."""
+    any_command: tuple[str, ...] = ()
+    """Option after which any command may follow in place of a Python program; empty if there is none."""
 
 
-def _beyond(recipe: Recipe, program_id: str) -> list[tuple[str, str]]:
-    """Return what the recipe wants and the program cannot do, each with a remedy."""
-    program, parallelism = load_programs()[program_id], recipe.parallelism
-    degrees = parallelism.degrees
-    divided = [name for name in ("tp", "pp", "cp", "ep") if getattr(degrees, name) > 1]
-    strategies = [
-        name
-        for name, sharding in SHARDING_OF.items()
-        if sharding in program.shardings and (name != "hsdp" or program.hybrid)
-    ]
-    faults = (
-        (
-            divided,
-            f"it has {', '.join(f'{name} {getattr(degrees, name)}' for name in divided)}",
-            "set these degrees to 1 and raise dp or fsdp, or plan again with --program for software that "
-            "divides layers",
-        ),
-        (
-            parallelism.strategy not in strategies,
-            f"it has no strategy {parallelism.strategy}",
-            f"strategies: {', '.join(strategies)}",
-        ),
-        (
-            parallelism.activation_checkpointing not in program.checkpointing,
-            f"it has no {parallelism.activation_checkpointing} checkpointing",
-            f"activation_checkpointing: {', '.join(program.checkpointing)}",
-        ),
-        (
-            parallelism.recomputed_share < 1 and parallelism.activation_checkpointing == "full",
-            f"it recomputes every layer or none, not {parallelism.recomputed_share:g} of them",
-            "set recomputed_share = 1.0",
-        ),
-        (
-            parallelism.precision not in program.precisions,
-            f"it does not train in {parallelism.precision}",
-            f"precisions: {', '.join(program.precisions)}",
-        ),
-        (
-            program_id == REFERENCE_PROGRAM and recipe.job.optimizer != "adamw",
-            f"it has no optimizer {recipe.job.optimizer}",
-            "give your own training program after `--` of `rigtune plan`",
-        ),
-        (
-            recipe.job.tuning not in program.tunings,
-            f"it has no {recipe.job.tuning} training",
-            "give your own training program after `--` of `rigtune plan`",
-        ),
+class ProgramFiles(Record, kw_only=True):
+    """The command, files and variables of a recipe's program, for any launcher."""
+
+    words: tuple[Word, ...]
+    """Words after the executable: `train.py --lr 0.1` or `-m package.train`."""
+    executable: str = ""
+    """Path or name of the executable; empty for the Python interpreter."""
+    processes: Processes = "rank"
+    """Processes that a launcher starts with the words.
+
+    A process per node finds NODE_RANK, NODE_COUNT, MASTER_ADDR, MASTER_PORT and, if the launcher knows them,
+    NODE_HOSTS (names separated by commas, in the order of the ranks) in its environment.
+    """
+    agent: Agent = Agent()
+    """Starter of a node's ranks; a launcher that starts each rank itself does not use it."""
+    files: tuple[Artifact, ...] = ()
+    """Configuration files beside the launch script; words refer to them with `FolderFile`."""
+    environment: tuple[Environment, ...] = ()
+    """Variables that the program needs in addition to those of the recipe."""
+    rank_environment: tuple[Environment, ...] = ()
+    """Variables that the agent would set, for launchers that start each rank themselves."""
+    runs_in_folder: bool = False
+    """True if the program runs in the export folder, not in the user's folder."""
+    ends_with_parent: bool = False
+    """True if a rank ends by itself when the process that started the rank dies."""
+    modules: tuple[str, ...] = ("torch",)
+    """Python modules that the interpreter must have."""
+    uses_ssh: bool = False
+    """True if the process reaches further nodes by ssh, which leads to the host, outside of an image."""
+    otherwise: "ProgramFiles | None" = None
+    """Another form of the same program, for launchers that cannot start this one."""
+    notes: tuple[str, ...] = ()
+    """Remarks on what the program does differently from the plan; they become comments of the script."""
+
+    @property
+    def imports_from_folder(self) -> bool:
+        """Return whether the program imports modules of the export folder: its own source, or the helper."""
+        return self.runs_in_folder or any(file.path == HELPER for file in self.files)
+
+    @property
+    def forms(self) -> tuple["ProgramFiles", ...]:
+        """This form and the others, in the order in which a launcher tries them."""
+        return (self, *(self.otherwise.forms if self.otherwise is not None else ()))
+
+
+def torch_agent(recipe: Recipe) -> Agent:
+    """Return torch's agent, `torchrun`, with the sizes of the recipe.
+
+    On one node the ranks meet on the loopback, because the host name of a new server often cannot be
+    resolved.
+    """
+    parallelism = recipe.parallelism
+    return Agent(
+        words=("-m", "torch.distributed.run"),
+        sizes=("--nnodes", str(parallelism.nodes), "--nproc-per-node", str(parallelism.ranks_per_node)),
+        one_node=("--standalone", "--local-addr", "127.0.0.1"),
+        node_rank="--node-rank",
+        master_address="--master-addr",
+        master_port="--master-port",
+        run_id="--rdzv-id",
+        logs=("--tee", "3", "--log-dir"),
+        any_command=("--no-python",),
     )
-    return [(problem, hint) for is_beyond, problem, hint in faults if is_beyond]
 
 
-def recipe_settings(recipe: Recipe) -> tuple[tuple[str, str], ...]:
-    """Return the recipe's settings in the words of its program."""
-    parallelism, convergence = recipe.parallelism, recipe.convergence
-    layout = Layout(
-        degrees=parallelism.degrees,
-        sharding=SHARDING_OF[parallelism.strategy],
-        schedule=parallelism.pipeline_schedule,
-        micro_batch=parallelism.micro_batch,
-        grad_accum=parallelism.grad_accum,
-        global_batch=parallelism.global_batch,
-        sequence_length=recipe.model.sequence_length,
-        activation_checkpointing=parallelism.activation_checkpointing,
-        recomputed_share=parallelism.recomputed_share,
-        precision=parallelism.precision,
-        learning_rate=convergence.learning_rate,
-        warmup_steps=convergence.warmup_steps,
-        steps=convergence.steps,
-        optimization=convergence,
-        tuning=recipe.job.tuning,
-        adapter_rank=recipe.job.adapter_rank,
-        layers=recipe.model.layers + int(recipe.model_details.get("encoder_layers", 0)),
+def accelerate_agent(recipe: Recipe, config: str) -> Agent:
+    """Return `accelerate launch` with a file of settings; its option counts the processes of all machines."""
+    parallelism = recipe.parallelism
+    sizes = ("--num_machines", str(parallelism.nodes), "--num_processes", str(parallelism.world_size))
+    return Agent(
+        words=("-m", "accelerate.commands.launch", "--config_file", FolderFile(name=config)),
+        sizes=sizes,
+        # port 0 is any free port
+        one_node=("--main_process_port", "0"),
+        node_rank="--machine_rank",
+        master_address="--main_process_ip",
+        master_port="--main_process_port",
+        logs=("--tee", "3", "--log_dir"),
+        any_command=("--no_python",),
     )
-    return program_settings(program_named(recipe.program), layout)
+
+
+def own_words(recipe: Recipe, arguments: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the words that start the user's script or module with these arguments."""
+    command = recipe.command
+    if command.kind == "module":
+        return ("-m", command.target, *arguments)
+    # the interpreter would treat a path that starts with a dash as an option
+    return (f"./{command.target}" if command.target.startswith("-") else command.target, *arguments)

@@ -35,14 +35,14 @@ MOST_DRAINED_PERCENT = 25
 The number is a choice, not a measurement; the script states it in its first lines.
 """
 QUICK_S = 5
-"""Budget of a prolog in seconds: it delays every job, and Slurm recommends to keep it short."""
+"""Budget of a prolog in seconds: a prolog delays every job, and Slurm recommends that it be short."""
 DEEP_S = 30
 """Budget of a health check in seconds: slurmd kills it after 60 s, including the report to Slurm."""
 
 EVERY_MIN = 15
 """Minutes between two runs of the timer; the alerts wait for two of them."""
 LONGEST_S = 45
-"""rigtune ends earlier by itself: a driver that has to wake its GPUs gets 35 s, whatever the budget is."""
+"""rigtune ends earlier by itself: a driver that must wake its GPUs gets 35 s, regardless of the budget."""
 NPD_S = 2 * (LONGEST_S + 5) + 10
 """The plugin of node-problem-detector runs twice before it reports a problem; a killed run takes 5 s more."""
 
@@ -261,14 +261,14 @@ def render_provision(row: ProvisionRow, options: ProvisionOptions) -> tuple[Arti
 
 
 def origin(version: str, commit: str) -> str:
-    """Return the words of a hook that `origin_of` reads."""
+    """Return the words in a hook that `origin_of` reads."""
     return f"Written by rigtune {version} (commit {commit})"
 
 
 def origin_of(head: str) -> tuple[str, str] | None:
     """Return the version and the commit of the rigtune that wrote a hook, from the hook's first lines.
 
-    Both are empty for a hook of a rigtune that wrote neither. None if the text is not a hook.
+    Both are empty for a hook of an older rigtune, which states neither. None if the text is not a hook.
     """
     if match := _ORIGIN.search(head):
         return match[1], match[2]

@@ -4,12 +4,17 @@ People read and edit a recipe as a TOML file.
 """
 
 import re
+from pathlib import PurePosixPath
 from typing import Any, Literal
+
+import msgspec
 
 from probes.base.errors import UsageError
 from probes.base.record import StrictRecord
+from probes.parsers.tools.nccl_tests import TEST as NCCL_TEST
 from recipes.job.candidate import ActivationCheckpointing, Candidate, Degrees, Schedule
-from recipes.job.workload import DEFAULT_ADAPTER_RANK, Optimizer, Precision, Tuning
+from recipes.job.workload import DEFAULT_ADAPTER_RANK, Optimizer, Precision, Tuning, VisionModel
+from recipes.launch.placeholders import PLACEHOLDERS, PlanDegrees, ResolvedPlan, expand
 from recipes.machine.cluster_records import Basis, Cluster
 from recipes.planning.plan import OWN_PROGRAM
 from recipes.planning.space import SHARDING_OF
@@ -46,6 +51,8 @@ class Parallelism(StrictRecord, kw_only=True):
     recomputed_share: float = 1.0
     """Part of the layers that full checkpointing recomputes."""
     precision: Precision = "bf16"
+    offload: Literal["none", "states", "weights"] = "none"
+    """Training state in the host's memory: optimizer states, or optimizer states and weights."""
     bucket_mb: int | None = None
     """MiB of gradients that the reference workload's DDP sends together; None for torch's default."""
     prefetch: int | None = None
@@ -57,7 +64,7 @@ class Parallelism(StrictRecord, kw_only=True):
 
     @property
     def degrees(self) -> Degrees:
-        """All degrees; unstated ones follow from the strategy."""
+        """All degrees; degrees that are not stated follow from the strategy."""
         replicas = max(1, self.world_size // max(1, self.tp * self.pp * self.cp))
         shards = self.fsdp or (replicas // (self.dp or 1) if self.strategy in ("fsdp", "hsdp") else 1)
         return Degrees(
@@ -90,6 +97,8 @@ class Parallelism(StrictRecord, kw_only=True):
             activation_checkpointing=self.activation_checkpointing,
             recomputed_share=self.recomputed_share,
             precision=self.precision,
+            offload=self.offload != "none",
+            offload_weights=self.offload == "weights",
         )
 
 
@@ -99,16 +108,21 @@ class Job(StrictRecord, kw_only=True):
     tuning: Tuning = "full"
     """Training of all weights, or of adapters over frozen ones."""
     fine_tuning: bool = False
-    """Whether a trained model is trained further on instructions or questions; adapters always are."""
+    """True if a trained model is trained further on instructions or questions; adapters always are."""
     adapter_rank: int = DEFAULT_ADAPTER_RANK
     optimizer: Optimizer = "adamw"
+
+    @property
+    def continues(self) -> bool:
+        """Return whether the training starts from a trained model, as adapters always do."""
+        return self.fine_tuning or self.tuning != "full"
 
 
 class Fingerprint(StrictRecord, kw_only=True):
     """The machine for which the recipe was made."""
 
     machine: str
-    """Name and devices in words."""
+    """Description of the machine: its name and devices."""
     driver: str = ""
     torch: str = ""
     facts_sha256: str
@@ -124,7 +138,7 @@ class Convergence(Optimization, kw_only=True):
 
 
 class CheckpointSettings(StrictRecord, kw_only=True):
-    """Checkpoints of the run; None for what is unknown."""
+    """Checkpoints of the run; unknown figures are None."""
 
     every_steps: int | None = None
     """Steps between two checkpoints."""
@@ -146,20 +160,24 @@ class Environment(StrictRecord, kw_only=True, omit_defaults=True):
     """Launchers whose scripts export the variable; empty for all."""
 
 
+CommandKind = Literal["reference", "script", "module", "program", "nccl-tests"]
+
+
 class Command(StrictRecord, kw_only=True):
     """The program that every rank runs."""
 
-    kind: Literal["reference", "script", "module", "program"]
-    """rigtune's reference workload, a Python file, a Python module, or the software that `Recipe.program`
-    names, which has a command of its own.
+    kind: CommandKind
+    """rigtune's reference workload, a Python file, a Python module, the software that `Recipe.program` names,
+    which has a command of its own, or a test of NVIDIA's nccl-tests on the ranks of the job.
     """
     target: str = ""
-    """Path of the script or dotted name of the module; empty for the reference workload."""
+    """Path of the script, dotted name of the module, or name or path of the test, such as `all_reduce_perf`;
+    empty for the other kinds.
+    """
     arguments: tuple[str, ...] = ()
     """Arguments of the program.
 
-    They may contain {micro_batch}, {grad_accum}, {global_batch}, {learning_rate}, {warmup_steps}, {steps},
-    {sequence_length} and the other names of `PLACEHOLDERS`.
+    They may contain the placeholders of `rigtune list placeholders`, such as {micro_batch}.
     """
     working_directory: str = ""
     """Folder in which the program runs; empty for the folder in which the job is started."""
@@ -183,7 +201,7 @@ class Resources(StrictRecord, kw_only=True):
 
 
 class Prediction(StrictRecord, kw_only=True):
-    """Figures that the plan expects, for `rigtune verify`. None if they could not be predicted."""
+    """Figures that the plan expects, for `rigtune verify`; a figure that could not be predicted is None."""
 
     step_time_s: float | None = None
     step_time_low_s: float | None = None
@@ -218,6 +236,14 @@ class ModelShape(StrictRecord, kw_only=True):
     sequence_length: int
 
 
+class ImageShape(StrictRecord, kw_only=True):
+    """An image model, by its counts, and the size of its images."""
+
+    model: VisionModel
+    image_size: int
+    """Side of the images in pixels; 0 if the model's input is not an image."""
+
+
 class Chosen(StrictRecord, kw_only=True):
     """One decision of the plan, from which a later export detects what a person has changed."""
 
@@ -236,6 +262,16 @@ class Chosen(StrictRecord, kw_only=True):
         return f"{self.name} = {self.value} ({basis}): {self.because.rstrip().removesuffix('.')}."
 
 
+class Kept(StrictRecord, kw_only=True):
+    """A verbatim part of an imported launch file that no field of the recipe states."""
+
+    file: str
+    line: int
+    text: str
+    why: str
+    """Reason why no field states it, such as `not understood` or `set by rigtune's launcher`."""
+
+
 class Recipe(StrictRecord, kw_only=True):
     """All information that a launcher needs."""
 
@@ -246,7 +282,10 @@ class Recipe(StrictRecord, kw_only=True):
     program: str = OWN_PROGRAM
     """Training software: a row of `rigtune list programs`."""
     job: Job = Job()
-    model: ModelShape
+    model: ModelShape | None = None
+    """The transformer; None in recipes of image models."""
+    images: ImageShape | None = None
+    """The image model; None in recipes of transformers."""
     parallelism: Parallelism
     convergence: Convergence
     checkpoints: CheckpointSettings | None = None
@@ -254,6 +293,8 @@ class Recipe(StrictRecord, kw_only=True):
     resources: Resources
     command: Command
     environment: tuple[Environment, ...] = ()
+    slots: dict[str, str] = {}
+    """Values for the places in launch files that the site fills, by a name of `rigtune list slots`."""
     predicted: Prediction = Prediction()
     not_in_reference: tuple[str, ...] | None = None
     """Features of the model that the reference workload does not build, such as `experts 8`.
@@ -263,12 +304,28 @@ class Recipe(StrictRecord, kw_only=True):
     notes: tuple[str, ...] = ()
     """Warnings and remarks; they become comments of the launch script, after the decisions."""
     decisions: tuple[Chosen, ...] = ()
+    kept: tuple[Kept, ...] = ()
+    """Parts of imported files that no field states; empty for a recipe that was planned."""
     made_for: Fingerprint | None = None
     """None if the recipe was not planned, or was planned by an older version."""
     model_details: dict[str, Any] = {}
     """Further fields of the model that differ from a plain decoder; the prediction needs them."""
     machine: Cluster | None = None
     """The machine with the rates that the prediction is based on; None if the recipe was not planned."""
+
+    @property
+    def text_model(self) -> ModelShape:
+        """Sizes of the transformer. Raises UsageError for an image model, which has no such sizes."""
+        if self.model is None:
+            raise UsageError(
+                f"recipe {self.name[:60]!r} trains the image model {self.model_id}, not a transformer",
+                "export it for your own program, which you give after `--` of `rigtune plan`",
+            )
+        return self.model
+
+    @property
+    def model_id(self) -> str:
+        return self.model.id if self.model is not None else self.images.model.id if self.images else ""
 
     @property
     def reasons(self) -> tuple[str, ...]:
@@ -284,77 +341,59 @@ class Artifact(StrictRecord, kw_only=True):
     mode: int = 0o644
 
 
+def kind_of_file(path: str) -> CommandKind:
+    """Return the kind of a command that starts this file: a test of nccl-tests, or a user's script."""
+    return "nccl-tests" if NCCL_TEST.fullmatch(PurePosixPath(path).name) else "script"
+
+
 NAME_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 VARIABLE_PATTERN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-PLACEHOLDERS = (
-    "micro_batch",
-    "grad_accum",
-    "global_batch",
-    "learning_rate",
-    "warmup_steps",
-    "steps",
-    "sequence_length",
-    "schedule",
-    "final_share",
-    "beta1",
-    "beta2",
-    "weight_decay",
-    "gradient_clipping",
-    "checkpoint_steps",
-)
-
-_TOKEN = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
+def resolved_plan(recipe: Recipe) -> ResolvedPlan:
+    """Return all decisions of the recipe, with default values for those that the recipe leaves open."""
+    parallelism, convergence, resources = recipe.parallelism, recipe.convergence, recipe.resources
+    checkpoints, slots = recipe.checkpoints, recipe.slots
+    same = (
+        *("strategy", "pipeline_schedule", "nodes", "ranks_per_node", "world_size", "micro_batch"),
+        *("grad_accum", "global_batch", "activation_checkpointing", "recomputed_share", "precision"),
+        "offload",
+    )
+    return ResolvedPlan(
+        name=recipe.name,
+        program=recipe.program,
+        model=recipe.model_id,
+        degrees=PlanDegrees(**msgspec.structs.asdict(parallelism.degrees)),
+        **{name: getattr(parallelism, name) for name in same},
+        **msgspec.structs.asdict(convergence),
+        sequence_length=recipe.model.sequence_length if recipe.model is not None else 0,
+        image_size=recipe.images.image_size if recipe.images is not None else 0,
+        optimizer=recipe.job.optimizer,
+        tuning=recipe.job.tuning,
+        adapter_rank=0 if recipe.job.tuning == "full" else recipe.job.adapter_rank,
+        # A run whose checkpoints are unknown saves at its end.
+        checkpoint_steps=(checkpoints and checkpoints.every_steps) or convergence.steps,
+        bucket_mb=parallelism.bucket_mb or 0,
+        prefetch=parallelism.prefetch or 0,
+        backend=resources.backend,
+        device=resources.device,
+        weights=slots.get("model", ""),
+        data=slots.get("data", ""),
+        tokenizer=slots.get("tokenizer", ""),
+        output=slots.get("output", ""),
+        checkpoints=slots.get("checkpoints", ""),
+    )
 
 
 def settings(recipe: Recipe) -> dict[str, str]:
     """Return the value of every placeholder."""
-    parallelism, convergence = recipe.parallelism, recipe.convergence
-    values = (
-        parallelism.micro_batch,
-        parallelism.grad_accum,
-        parallelism.global_batch,
-        convergence.learning_rate,
-        convergence.warmup_steps,
-        convergence.steps,
-        recipe.model.sequence_length,
-        convergence.schedule,
-        convergence.final_share,
-        convergence.beta1,
-        convergence.beta2,
-        convergence.weight_decay,
-        convergence.gradient_clipping,
-        # A run whose checkpoints are unknown saves at its end.
-        (recipe.checkpoints and recipe.checkpoints.every_steps) or convergence.steps,
-    )
-    texts = (value if isinstance(value, str) else repr(value) for value in values)
-    return dict(zip(PLACEHOLDERS, texts, strict=True))
-
-
-def expand(argument: str, values: dict[str, str]) -> str:
-    """Return `argument` with its placeholders filled in; `{{` and `}}` become braces.
-
-    Raises UsageError for any other brace.
-    """
-
-    def fill(match: re.Match[str]) -> str:
-        token, name = match.group(0), match.group(1)
-        if token in ("{{", "}}"):
-            return token[0]
-        if name in values:
-            return values[name]
-        what = f"no placeholder {token[:60]}" if name is not None else "no partner for a brace"
-        raise UsageError(
-            f"argument {argument[:120]!r}: there is {what}",
-            f"placeholders: {', '.join('{' + known + '}' for known in values)}; "
-            "write {{ and }} for plain braces",
-        )
-
-    return _TOKEN.sub(fill, argument)
+    plan: dict[str, Any] = msgspec.structs.asdict(resolved_plan(recipe))
+    values = plan | msgspec.structs.asdict(plan["degrees"])
+    texts = {name: values[name] for name in PLACEHOLDERS}
+    return {name: value if isinstance(value, str) else repr(value) for name, value in texts.items()}
 
 
 def program_arguments(recipe: Recipe) -> tuple[str, ...]:
-    """Return the arguments of the recipe's command, filled in. Raises UsageError."""
+    """Return the arguments of the recipe's command, filled in. Raises UsageError for unknown placeholders."""
     values = settings(recipe)
     return tuple(expand(argument, values) for argument in recipe.command.arguments)

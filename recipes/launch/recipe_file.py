@@ -12,17 +12,18 @@ import tomli_w
 from probes.base.errors import InputError, UsageError
 from probes.base.record import is_invisible
 from probes.judging.policies.strict_toml import read_strict
+from recipes.launch.placeholders import PLACEHOLDERS, expand
 from recipes.launch.recipe import (
     NAME_PATTERN,
-    PLACEHOLDERS,
     SCHEMA_VERSION,
     VARIABLE_PATTERN,
     Command,
     Convergence,
     Recipe,
-    expand,
     settings,
 )
+from recipes.launch.reserved_variables import SCRIPT_VARIABLES, SET_BY_LAUNCHER, SHELL_OWN
+from recipes.launch.slots import require_slot
 from recipes.planning.programs import load_programs
 from recipes.planning.space import STRATEGIES
 
@@ -50,38 +51,16 @@ _MAY_BE_ZERO = {
     *("final_share", "decay_share", "beta1", "beta2", "weight_decay", "gradient_clipping"),
     *("embedding_learning_rate", "ramp_from", "ramp_samples"),
 }
+_ZERO_SECTIONS = ("predicted.", "model_details.", "images.")
+"""Sections in which any number may be 0."""
 _ANY_NUMBER = ("machine.hidden_communication.", "machine.intra_latency_s.", "machine.inter_latency_s.")
 """Figures of a machine that may be 0 or negative.
 
 For example, hidden communication is negative if communication and computation slow each other down.
 """
 
-_SET_BY_LAUNCHER = {
-    *(
-        "RANK",
-        "LOCAL_RANK",
-        "WORLD_SIZE",
-        "LOCAL_WORLD_SIZE",
-        "GROUP_RANK",
-        "NODE_RANK",
-        "ATTEMPT",
-        "MASTER_ADDR",
-        "MASTER_PORT",
-    ),
-    "RIGTUNE_PYTHON",
-}
-_SHELL_OWN = {
-    *("BASHOPTS", "BASH_VERSINFO", "EUID", "PPID", "SHELLOPTS", "UID"),
-    *("BASH_ENV", "CDPATH", "IFS", "OPTIND", "POSIXLY_CORRECT"),
-}
-"""Variables of bash: read-only ones, whose assignment ends a script, and ones that change how it runs."""
 _LONGEST_VARIABLE_BYTES = 128 * 1024
-"""Bytes of a variable with its name that Linux can give to a program (MAX_ARG_STRLEN, execve(2))."""
-SCRIPT_VARIABLES = {
-    *("attempt", "code", "command", "escaped", "family", "first_node", "folder", "guard", "host", "hosts"),
-    *("master", "node_rank", "options", "port", "processes", "python", "rank", "start", "word"),
-}
-"""Variables that the launch scripts assign; a test checks that the list is complete."""
+"""Most bytes of a variable, with its name, that Linux can pass to a program (MAX_ARG_STRLEN, execve(2))."""
 
 
 def require_valid(recipe: Recipe) -> None:
@@ -91,7 +70,7 @@ def require_valid(recipe: Recipe) -> None:
 
 
 def require_command(command: Command) -> None:
-    """Raise UsageError for the first fault of a program, before there is a plan to fill its arguments."""
+    """Raise UsageError for the first fault of a command, before a plan exists that fills its arguments."""
     text_faults = _text_faults(msgspec.to_builtins(command), "command")
     for fault in (*text_faults, *_command_faults(command, dict.fromkeys(PLACEHOLDERS, "1"))):
         raise UsageError(f"your program, {fault.place}: {fault.problem}", fault.remedy)
@@ -123,6 +102,11 @@ def faults(recipe: Recipe) -> Iterator[Fault]:
     yield from _resource_faults(recipe)
     yield from _command_faults(recipe.command, settings(recipe))
     yield from _environment_faults(recipe)
+    for name, value in recipe.slots.items():
+        try:
+            require_slot(name, value, "the recipe")
+        except UsageError as error:
+            yield Fault(f"slots.{name[:60]}", error.message, error.hint)
 
 
 def _text_faults(value: Any, place: str, field: str = "") -> Iterator[Fault]:
@@ -164,7 +148,7 @@ def _number_faults(value: Any, place: str, field: str = "") -> Iterator[Fault]:
             f"give a finite number of at most {_LARGEST:g}",
         )
     elif isinstance(value, (int, float)) and not isinstance(value, bool):
-        may_be_zero = field in _MAY_BE_ZERO or place.startswith(("predicted.", "model_details."))
+        may_be_zero = field in _MAY_BE_ZERO or place.startswith(_ZERO_SECTIONS)
         if not math.isfinite(value) or value < 0 or (value == 0 and not may_be_zero):
             yield Fault(
                 place, f"is {value}", f"give a finite number, {'0 or more' if may_be_zero else 'more than 0'}"
@@ -174,7 +158,7 @@ def _number_faults(value: Any, place: str, field: str = "") -> Iterator[Fault]:
 
 
 def _convergence_faults(convergence: Convergence) -> Iterator[Fault]:
-    """Yield the mistakes in decays and shares, which are parts of 1."""
+    """Yield the mistakes in decays and shares, which are between 0 and 1."""
     for name in ("beta1", "beta2", "final_share", "decay_share"):
         value, is_decay = getattr(convergence, name), name.startswith("beta")
         yield from _fault_if(
@@ -245,6 +229,20 @@ def _parallelism_faults(recipe: Recipe) -> Iterator[Fault]:
 
 def _model_faults(recipe: Recipe) -> Iterator[Fault]:
     model = recipe.model
+    if model is None or recipe.images is not None:
+        yield from _fault_if(
+            (model is None) == (recipe.images is None),
+            "model",
+            "and images are both given" if model is not None else "is missing, and there are no images",
+            "give [model] for a transformer, or [images] for an image model",
+        )
+        yield from _fault_if(
+            recipe.images is not None and recipe.command.kind == "reference",
+            "command.kind",
+            "is 'reference', but the reference workload trains no image model",
+            "give your own training program: kind = 'script' and its target",
+        )
+        return
     yield from _fault_if(
         model.kv_heads > 0 and model.heads % model.kv_heads,
         "model.kv_heads",
@@ -309,10 +307,10 @@ def _command_faults(command: Command, values: dict[str, str]) -> Iterator[Fault]
         "set kind to 'script' or 'module', or remove target",
     )
     yield from _fault_if(
-        command.kind == "script" and not command.target,
+        command.kind in ("script", "nccl-tests") and not command.target,
         "command.target",
         "is missing",
-        "give the path of the script",
+        "give the path of the script" if command.kind == "script" else "give a test such as all_reduce_perf",
     )
     yield from _fault_if(
         command.kind == "module" and not _MODULE.fullmatch(command.target),
@@ -333,9 +331,9 @@ def _environment_faults(recipe: Recipe) -> Iterator[Fault]:
         place, name = f"environment[{index}].name", variable.name
         if not VARIABLE_PATTERN.fullmatch(name):
             yield Fault(place, f"{name[:60]!r} is not a variable name", "use letters, digits and '_'")
-        elif name in _SET_BY_LAUNCHER:
+        elif name in SET_BY_LAUNCHER:
             yield Fault(place, f"{name} is set by the launch script itself", "remove it")
-        elif name in _SHELL_OWN or name in SCRIPT_VARIABLES:
+        elif name in SHELL_OWN or name in SCRIPT_VARIABLES:
             yield Fault(place, f"{name} belongs to the shell that runs the script", "remove or rename it")
         elif name in names:
             yield Fault(place, f"{name} appears twice", "keep one")
@@ -365,7 +363,10 @@ def dump_recipe(recipe: Recipe) -> str:
 
     A comment contains a digest of the other lines; `is_edited` uses it to detect changes by a person.
     """
-    text = f"{_HEADER}\n{tomli_w.dumps(_without_none(msgspec.to_builtins(recipe)))}"
+    fields = _without_none(msgspec.to_builtins(recipe))
+    if not recipe.kept:
+        del fields["kept"]  # only imported recipes have kept parts of files
+    text = f"{_HEADER}\n{tomli_w.dumps(fields)}"
     return text.replace(_HEADER, f"{_HEADER}# As rigtune wrote it: sha256 {_digest(text)}\n", 1)
 
 

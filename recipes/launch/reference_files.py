@@ -12,9 +12,11 @@ from recipes.job.models.counts import preset
 from recipes.job.models.files import require_sound
 from recipes.job.workload import TransformerModel
 from recipes.launch.recipe import Artifact, ModelShape, Recipe
+from recipes.planning.plan import OWN_PROGRAM
 
 PACKAGE = "rigtune_worker"
 CONFIG = "workload.json"
+HELPER = "rigtune_helper.py"
 
 _SIBLING = re.compile(r"^from \.(\w+) import", re.MULTILINE)
 """Import of another module of the package."""
@@ -30,8 +32,19 @@ def reference_files(recipe: Recipe) -> tuple[Artifact, ...]:
         if sections["parallelism"][name] is None:
             del sections["parallelism"][name]
     config = msgspec.json.format(msgspec.json.encode(sections), indent=2).decode()
-    modules = (Artifact(path=f"{PACKAGE}/{name}.py", text=text) for name, text in sorted(_program().items()))
-    return (Artifact(path=CONFIG, text=config + "\n"), *modules)
+    return (Artifact(path=CONFIG, text=config + "\n"), *worker_files("train"))
+
+
+def helper_file() -> Artifact:
+    """Return the module with which a user's own torch program applies plan.json, for `export --helper`."""
+    return Artifact(
+        path=HELPER, text=resources.files("probes").joinpath("workers", PACKAGE, HELPER).read_text("utf-8")
+    )
+
+
+def imports_helper(recipe: Recipe) -> bool:
+    """Return whether the recipe's command is a user's own torch program, which may import the helper."""
+    return recipe.program == OWN_PROGRAM and recipe.command.kind in ("script", "module")
 
 
 _HABITS = frozenset({"dropout", "raises_logits"})
@@ -47,7 +60,7 @@ _DESCRIPTION = (
 
 
 def not_in_reference(model: TransformerModel) -> tuple[str, ...]:
-    """Return the features of a model that the reference workload does not build, in words.
+    """Return descriptions of the features of a model that the reference workload does not build.
 
     These are sizes that no field of `ModelShape` describes.
     """
@@ -81,8 +94,8 @@ def model_of(recipe: Recipe) -> TransformerModel:
     A preset whose sizes a person has changed gets another id, because measurements of the preset do not
     apply. Raises UsageError for details that no model has.
     """
-    fields = {**msgspec.to_builtins(recipe.model), **recipe.model_details}
-    named = {"title": recipe.model.id, "source": "recipe", "date": ""}
+    fields = {**msgspec.to_builtins(recipe.text_model), **recipe.model_details}
+    named = {"title": recipe.model_id, "source": "recipe", "date": ""}
     try:
         model = msgspec.convert({**fields, **named}, TransformerModel)
         require_sound(model, f"recipe {recipe.name[:60]!r}")
@@ -100,18 +113,18 @@ def model_of(recipe: Recipe) -> TransformerModel:
     return model if same else msgspec.structs.replace(model, id=f"{model.id} as edited")
 
 
-@functools.lru_cache(maxsize=1)
-def _program() -> dict[str, str]:
-    """Return the text of `rigtune_worker.train` and of the modules that it imports, by module.
+@functools.lru_cache
+def worker_files(module: str) -> tuple[Artifact, ...]:
+    """Return a module of `rigtune_worker` and the modules that it imports, as files of the package.
 
     The package's benchmarks are left out.
     """
     package = resources.files("probes").joinpath("workers", PACKAGE)
     modules: dict[str, str] = {}
-    wanted = ["__init__", "train"]
+    wanted = ["__init__", module]
     while wanted:
         name = wanted.pop()
         if name not in modules:
             modules[name] = package.joinpath(f"{name}.py").read_text("utf-8")
             wanted += _SIBLING.findall(modules[name])
-    return modules
+    return tuple(Artifact(path=f"{PACKAGE}/{name}.py", text=text) for name, text in sorted(modules.items()))

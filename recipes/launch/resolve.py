@@ -1,13 +1,14 @@
-"""Convert a plan into a recipe: every choice becomes a setting, every reason a note."""
+"""Conversion of a plan into a recipe: every choice becomes a setting, and every reason a note."""
 
 import hashlib
+from pathlib import PurePosixPath
 
 import msgspec
 
 from probes.base.errors import UsageError
 from probes.base.record import Unknown, known, value_or
 from probes.facts import MachineFacts
-from recipes.job.workload import TransformerModel, VisionWorkload
+from recipes.job.workload import AnyWorkload, TransformerModel, VisionModel, VisionWorkload, Workload
 from recipes.launch.recipe import (
     CheckpointSettings,
     Chosen,
@@ -15,6 +16,7 @@ from recipes.launch.recipe import (
     Convergence,
     Environment,
     Fingerprint,
+    ImageShape,
     Job,
     ModelShape,
     Parallelism,
@@ -31,20 +33,28 @@ from recipes.predict.candidate_prediction import without_loading
 
 _ALTERNATIVES = 5
 """Alternatives of a decision that a recipe keeps."""
-_SHAPE = tuple(name for name in ModelShape.__struct_fields__ if name != "sequence_length")
+SHAPE = tuple(name for name in ModelShape.__struct_fields__ if name != "sequence_length")
 
 
-def require_program(model: TransformerModel, command: Command) -> None:
+def require_program(model: TransformerModel | VisionModel, command: Command) -> None:
     """Raise UsageError if the command is the reference workload and cannot build the model."""
-    if command.kind == "reference" and not_in_reference(model):
+    if command.kind != "reference":
+        return
+    if isinstance(model, VisionModel) or not_in_reference(model):
         raise UsageError(
             f"the reference workload cannot train {model.id}: it builds only dense decoders",
             "give your own training program after `--`, or plan without a recipe",
         )
 
 
+def machine_in_words(facts: MachineFacts) -> str:
+    """Return the machine's description, which names its verified steps; empty without GPUs and CPU."""
+    machine = measured_machine(facts)
+    return machine_words(machine, facts.source) if machine.gpus or machine.cpu else ""
+
+
 def fingerprint_of(facts: MachineFacts, cluster: Cluster) -> Fingerprint:
-    """Return the machine in words, and a digest of what a plan depends on."""
+    """Return the description of the machine, and a digest of all facts on which a plan depends."""
     machine, training = measured_machine(facts), facts.training
     drivers = {gpu.driver_version for gpu in value_or(facts.gpus, ()) if known(gpu.driver_version)}
     driver = value_or(facts.software.driver_version, None) or ", ".join(sorted(drivers))
@@ -52,18 +62,10 @@ def fingerprint_of(facts: MachineFacts, cluster: Cluster) -> Fingerprint:
     ports = [(nic.name, nic.state, nic.rate_gbps) for nic in value_or(facts.nics, ())]
     parts = (machine, driver, torch, ports, cluster)
     return Fingerprint(
-        machine=machine_words(machine, facts.source) if machine.gpus or machine.cpu else cluster.title,
+        machine=machine_in_words(facts) or cluster.title,
         driver=driver,
         torch=torch,
         facts_sha256=hashlib.sha256(msgspec.json.encode(parts)).hexdigest(),
-    )
-
-
-def no_image_recipe(model: str) -> UsageError:
-    """Return the error for a recipe of an image model, whose sizes no recipe can carry."""
-    return UsageError(
-        f"{model[-60:]} is an image model, and a recipe carries only the sizes of a transformer",
-        "plan without -o, and give micro-batch, accumulation and learning rate to your own program",
     )
 
 
@@ -74,39 +76,28 @@ def recipe_of(
     command: Command,
     python: str,
     facts: MachineFacts | None = None,
-    hosts: tuple[str, ...] = (),
-    partition: str = "",
-    account: str = "",
-    time_limit: str = "",
 ) -> Recipe:
     """Return the recipe of the plan's choice.
 
-    `name` is the job's name, `command` the program of every rank, `python` the path of the training
-    interpreter on the nodes (empty for `python3`), `facts` the machine that was planned for, `hosts` the
-    nodes in order; the rest are settings of the Slurm site. Raises UsageError for an image model, and if the
-    command is the reference workload and cannot build the model.
+    `name` is the job's name, unless the command is a test of nccl-tests, which names itself. `command` is the
+    program of every rank, `python` the path of the training interpreter on the nodes (empty for `python3`),
+    `facts` the machine that was planned for. The recipe names no hosts and no settings of a site. Raises
+    UsageError if the command is the reference workload and cannot build the model.
     """
     workload = plan.workload
-    if isinstance(workload, VisionWorkload):
-        raise no_image_recipe(workload.model.id)
+    text = workload if isinstance(workload, Workload) else None
     require_program(workload.model, command)
-    beyond = not_in_reference(workload.model)
+    beyond = not_in_reference(text.model) if text is not None else ()
     chosen, cluster = plan.chosen, plan.cluster
+    test = PurePosixPath(command.target).name if command.kind == "nccl-tests" else ""
     cores = cluster.physical_cores_per_rank
     return Recipe(
-        name=name,
-        title=f"{workload.model.title} on {cluster.title}",
+        name=test or name,
+        title=f"{test or workload.model.title} on {cluster.title}",
         program=chosen.program,
-        job=Job(
-            tuning=workload.tuning,
-            fine_tuning=workload.fine_tuning,
-            adapter_rank=workload.adapter_rank,
-            optimizer=workload.optimizer,
-        ),
-        model=ModelShape(
-            sequence_length=workload.sequence_length,
-            **{name: getattr(workload.model, name) for name in _SHAPE},
-        ),
+        job=_job(workload),
+        model=None if text is None else _shape(text),
+        images=_images(workload) if isinstance(workload, VisionWorkload) else None,
         parallelism=Parallelism(
             strategy=chosen.strategy,
             nodes=cluster.nodes,
@@ -119,6 +110,7 @@ def recipe_of(
             activation_checkpointing=chosen.activation_checkpointing,
             recomputed_share=chosen.recomputed_share,
             precision=workload.precision,
+            offload="weights" if chosen.offload_weights else "states" if chosen.offload else "none",
         ),
         convergence=Convergence(
             learning_rate=chosen.learning_rate,
@@ -133,10 +125,6 @@ def recipe_of(
             device_name=cluster.device_name,
             python=python,
             cpus_per_node=cores * cluster.ranks_per_node if cores is not None else None,
-            time_limit=time_limit,
-            partition=partition,
-            account=account,
-            hosts=hosts,
         ),
         command=command,
         environment=tuple(
@@ -154,7 +142,7 @@ def recipe_of(
         notes=tuple(f"Warning: {warning}" for warning in plan.warnings),
         decisions=_decisions(plan),
         made_for=None if facts is None else fingerprint_of(facts, cluster),
-        model_details=model_details(workload.model),
+        model_details={} if text is None else model_details(text.model),
         machine=cluster,
     )
 
@@ -162,8 +150,8 @@ def recipe_of(
 def prediction_of(predicted: Predicted, *, makes_data: bool) -> Prediction:
     """Return the figures that `rigtune verify` can measure.
 
-    With `makes_data` the program generates its data, as the reference workload does, so the step time
-    contains no loading.
+    With `makes_data`, the program generates its data, as the reference workload does, so the step time
+    contains no loading of data.
     """
     memory, time = predicted.memory_bytes_per_gpu, predicted.step_time_s
     if makes_data:
@@ -178,6 +166,26 @@ def prediction_of(predicted: Predicted, *, makes_data: bool) -> Prediction:
         tokens_per_s_per_rank=_number(predicted.tokens_per_s_per_gpu),
         mfu=_number(predicted.mfu),
     )
+
+
+def _job(workload: AnyWorkload) -> Job:
+    if isinstance(workload, VisionWorkload):
+        return Job(optimizer=workload.optimizer)
+    return Job(
+        tuning=workload.tuning,
+        fine_tuning=workload.fine_tuning,
+        adapter_rank=workload.adapter_rank,
+        optimizer=workload.optimizer,
+    )
+
+
+def _shape(workload: Workload) -> ModelShape:
+    sizes = {name: getattr(workload.model, name) for name in SHAPE}
+    return ModelShape(sequence_length=workload.sequence_length, **sizes)
+
+
+def _images(workload: VisionWorkload) -> ImageShape:
+    return ImageShape(model=workload.model, image_size=workload.image_size)
 
 
 def _checkpoints(plan: Plan) -> CheckpointSettings | None:

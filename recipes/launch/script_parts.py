@@ -1,4 +1,4 @@
-"""The parts of every launch script: the template engine, quoting, and the recipe as text."""
+"""The parts of every launch script: the template engine, quoting, and sentences about the plan."""
 
 import functools
 import shlex
@@ -9,15 +9,21 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from probes.base.units import duration, gib, plural
-from recipes.launch.recipe import Artifact, Prediction, Recipe, program_arguments
-from recipes.launch.recipe_file import dump_recipe, require_valid
-from recipes.launch.reference_files import CONFIG, PACKAGE, reference_files
+from probes.catalogue.thresholds import load_thresholds
+from recipes.launch.program_files import FolderFile, ProgramFiles, Word
+from recipes.launch.rank_logs import log_variables
+from recipes.launch.recipe import Artifact, Recipe
+from recipes.launch.references import shell_quoted
+from recipes.launch.slots import load_slots, slot_value
 from recipes.predict.breakdowns import memory_words
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
+PREFLIGHT = "preflight.sh"
 COMMENT_WIDTH = 110
+RESTARTS = 20
+"""Limit of restarts after a signal or the loss of a node; a job that makes no progress must end."""
 PORT_RANGE_START = 20000
 PORT_RANGE_SIZE = 10000
 """Number of rendezvous ports, 20000 to 29999.
@@ -27,46 +33,74 @@ may occupy, and below the NodePorts of Kubernetes (30000 to 32767).
 """
 
 
-def render_script(template: str, recipe: Recipe, **values: object) -> str:
-    """Return the text of `recipes/launch/templates/<template>` for a recipe.
-
-    Raises UsageError for a recipe that contradicts itself.
-    """
-    require_valid(recipe)
+def render_script(template: str, recipe: Recipe, files: ProgramFiles, **values: object) -> str:
+    """Return the text of `recipes/launch/templates/<template>` for a recipe and its program's files."""
     return (
         templates()
         .get_template(template)
         .render(
-            recipe=for_launcher(recipe, template.partition(".")[0]),
+            recipe=recipe,
+            files=files,
+            agent=files.agent,
             summary=summary(recipe),
-            prediction=prediction(recipe.predicted),
-            program=program_words(recipe),
+            prediction=prediction(recipe),
+            runner="program" if files.executable else "python",
+            run='"$program"' if files.executable else '"$python" -u',
+            remarks=remarks(recipe, files),
+            slot=functools.partial(slot_value, recipe),
+            slots=load_slots(),
             port_start=PORT_RANGE_START,
             port_count=PORT_RANGE_SIZE,
-            port_base=zlib.crc32(recipe.name.encode()) % PORT_RANGE_SIZE,
+            port_base=job_port(recipe) - PORT_RANGE_START,
             last_rank=recipe.parallelism.nodes - 1,
+            log_variables=log_variables(recipe),
+            exported_names=exported_names(recipe),
             **values,
         )
     )
 
 
-def for_launcher(recipe: Recipe, launcher: str) -> Recipe:
-    """Return the recipe with the variables that the scripts of this launcher export."""
-    exported = tuple(
-        variable
-        for variable in recipe.environment
-        if not variable.launchers or launcher in variable.launchers
+def job_port(recipe: Recipe) -> int:
+    """Return a port for the rendezvous on the network of a host; it follows from the job's name."""
+    return PORT_RANGE_START + zlib.crc32(recipe.name.encode()) % PORT_RANGE_SIZE
+
+
+def exported_names(recipe: Recipe) -> tuple[str, ...]:
+    """Return the names of the variables that a script exports for the program."""
+    names = [variable.name for variable in recipe.environment]
+    names += [variable.name for variable in log_variables(recipe)]
+    return tuple(dict.fromkeys(names))
+
+
+def with_rank_environment(recipe: Recipe, files: ProgramFiles) -> Recipe:
+    """Return the recipe with the variables that an agent would set for each rank."""
+    names = {variable.name for variable in recipe.environment}
+    added = [variable for variable in files.rank_environment if variable.name not in names]
+    return msgspec.structs.replace(recipe, environment=(*recipe.environment, *added))
+
+
+def preflight(recipe: Recipe, files: ProgramFiles) -> Artifact:
+    """Return the script that tests one node before its ranks start; it is the same for every launcher."""
+    own = (recipe.command.target,) if recipe.command.kind == "module" else ()
+    modules = dict.fromkeys(name.partition(".")[0] for name in (*files.modules, *own))
+    target = recipe.command.target
+    # Programs such as LLaMA-Factory start their module instead of the user's `llamafactory-cli`.
+    is_started = any(word in (target, f"./{target}") for word in files.words if isinstance(word, str))
+    text = render_script(
+        "preflight.sh.j2",
+        recipe,
+        files,
+        modules=tuple(modules),
+        script=target if recipe.command.kind == "script" and is_started else "",
+        shm_kib=int(load_thresholds().shm_minimum_bytes.value) // 1024,
     )
-    return msgspec.structs.replace(recipe, environment=exported)
+    return Artifact(path=PREFLIGHT, text=text, mode=0o755)
 
 
-def companions(recipe: Recipe) -> tuple[Artifact, ...]:
-    """Return the files beside every launch script.
-
-    These are the recipe and, if the job runs it, the reference program.
-    """
-    files = reference_files(recipe) if recipe.command.kind == "reference" else ()
-    return (Artifact(path="recipe.toml", text=dump_recipe(recipe)), *files)
+def remarks(recipe: Recipe, files: ProgramFiles) -> tuple[str, ...]:
+    """Return the warnings that a reader of the script must see; the reasons are in recipe.toml."""
+    is_training = recipe.command.kind != "nccl-tests"
+    return (*(note for note in recipe.notes if is_training and note.startswith("Warning:")), *files.notes)
 
 
 def summary(recipe: Recipe) -> str:
@@ -74,6 +108,8 @@ def summary(recipe: Recipe) -> str:
     parallelism, resources = recipe.parallelism, recipe.resources
     nodes, ranks = plural(parallelism.nodes, "node"), plural(parallelism.ranks_per_node, "rank")
     device = resources.device_name or resources.device
+    if recipe.command.kind == "nccl-tests":
+        return f"nccl-tests on {nodes} x {ranks} ({device}), with the environment of this job."
     steps = plural(parallelism.grad_accum, "accumulation step")
     return (
         f"{parallelism.strategy.upper()} on {nodes} x {ranks} ({device}, {resources.backend}), "
@@ -83,9 +119,11 @@ def summary(recipe: Recipe) -> str:
     )
 
 
-def prediction(predicted: Prediction) -> str:
+def prediction(recipe: Recipe) -> str:
     """Return the figures that the plan expects, in one sentence."""
-    parts = []
+    predicted, parts = recipe.predicted, []
+    if recipe.command.kind == "nccl-tests":
+        return "`rigtune explain FOLDER_OF_THE_LOGS` compares the bus bandwidth with what such GPUs reach."
     if predicted.step_time_s is not None:
         span = ""
         if predicted.step_time_low_s is not None and predicted.step_time_high_s is not None:
@@ -101,20 +139,6 @@ def prediction(predicted: Prediction) -> str:
     return f"Predicted: {', '.join(parts)}; `rigtune verify recipe.toml` measures it."
 
 
-def program_words(recipe: Recipe) -> tuple[str, ...]:
-    """Return the words after the interpreter:
-
-    `-m rigtune_worker.train --config workload.json` and similar.
-    """
-    command, arguments = recipe.command, program_arguments(recipe)
-    if command.kind == "reference":
-        return ("-m", f"{PACKAGE}.train", "--config", CONFIG, *arguments)
-    if command.kind == "module":
-        return ("-m", command.target, *arguments)
-    # the interpreter would treat a path that starts with a dash as an option
-    return (f"./{command.target}" if command.target.startswith("-") else command.target, *arguments)
-
-
 def _assignable(value: str) -> str:
     """Return `value` quoted for the right side of an assignment.
 
@@ -123,8 +147,30 @@ def _assignable(value: str) -> str:
     return f"'{value}'" if shlex.quote(value) == value and value.startswith("=") else shlex.quote(value)
 
 
-def _words(values: tuple[str, ...]) -> str:
-    return " ".join(map(shlex.quote, values))
+def shell_words(values: tuple[Word, ...]) -> str:
+    """Return words for a POSIX shell; a file of the export folder begins with the variable `folder`."""
+    return " ".join(
+        f'"$folder"/{shlex.quote(word.name)}' if isinstance(word, FolderFile) else shell_quoted(word)
+        for word in values
+    )
+
+
+def inner_words(values: tuple[Word, ...]) -> str:
+    """Return plain words for a script in single quotes, which runs on each node.
+
+    A file of the export folder is found through RIGTUNE_RECIPE. Raises ValueError for a word with a quote.
+    """
+    texts = [
+        f"${{RIGTUNE_RECIPE%/*}}/{word.name}" if isinstance(word, FolderFile) else word for word in values
+    ]
+    if any("'" in text or '"' in text for text in texts):
+        raise ValueError(f"{texts} cannot stand in single quotes")
+    return " ".join(f'"{text}"' if shlex.quote(text) != text else text for text in texts)
+
+
+def first_sentence(text: str) -> str:
+    """Return the first sentence, without its full stop."""
+    return " ".join(text.split()).partition(". ")[0].removesuffix(".")
 
 
 def _comment(text: str, indent: str = "") -> str:
@@ -152,5 +198,7 @@ def templates() -> "Environment":
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters.update(sh=shlex.quote, assignable=_assignable, words=_words, comment=_comment)
+    environment.filters.update(sh=shlex.quote, assignable=_assignable, words=shell_words, comment=_comment)
+    environment.filters.update(inner_words=inner_words)
+    environment.filters.update(sentence=first_sentence)
     return environment

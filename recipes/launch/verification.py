@@ -1,6 +1,9 @@
 """Measurements of a short run of a recipe, compared with the plan's predictions."""
 
+from typing import Literal
+
 from probes.base.record import Record
+from probes.judging.findings import Finding, Status
 from recipes.launch.recipe import Prediction
 
 SCHEMA_VERSION = 1
@@ -17,7 +20,7 @@ class Comparison(Record, kw_only=True):
     None if nothing was predicted.
     """
     within_range: bool | None = None
-    """Whether the measurement is between the predicted bounds; None without bounds."""
+    """True if the measurement is between the predicted bounds; None without bounds."""
 
 
 class Verification(Record, kw_only=True):
@@ -25,24 +28,62 @@ class Verification(Record, kw_only=True):
 
     schema_version: int = SCHEMA_VERSION
     name: str
-    steps: int
+    program: Literal["reference", "own", "none"] = "reference"
+    """The program that was measured: the reference workload, the recipe's own program, or none, because the
+    launch failed.
+    """
+    launcher: str = "torchrun"
+    findings: tuple[Finding, ...] = ()
+    """Assertions about the launch, and differences from the prediction with what to change."""
+    steps: int = 0
     world_size: int
     backend: str
+    transports: tuple[str, ...] = ()
+    """Transports of NCCL in the smoke test: `P2P/CUMEM`, `NET/IB/GDRDMA`; empty for gloo."""
     device_name: str
     torch_version: str
-    step_time_s: Comparison
-    """Median over the steps after warm-up."""
-    peak_memory_bytes: Comparison
-    """Allocated: peak of the rank that uses most."""
+    step_time_s: Comparison | None = None
+    """Median over the steps after warm-up; None if no step was measured."""
+    steps_s: tuple[float, ...] = ()
+    """Step times after warm-up."""
+    peak_memory_bytes: Comparison | None = None
+    """Allocated: peak of the rank that uses most; None if the program does not report it."""
     reserved_memory_bytes: Comparison | None = None
     """Memory that this rank's allocator reserved; None if the run did not report it."""
     worst_memory_bytes: Comparison | None = None
     """Worst case, which the reserved memory must not exceed."""
-    loss_first: float
-    loss_last: float
+    loss_first: float | None = None
+    loss_last: float | None = None
     notes: tuple[str, ...] = ()
     log: str = ""
-    """Path of the run's output."""
+    """Path of the file with the run's output."""
+    stored: str = ""
+    """File with the measured step, which the next plan for this machine reads; empty if there is none."""
+
+    @property
+    def has_failed(self) -> bool:
+        """Return whether an assertion about the launch failed."""
+        return any(finding.status is Status.FAIL for finding in self.findings)
+
+
+class VerifyPlan(Record, kw_only=True):
+    """The commands, files and assertions of a verification (`rigtune verify --dry-run`)."""
+
+    schema_version: int = SCHEMA_VERSION
+    name: str
+    launcher: str
+    program: Literal["reference", "own"]
+    steps: int
+    folder: str
+    smoke_command: tuple[str, ...]
+    """Command that starts the smoke test on every rank."""
+    command: tuple[str, ...]
+    """Command that starts the measured program."""
+    files: tuple[str, ...]
+    """Files that are written to the folder."""
+    asserted: tuple[str, ...]
+    """Sentences that state what is asserted about the launch."""
+    notes: tuple[str, ...] = ()
 
 
 def compare_step_time(predicted: Prediction, measured_s: float) -> Comparison:

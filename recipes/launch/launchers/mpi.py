@@ -3,8 +3,9 @@
 import re
 
 from probes.base.errors import UsageError
+from recipes.launch.program_files import ProgramFiles
 from recipes.launch.recipe import Artifact, Recipe
-from recipes.launch.script_parts import companions, for_launcher, render_script
+from recipes.launch.script_parts import exported_names, preflight, render_script, with_rank_environment
 
 SCRIPT = "launch-mpi.sh"
 _INTERFACES = ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME")
@@ -12,32 +13,32 @@ _ONE_INTERFACE = re.compile(r"=?([A-Za-z0-9_.-]+)")
 """A single interface. NCCL's `=` means the exact name; lists and exclusions (`^`) do not match."""
 
 
-def render(recipe: Recipe) -> tuple[Artifact, ...]:
-    """Return the script, then the files beside the script.
-
-    Raises UsageError for a recipe that contradicts itself and for IPv6 addresses.
-    """
+def render(recipe: Recipe, files: ProgramFiles) -> tuple[Artifact, ...]:
+    """Return the script. Raises UsageError for IPv6 addresses."""
     for host in recipe.resources.hosts:
         if ":" in host:
             raise UsageError(
                 f"host {host!r}: mpirun reads the part after a colon as a number of slots", "give host names"
             )
-    text = render_script("mpi.sh.j2", recipe, exported=_exported(recipe), interface=_interface(recipe))
-    return (Artifact(path=SCRIPT, text=text, mode=0o755), *companions(recipe))
+    recipe = with_rank_environment(recipe, files)
+    text = render_script(
+        "mpi.sh.j2", recipe, files, exported=_exported(recipe, files), interface=_interface(recipe)
+    )
+    return (Artifact(path=SCRIPT, text=text, mode=0o755), preflight(recipe, files))
 
 
 def start(recipe: Recipe, folder: str, arguments: tuple[str, ...]) -> tuple[str, ...]:
     """Return the command that starts every rank of the job."""
-    del recipe  # the script or the scheduler of mpirun names the hosts
+    del recipe  # the script, or the scheduler that mpirun asks, names the hosts
     return (f"{folder}/{SCRIPT}", "--", *arguments)
 
 
-def _exported(recipe: Recipe) -> tuple[str, ...]:
+def _exported(recipe: Recipe, files: ProgramFiles) -> tuple[str, ...]:
     """Return the variables that Open MPI must pass to ranks of other hosts."""
-    own = ("MASTER_ADDR", "MASTER_PORT", *(("PYTHONPATH",) if recipe.command.kind == "reference" else ()))
-    return tuple(
-        dict.fromkeys((*own, *(variable.name for variable in for_launcher(recipe, "mpi").environment)))
-    )
+    meeting = () if files.processes == "task" else ("MASTER_ADDR", "MASTER_PORT")
+    own = ("RIGTUNE_LOGS", "RIGTUNE_RECIPE", "RIGTUNE_PREFLIGHT")
+    path = ("PYTHONPATH",) if files.imports_from_folder else ("LD_LIBRARY_PATH",) if files.executable else ()
+    return tuple(dict.fromkeys((*meeting, *own, *path, *exported_names(recipe))))
 
 
 def _interface(recipe: Recipe) -> str:

@@ -1,16 +1,18 @@
 """Slurm: a batch script that starts one torchrun per node."""
 
+from recipes.launch.program_files import ProgramFiles
 from recipes.launch.recipe import Artifact, Recipe
-from recipes.launch.script_parts import companions, render_script
+from recipes.launch.slurm_script import slurm_files
 
 SCRIPT = "train.sbatch"
 
 
-def render(recipe: Recipe) -> tuple[Artifact, ...]:
-    """Return the batch script, then the other files. Raises UsageError for a contradictory recipe."""
-    return (Artifact(path=SCRIPT, text=render_script("slurm.sbatch.j2", recipe)), *companions(recipe))
+def render(recipe: Recipe, files: ProgramFiles) -> tuple[Artifact, ...]:
+    """Return the batch script and the tests of a node."""
+    return slurm_files(recipe, files, SCRIPT)
 
 
 def start(recipe: Recipe, folder: str, arguments: tuple[str, ...]) -> tuple[str, ...]:
     """Return the command that submits the job."""
+    del recipe  # the script has the job's sizes
     return ("sbatch", f"{folder}/{SCRIPT}", "--", *arguments)
