@@ -7,7 +7,7 @@ from probes.base.rows import load_rows
 
 
 class Constant(StrictRecord, kw_only=True):
-    """One figure of the world that the models rest on."""
+    """One measured or published figure that the models use."""
 
     id: str
     value: float

@@ -36,7 +36,7 @@ class Row(Cited, kw_only=True):
     """The facts, by the names under which `rigtune probe --format json` shows them, with their values."""
     why: str = ""
     commands: tuple[str, ...] = ()
-    """Commands that a person may run; rigtune starts none of them."""
+    """Commands that a person may run; rigtune runs none of them."""
     flags: dict[str, tuple[str, ...]] = {}
     """Options of a container tool (`docker`, `podman`) that follow from the row."""
     settings: dict[str, Any] = {}
@@ -115,7 +115,7 @@ def unread(condition: str, value: Unknown) -> Observed:
 
 
 def absence(facts: MachineFacts, variable: str) -> str:
-    """Return in words that an environment variable is not set, or that the environment is unknown."""
+    """Return why a variable has no known value: `no NAME`, or the reason why the environment is unknown."""
     return str(facts.environment) if isinstance(facts.environment, Unknown) else f"no {variable}"
 
 

@@ -79,7 +79,7 @@ def _gpus(parts: Parts) -> Iterator[Observed]:
 
 
 def _instance(gpus: list[Gpu]) -> Observed:
-    """Return the first MIG instance of the GPUs, by the names that the tools use."""
+    """Return the UUID, CDI and PCI names of the first MIG instance, or why they are unknown."""
     devices = [
         (gpu, number, device) for gpu in gpus for number, device in enumerate(items_of(gpu.mig_devices))
     ]
@@ -99,7 +99,7 @@ def _instance(gpus: list[Gpu]) -> Observed:
 
 
 def _shared_memory(parts: Parts) -> Observed:
-    """Return the size of /dev/shm: for NCCL and for the loaders, at most a part of the host's memory."""
+    """Return the size of /dev/shm that NCCL and data loaders need, limited to a part of the host's memory."""
     gpus, memory = len(parts.gpus), parts.facts.memory.total_bytes
     wanted = figure("shm_loader_gib") + figure("shm_gib_per_gpu") * gpus
     rule = (
@@ -170,7 +170,7 @@ def _topology(parts: Parts) -> Iterator[Observed]:
 
 
 def container_documents(observations: tuple[Observed, ...]) -> tuple[Document, ...]:
-    """Return the command lines of Docker and Podman, and the profile of LXD, with its commands."""
+    """Return the command lines of Docker and Podman, and LXD's profile with the commands that create it."""
     matched = matches("container", observations)
     profile: dict[str, dict[str, object]] = {"config": {}, "devices": {}}
     options: dict[str, list[str]] = {"docker": [], "podman": []}

@@ -1,20 +1,18 @@
 """Observe what the hardware of a machine needs: power, slots, cooling, NICs and memory."""
 
-from collections.abc import Iterable, Iterator
-from typing import Literal, NamedTuple
+from collections.abc import Iterator
 
 from probes.base.grouping import grouped
 from probes.base.record import NOT_RECORDED, Reason, Unknown, first_unknown, items_of, known
-from probes.base.rows import load_rows
-from probes.base.units import gib, percent
+from probes.base.units import gib
 from probes.catalogue.hardware import GpuModel
-from probes.catalogue.thresholds import Cited, load_thresholds
+from probes.catalogue.thresholds import load_thresholds
 from probes.facts import Gpu
 from probes.judging.reporting import fold_names
 from recipes.advice.advice_lines import Observed, unread
-from recipes.advice.hardware_links import listed, observe_gpu_slots, observe_links
-from recipes.advice.machine_parts import Parts, figure, processor_of
-from recipes.machine.from_words import load_designs
+from recipes.advice.hardware_links import observe_gpu_slots, observe_links
+from recipes.advice.machine_parts import Parts, ReadValue, facts_of, figure, tool_words
+from recipes.advice.power import observe_power
 
 _HOT = ("hw_thermal_slowdown", "sw_thermal_slowdown")
 _BRAKED = ("hw_power_brake_slowdown", "hw_slowdown")
@@ -27,12 +25,6 @@ def observe_hardware(parts: Parts) -> Iterator[Observed]:
         yield Observed(observed.condition, {**tools, **observed.words})
 
 
-def tool_words(parts: Parts) -> dict[str, str]:
-    """Return the commands that read and set the GPUs of this maker, by their names in the rows."""
-    rows = load_rows("recipes", "tools", Tools, file="advice/hardware")
-    return next(dict(row.words) for row in rows if row.maker == parts.maker)
-
-
 def _observe(parts: Parts) -> Iterator[Observed]:
     if not parts.gpus:
         if parts.accelerators:
@@ -42,7 +34,7 @@ def _observe(parts: Parts) -> Iterator[Observed]:
         else:
             yield Observed("no_gpu")
     else:
-        yield from _power(parts)
+        yield from observe_power(parts)
         yield from _lowered_limits(parts)
         yield from observe_gpu_slots(parts)
         yield from _temperatures(parts)
@@ -52,104 +44,13 @@ def _observe(parts: Parts) -> Iterator[Observed]:
     yield from observe_links(parts)
 
 
-class Tools(Cited, kw_only=True):
-    """The commands of one maker's tools."""
-
-    maker: Literal["nvidia", "amd", "other"]
-    words: dict[str, str]
-
-
-class _Read(NamedTuple):
-    """A value, and the name of the fact from which the value was taken."""
-
-    value: float
-    fact: str
-
-
-def _power_limit(gpu: Gpu, row: GpuModel | None) -> _Read | Unknown:
-    """Return the power limit of a GPU in watts: the present, the default, or the published limit."""
-    published = row.power_limit_w if row else None
-    for value, fact in (
-        (gpu.power_limit_w, "gpus[].power_limit_w"),
-        (gpu.power_limit_default_w, "gpus[].power_limit_default_w"),
-        (published, "published power limit of gpus[].name"),
-    ):
-        if known(value) and value is not None:
-            return _Read(value, fact)
-    return gpu.power_limit_w if isinstance(gpu.power_limit_w, Unknown) else NOT_RECORDED
-
-
-def _memory(gpu: Gpu, row: GpuModel | None) -> _Read | Unknown:
-    """Return the memory of a GPU in bytes, as the driver reports or else as published."""
+def _memory(gpu: Gpu, row: GpuModel | None) -> ReadValue | Unknown:
+    """Return the memory of a GPU in bytes, as the driver reports it, or else as published."""
     if known(gpu.memory_bytes):
-        return _Read(gpu.memory_bytes, "gpus[].memory_bytes")
+        return ReadValue(gpu.memory_bytes, "gpus[].memory_bytes")
     if row is not None:
-        return _Read(row.memory_bytes, "published memory of gpus[].name")
+        return ReadValue(row.memory_bytes, "published memory of gpus[].name")
     return gpu.memory_bytes if isinstance(gpu.memory_bytes, Unknown) else NOT_RECORDED
-
-
-def _power(parts: Parts) -> Iterator[Observed]:
-    limits = parts.of_each(_power_limit)
-    if isinstance(limits, Unknown):
-        yield unread("board_power_unknown", limits)
-        return
-    boards = sum(limit.value for limit in limits)
-    words = {
-        "boards": _kilowatts(boards),
-        "gpus": str(len(limits)),
-        "limits": listed((limit.value for limit in limits), "W"),
-        "field": _fields(limits),
-    }
-    yield Observed("board_heat", words)
-    if parts.is_virtual and isinstance(parts.supplies_w, Unknown):
-        yield Observed("supplies_of_host", words)
-        return
-    on_board = any(row is not None and _is_module(row) for row in parts.rows)
-    processors = _processor_power(parts)
-    if on_board:
-        machine = boards * figure("board_power_factor")
-        words["how"] = f"{figure('board_power_factor'):g} times the GPUs, as in a published machine"
-    elif isinstance(processors, Unknown):
-        yield Observed("processor_power_unknown", {**words, "reason": processors.words})
-        return
-    else:
-        machine = (boards + processors) * (1 + figure("power_reserve"))
-        words["how"] = (
-            f"GPUs {_kilowatts(boards)}, processors {_kilowatts(processors)}, and "
-            f"{percent(figure('power_reserve'))} for other parts and peaks"
-        )
-    words["machine"] = _kilowatts(machine)
-    if isinstance(parts.supplies_w, Unknown):
-        yield Observed("supplies_unknown", {**words, "reason": parts.supplies_w.words})
-        return
-    words["supplies"] = _kilowatts(parts.supplies_w)
-    if parts.supplies_w < boards:
-        yield Observed("supplies_short", words)
-    else:
-        yield Observed("supplies_tight" if parts.supplies_w < machine else "supplies_enough", words)
-
-
-def _is_module(row: GpuModel) -> bool:
-    """Return whether a GPU is a module on a board with NVSwitches or direct NVLinks, as in a DGX.
-
-    Machines of a rack, whose NVLinks span nodes, and Grace superchips have supplies of another kind.
-    """
-    is_joined = row.nvlink_count > 0 and not row.nvlink_bridge and row.link_kind == "nvlink"
-    design = load_designs().get(row.design)
-    is_in_rack = design is not None and design.domain_gpus is not None
-    return is_joined and not row.host_link_bytes_per_s and not is_in_rack
-
-
-def _processor_power(parts: Parts) -> float | Unknown:
-    cpu = parts.facts.cpu
-    if isinstance(cpu.model, Unknown):
-        return cpu.model
-    if isinstance(cpu.sockets, Unknown):
-        return cpu.sockets
-    family = processor_of(cpu.model)
-    if family is None or family[1] is None:
-        return Unknown(Reason.NOT_RECORDED, f"rigtune has no power figure of {cpu.model[:60]}")
-    return family[1] * cpu.sockets
 
 
 def _lowered_limits(parts: Parts) -> Iterator[Observed]:
@@ -188,8 +89,8 @@ def _temperatures(parts: Parts) -> Iterator[Observed]:
 def _margin_c(gpu: Gpu) -> float | Unknown:
     """Return the degrees that remain until clocks are lowered.
 
-    GPUs from Hopper on report the margin itself. A margin of 0 or less on a cool GPU is a known error of the
-    driver, and counts as unknown (`temperature_plausible_c` of the thresholds).
+    Hopper and newer GPUs report the margin itself. A margin of 0 or less on a cool GPU is a known error of
+    the driver, and counts as unknown (`temperature_plausible_c` of the thresholds).
     """
     limits, now = gpu.limits, gpu.temperature_c
     margin = limits.temperature_margin_c
@@ -233,7 +134,7 @@ def _gpu_memory(parts: Parts) -> Iterator[Observed]:
         "each": " and ".join(dict.fromkeys(gib(size.value) for size in sizes)),
         "total": gib(total),
         "gpus": str(len(sizes)),
-        "field": _fields(sizes),
+        "field": facts_of(sizes),
     }
     yield Observed("gpu_memory", words)
     host = parts.facts.memory.total_bytes
@@ -255,11 +156,3 @@ def _cores(parts: Parts) -> Iterator[Observed]:
     wanted = int(figure("cores_per_gpu")) * len(parts.gpus)
     words = {"cores": str(cores), "wanted": str(wanted), "gpus": str(len(parts.gpus))}
     yield Observed("cores_few" if cores < wanted else "cores_enough", words)
-
-
-def _fields(values: Iterable[_Read]) -> str:
-    return " and ".join(dict.fromkeys(value.fact for value in values))
-
-
-def _kilowatts(power_w: float) -> str:
-    return f"{power_w / 1000:.2f} kW"

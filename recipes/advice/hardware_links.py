@@ -17,7 +17,7 @@ from recipes.machine.cluster_records import PcieSlot
 from recipes.machine.from_words import load_designs
 
 _Slot: TypeAlias = tuple[str, str, str]
-"""Condition of a device's slot, the slot in words, and what the device or the slot could have."""
+"""Condition of a device's slot, the link in words, and the width, generation or rate that it could have."""
 
 
 def observe_links(parts: Parts) -> Iterator[Observed]:
@@ -45,7 +45,7 @@ def _nic_slots(parts: Parts) -> Iterator[Observed]:
 
 
 def _slots(named: Iterable[tuple[_Slot, str]]) -> Iterator[Observed]:
-    """Yield one condition per kind of slot, for the devices in such slots."""
+    """Yield one observation for each group of devices whose slots have the same condition and words."""
     for (condition, slot, most), names in grouped(named).items():
         devices = fold_names(dict.fromkeys(names))
         yield Observed(condition, {"devices": devices, "slot": slot, "most": most, "reason": slot})
@@ -85,7 +85,7 @@ def _nic_slot(nic: Nic) -> _Slot:
 
 
 def _lanes(parts: Parts) -> Iterator[Observed]:
-    """Compare the lanes of the processors with those that a list of parts needs."""
+    """Compare the PCIe lanes of the processors with the lanes that the devices in a list of parts need."""
     cpu = parts.facts.cpu
     if not parts.is_planned:
         return
@@ -108,7 +108,7 @@ def _lanes(parts: Parts) -> Iterator[Observed]:
 
 
 def _switches(parts: Parts) -> Iterator[Observed]:
-    """Report which GPUs and NICs are below one PCIe switch."""
+    """Report which GPUs and NICs share a PCIe switch."""
     links = parts.facts.links
     nics = items_of(parts.facts.nics)
     if parts.is_planned or not (parts.gpus or nics):
@@ -200,5 +200,5 @@ def _slot(link: PcieLink) -> str:
 
 
 def listed(values: Iterable[float], unit: str) -> str:
-    """Return different values with their unit: `300 and 350 W`."""
+    """Return the distinct values with their unit: `300 and 350 W`."""
     return " and ".join(f"{value:g}" for value in dict.fromkeys(values)) + f" {unit}"

@@ -2,21 +2,17 @@
 
 from collections import Counter
 
+import msgspec
+
 from probes.base.errors import UsageError
 from probes.base.record import (
-    NOT_RECORDED,
-    Record,
     StrictRecord,
-    Unknown,
     items_of,
     known,
-    map_known,
-    only_known,
-    value_or,
 )
-from probes.catalogue.hardware import Catalogue, GpuModel
-from probes.facts import MachineFacts, PciDevice
-from recipes.advice.machine_parts import load_figures, row_of
+from probes.catalogue.hardware import Catalogue, GpuModel, load_catalogue
+from probes.facts import Gpu, MachineFacts, PciDevice
+from recipes.advice.machine_parts import Parts, parts_of, row_of
 
 
 class Hardware(StrictRecord, kw_only=True):
@@ -25,24 +21,11 @@ class Hardware(StrictRecord, kw_only=True):
     model: GpuModel
     count: int
     has_switch: bool
-    """Whether the board has NVSwitches, which need NVIDIA's Fabric Manager."""
-
-
-class PowerBudget(Record, kw_only=True):
-    """Board power compared with the power supplies, in watts. Cooling must remove the same power as heat."""
-
-    boards_w: float | Unknown
-    """Sum of the boards' power limits."""
-    machine_w: float | Unknown
-    """Peak draw of a machine with these boards, scaled from a published machine."""
-    supplies_w: float | Unknown | None
-    """Power of the supplies, as the management controller or the user states it; None if unknown."""
-    verdict: str
-    source: str
+    """True if the board has NVSwitches, which need NVIDIA's Fabric Manager."""
 
 
 def hardware_of(facts: MachineFacts, catalogue: Catalogue) -> Hardware:
-    """Return the GPUs of a machine, as the driver or the PCI bus reports them.
+    """Return the most common GPU model of a machine, as the driver or else the PCI bus reports it.
 
     Raises UsageError if the machine has no GPU, or if the catalogue contains none of its GPUs.
     """
@@ -70,59 +53,21 @@ def hardware_of(facts: MachineFacts, catalogue: Catalogue) -> Hardware:
 def planned_hardware(model: GpuModel, count: int) -> Hardware:
     """Return GPUs that are not installed yet.
 
-    More than four boards with NVLinks but without bridges are assumed to share NVSwitches.
+    NVSwitches are assumed for more than four boards whose NVLinks are not bridges.
     """
     return Hardware(
         model=model, count=count, has_switch=model.nvlink_count > 0 and not model.nvlink_bridge and count > 4
     )
 
 
-def power_budget(facts: MachineFacts, hardware: Hardware, supplies_w: float | None) -> PowerBudget:
-    """Return the power of boards, machine and supplies with a verdict.
-
-    Board limits come from the driver, or else from the catalogue. The power of the supplies comes from the
-    user, or else from the BMC.
-    """
-    gpus = items_of(facts.gpus)
-    limits = only_known(gpu.power_limit_w for gpu in gpus)
-    each = hardware.model.power_limit_w
-    boards: float | Unknown = sum(limits) if limits and len(limits) == len(gpus) else NOT_RECORDED
-    if isinstance(boards, Unknown) and each is not None:
-        boards = each * hardware.count
-    factor = load_figures()["board_power_factor"]
-    machine = map_known(boards, lambda boards: boards * factor.value)
-    supplies = supplies_w if supplies_w is not None else facts.power.supply_capacity_w
-    stated = value_or(supplies, None)
-    return PowerBudget(
-        boards_w=boards,
-        machine_w=machine,
-        supplies_w=stated,
-        verdict=_power_verdict(boards, machine, stated),
-        source=f"{factor.source} ({factor.date})",
-    )
-
-
-def _power_verdict(boards: float | Unknown, machine: float | Unknown, supplies: float | None) -> str:
-    if isinstance(boards, Unknown) or isinstance(machine, Unknown):
-        return "the boards' power is not known"
-    heat = f"the boards draw {boards / 1000:.1f} kW, which cooling must remove as heat"
-    if supplies is None:
-        return (
-            f"{heat}; state the supplies with --supplies-watts to compare (about {machine / 1000:.1f} kW for "
-            "the whole machine)"
-        )
-    left = f"{(supplies - boards) / 1000:.1f} kW left for processors, memory, NICs and fans"
-    if boards > supplies:
-        return (
-            f"{heat}; the supplies deliver {supplies / 1000:.1f} kW: the boards will be throttled, or the "
-            "machine will switch off"
-        )
-    if machine > supplies:
-        return (
-            f"{heat}; {left}: less than in a published machine of this kind, so lower the power limits or "
-            "add a supply"
-        )
-    return f"{heat}; {left}: enough"
+def parts_of_plan(facts: MachineFacts, hardware: Hardware, supplies_w: float | None) -> Parts:
+    """Return the parts of the machine; the planned GPUs replace its GPUs if the two differ."""
+    parts = parts_of(facts, load_catalogue(), supplies_w)
+    if [row for row in parts.rows if row].count(hardware.model) != hardware.count:
+        gpus = tuple(Gpu(index=index, name=hardware.model.driver_name) for index in range(hardware.count))
+        facts = msgspec.structs.replace(facts, gpus=gpus)
+        parts = msgspec.structs.replace(parts, facts=facts, rows=(hardware.model,) * hardware.count)
+    return parts
 
 
 def remarks_on(facts: MachineFacts, hardware: Hardware) -> tuple[str, ...]:

@@ -5,12 +5,13 @@ import re
 from typing import Literal
 
 from probes.base.errors import UsageError
-from probes.base.record import Record, Unknown
+from probes.base.record import Record, Unknown, quoted
 from probes.base.rows import load_rows
 from probes.base.versions import at_least, numbers_of
 from probes.catalogue.thresholds import Cited
 from probes.facts import MachineFacts
-from recipes.advice.hardware_plan import Hardware, PowerBudget, power_budget, remarks_on
+from recipes.advice.hardware_plan import Hardware, parts_of_plan, remarks_on
+from recipes.advice.power import PowerBudget, power_budget
 
 SCHEMA_VERSION = 1
 
@@ -95,7 +96,7 @@ class Compatibility(Record, kw_only=True):
     oldest_driver: str
     torch: str
     fits: bool
-    """Whether the chosen driver and these GPUs support this CUDA version."""
+    """True if the chosen driver and these GPUs support this CUDA version."""
     source: str
 
 
@@ -118,7 +119,8 @@ def advise_installation(
 ) -> InstallationAdvice:
     """Return the steps that install the software for training with these GPUs on this distribution.
 
-    The chosen versions are supported on the day `today`. Raises UsageError for a distribution without a row.
+    The chosen driver branch gets fixes on the day `today`. Raises UsageError if rigtune has no row for the
+    distribution or for the GPUs' architecture, or if no driver branch gets fixes any more.
     """
     architecture = _architecture(hardware.model.architecture)
     branch = _branch(architecture, today)
@@ -145,7 +147,7 @@ def advise_installation(
             )
             for row in toolkits
         ),
-        power=power_budget(facts, hardware, supplies_w),
+        power=power_budget(parts_of_plan(facts, hardware, supplies_w)),
         remarks=remarks_on(facts, hardware),
     )
 
@@ -194,7 +196,7 @@ def _distribution(facts: MachineFacts) -> Distribution:
         if any(re.fullmatch(pattern, name.strip(), re.IGNORECASE) for pattern in row.names):
             return row
     raise UsageError(
-        f"there is no installation advice for {name[:80]!r}",
+        f"there is no installation advice for {quoted(name)}",
         f"Known: {'; '.join(row.title for row in rows)}. State a similar distribution with --os, such as "
         "--os 'Ubuntu 24.04'.",
     )
@@ -239,13 +241,13 @@ def _driver_step(
 def _fabric_steps(
     facts: MachineFacts, hardware: Hardware, branch: Branch, distribution: Distribution
 ) -> list[Step]:
-    if hardware.model.id.startswith("gb"):  # a rack
+    if hardware.model.id.startswith("gb"):  # superchips in a rack
         return [
             Step(
                 title="IMEX service",
                 because="the GPUs of the rack share memory over NVLink only while IMEX runs on every node; "
                 "the Fabric Manager runs in the rack's switches, not here. First write the addresses of all "
-                "nodes to its nodes_config.cfg",
+                "nodes to IMEX's nodes_config.cfg",
                 commands=_filled((*distribution.imex, "systemctl enable --now nvidia-imex"), branch),
                 source="NVIDIA IMEX service guide; NVIDIA Fabric Manager user guide (2026-11)",
             )

@@ -5,12 +5,22 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from probes.base.record import NOT_RECORDED, Reason, Unknown, first_unknown, items_of, known, only_known
+from probes.base.grouping import folded
+from probes.base.record import (
+    NOT_RECORDED,
+    Reason,
+    Unknown,
+    first_unknown,
+    items_of,
+    known,
+    only_known,
+    quoted,
+)
 from probes.base.units import MIB, gib
 from probes.facts import MachineFacts, NumaNode
 from probes.judging.affinity import affinity_of
 from probes.judging.reporting import fold_names
-from probes.parsers.host.cpulist import cpu_list, parse_cpu_list
+from probes.parsers.host.cpulist import parse_cpu_list
 from recipes.advice.advice_lines import Document, Observed, filled, matches, unread
 from recipes.advice.machine_parts import Parts, figure
 
@@ -59,7 +69,7 @@ def _cpus(facts: MachineFacts, nodes: tuple[NumaNode, ...]) -> Iterator[Observed
         # Two CPUs per reserved core are enough for a whole core, whether it has one thread or two.
         yield Observed("reserved_unknown", {"reason": missing.words, "count": str(2 * cores * len(nodes))})
         return
-    reserved = cpu_list(cpu for each in only_known(chosen) for cpu in each)
+    reserved = folded(cpu for each in only_known(chosen) for cpu in each)
     words = {
         "reserved": reserved,
         "node_cpus": "; ".join(f"node {node.index}: {node.cpus}" for node in nodes),
@@ -69,7 +79,7 @@ def _cpus(facts: MachineFacts, nodes: tuple[NumaNode, ...]) -> Iterator[Observed
 
 
 def _threads_per_core(facts: MachineFacts) -> int | Unknown:
-    """Return the threads of a core, as reported or as the ratio of CPUs and cores."""
+    """Return the threads of a core, as reported, or else logical CPUs divided by physical cores."""
     cpu = facts.cpu
     if known(cpu.threads_per_core):
         return cpu.threads_per_core
@@ -84,7 +94,8 @@ def _first_cores(cpus: str | Unknown, threads: int | Unknown, cores: int) -> tup
     """Return the CPUs of the first cores of a node.
 
     With several threads per core, the kernel numbers the second threads of all cores after the first threads,
-    so that a node has as many ranges of equal length as a core has threads. Any other numbering is Unknown.
+    so that a node has as many ranges of equal length as a core has threads. The result is Unknown for any
+    other numbering, and for a node without a spare core.
     """
     if isinstance(cpus, Unknown):
         return cpus
@@ -112,7 +123,7 @@ def _first_cores(cpus: str | Unknown, threads: int | Unknown, cores: int) -> tup
     )
     is_split = per_thread > 0 and ordered[per_thread] - ordered[per_thread - 1] > 1
     if offsets != {0} or not is_split:
-        return Unknown(Reason.NOT_RECORDED, f"the list {cpus[:60]!r} does not show which CPUs share a core")
+        return Unknown(Reason.NOT_RECORDED, f"the list {quoted(cpus)} does not show which CPUs share a core")
     return tuple(ordered[thread * per_thread + place] for thread in range(threads) for place in range(cores))
 
 

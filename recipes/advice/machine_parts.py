@@ -1,9 +1,9 @@
-"""The parts of a machine that advice about hardware reads: from facts, or from a list of parts."""
+"""The parts of a machine for advice about hardware, taken from facts or from a list of parts."""
 
 import functools
 import re
-from collections.abc import Callable
-from typing import Literal, TypeVar
+from collections.abc import Callable, Iterable
+from typing import Literal, NamedTuple, TypeVar
 
 import msgspec
 
@@ -17,6 +17,7 @@ from probes.base.record import (
     items_of,
     known,
     only_known,
+    quoted,
 )
 from probes.base.rows import load_rows
 from probes.base.units import GIB
@@ -51,7 +52,7 @@ class PartsList(Record, kw_only=True):
     """Parts of a machine that the user states."""
 
     gpu: str | None = None
-    """Name of the GPU in any spelling; None for the machine that was read."""
+    """Name of the GPU in any spelling; None: the GPUs of the machine that was read."""
     gpus: int | None = None
     """GPUs of one machine; None for the usual number."""
     cpu: str | None = None
@@ -81,7 +82,7 @@ class Parts(Record, kw_only=True):
 
     @property
     def is_virtual(self) -> bool:
-        """True if a hypervisor is known, from the processor, the system or the driver of the GPUs."""
+        """True if the processor, the system or the GPUs' driver shows a hypervisor."""
         modes = {gpu.virtualization for gpu in self.gpus}
         return is_virtual(self.facts) or bool(modes & {"pass-through", "vgpu"})
 
@@ -118,6 +119,31 @@ def load_figures() -> dict[str, Constant]:
 def figure(figure_id: str) -> float:
     """Return the value of one figure, in the row's unit."""
     return load_figures()[figure_id].value
+
+
+class Tools(Cited, kw_only=True):
+    """The commands of one maker's tools."""
+
+    maker: Literal["nvidia", "amd", "other"]
+    words: dict[str, str]
+
+
+class ReadValue(NamedTuple):
+    """A value, and the name of the fact from which the value was taken."""
+
+    value: float
+    fact: str
+
+
+def tool_words(parts: Parts) -> dict[str, str]:
+    """Return the commands that read and set the GPUs of this maker, by their names in the rows."""
+    rows = load_rows("recipes", "tools", Tools, file="advice/hardware")
+    return next(dict(row.words) for row in rows if row.maker == parts.maker)
+
+
+def facts_of(values: Iterable[ReadValue]) -> str:
+    """Return the names of the facts from which values were taken."""
+    return " and ".join(dict.fromkeys(value.fact for value in values))
 
 
 def parts_of(facts: MachineFacts, catalogue: Catalogue, supplies_w: float | None = None) -> Parts:
@@ -157,7 +183,7 @@ def described_machine(facts: MachineFacts, stated: PartsList, catalogue: Catalog
         _require_unknown("--cpu", facts.cpu.model, facts)
         if processor_of(stated.cpu) is None:
             raise UsageError(
-                f"--cpu {stated.cpu[:60]!r} is no processor that rigtune knows",
+                f"--cpu {quoted(stated.cpu)} is no processor that rigtune knows",
                 "give a model such as 'EPYC 9654', 'Xeon Platinum 8480+' or 'Threadripper PRO 5975WX', "
                 "or leave --cpu out",
             )
@@ -194,12 +220,12 @@ def processor_of(model: str) -> tuple[Processor, float | None] | None:
 
 
 def _ports(network: str, gpus: int) -> tuple[Nic, ...]:
-    """Return the ports of a network in words, such as `8x400G IB`. Raises UsageError without a rate."""
+    """Return the ports that words such as `8x400G IB` describe. Raises UsageError without a rate."""
     rate, count = inter_bandwidth_of(network, max(1, gpus)), ports_of(network)
     transport = transport_of(network)
     if rate is None or not 1 <= count <= MOST_GPUS:
         raise UsageError(
-            f"--network {network[:60]!r} names no rate",
+            f"--network {quoted(network)} names no rate",
             'give the ports of one machine, such as "8x400G IB", "4x200G RoCE" or "100G Ethernet"',
         )
     if transport == "ethernet":  # ports without RDMA are interfaces, not NICs for training

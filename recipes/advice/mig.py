@@ -1,40 +1,20 @@
 """Observe how the GPUs of a machine can be divided by MIG, and which partition suits many small jobs."""
 
-import functools
-import re
+import math
 from collections.abc import Iterator
 
 from probes.base.grouping import grouped
-from probes.base.record import NOT_RECORDED, Record, StrictRecord, Unknown, items_of, known
+from probes.base.record import NOT_RECORDED, Record, Unknown, items_of, known
 from probes.base.rows import load_rows
-from probes.base.units import MIB, gib
+from probes.base.units import GIB, gib
 from probes.catalogue.hardware import GpuModel
 from probes.catalogue.thresholds import Cited
 from probes.facts import Gpu
 from probes.judging.reporting import fold_names
 from recipes.advice.advice_lines import Observed, unread
-from recipes.advice.machine_parts import Parts, figure
-
-
-class Profile(StrictRecord, kw_only=True):
-    """A size of an instance."""
-
-    name: str
-    count: int
-    """Largest number of instances of this profile on one GPU."""
-    slices: int
-    """Compute slices of one instance."""
-    memory_mib: int | None = None
-    """Memory that the driver reports; None if no report is known."""
-
-
-class MigModel(Cited, kw_only=True):
-    """The profiles of some GPU models, from the smallest to the whole GPU."""
-
-    ids: tuple[str, ...]
-    """Ids of the catalogue's GPUs."""
-    slices: int
-    profiles: tuple[Profile, ...]
+from recipes.advice.machine_parts import Parts
+from recipes.machine.mig_profiles import MigModel, MigProfile, memory_of, mig_model
+from recipes.planning.reasons import memory_risk
 
 
 class Capabilities(Cited, kw_only=True):
@@ -45,48 +25,15 @@ class Capabilities(Cited, kw_only=True):
     """Capabilities of the GPUs that need a reset to change the MIG mode."""
 
 
-class Memory(Record, kw_only=True):
-    """The memory of an instance."""
-
-    size_bytes: float
-    origin: str
-
-
 class Need(Record, kw_only=True):
     """The memory that one job needs."""
 
     memory_bytes: float
+    """Smallest memory with which the job runs; an instance with this memory is large enough."""
+    worst_bytes: float
+    """Largest memory that the job may need; the same as `memory_bytes` for a stated need."""
     basis: str
-    """Origin of the figure, in words."""
-
-
-@functools.lru_cache(maxsize=1)
-def load_mig_models() -> tuple[MigModel, ...]:
-    """Return the profiles of all GPU models with MIG."""
-    return load_rows("recipes", "gpus", MigModel, file="advice/mig")
-
-
-def mig_model(row: GpuModel) -> MigModel | None:
-    """Return the profiles of a GPU model; None if no row has its profiles."""
-    return next((model for model in load_mig_models() if row.id in model.ids), None)
-
-
-def memory_of(profile: Profile, model: MigModel, row: GpuModel) -> Memory:
-    """Return the memory of an instance.
-
-    The profile with all slices has the memory of the GPU. If no report of the driver is known, the result is
-    a lower bound that follows from the profile's name.
-    """
-    if profile.slices == model.slices:
-        return Memory(size_bytes=row.memory_bytes, origin="memory of the whole GPU")
-    if profile.memory_mib is not None:
-        return Memory(size_bytes=profile.memory_mib * MIB, origin=f"{model.source} ({model.date})")
-    share = figure("nominal_share")
-    match = re.search(r"\.(\d+)gb", profile.name)
-    nominal = float(match[1]) if match else 0.0
-    return Memory(
-        size_bytes=nominal * 1e9 * share, origin=f"at least {share:g} of {nominal:g}e9 bytes in the name"
-    )
+    """Origin of the figures, in words."""
 
 
 def observe_mig(parts: Parts, need: Need | None = None) -> Iterator[Observed]:
@@ -176,6 +123,11 @@ def _partition(
         there = {"gpus": _names(divided), "indexes": indexes, "instances": _instances(divided)}
         yield Observed("instances_exist", there)
     yield Observed("partition", words | _profile_words(model, chosen, row, len(gpus)))
+    room = memory_of(chosen, model, row).size_bytes
+    if need.worst_bytes > room:
+        risk = memory_risk(need.memory_bytes, need.worst_bytes, room)
+        worst = f"{math.ceil(need.worst_bytes / GIB)}"
+        yield Observed("partition_tight", {**words, "profile": chosen.name, "risk": risk, "worst": worst})
     faster = next(
         (each for each in fitting if each.slices > chosen.slices and each.slices < model.slices), None
     )
@@ -195,7 +147,7 @@ def _all_profiles(model: MigModel, row: GpuModel) -> dict[str, str]:
     }
 
 
-def _profile_words(model: MigModel, profile: Profile, row: GpuModel, gpus: int = 1) -> dict[str, str]:
+def _profile_words(model: MigModel, profile: MigProfile, row: GpuModel, gpus: int = 1) -> dict[str, str]:
     memory = memory_of(profile, model, row)
     return {
         "profile": profile.name,

@@ -136,7 +136,7 @@ def _traffic_class(
 
 
 def _forced(ports: tuple[Nic, ...]) -> int | None:
-    """Return the traffic class that all ports force; None if none is forced, or if the ports differ."""
+    """Return the traffic class that all ports force; None if no class is forced, or if the ports differ."""
     classes = {nic.traffic_class for nic in ports}
     only = classes.pop() if len(classes) == 1 else None
     return only if isinstance(only, int) and only > 0 else None
@@ -194,7 +194,7 @@ def _hosts(ports: tuple[Nic, ...], chosen: TrafficClass, words: dict[str, str]) 
         if isinstance(netdev, Unknown):
             reason = netdev.words
         elif netdev is not None:
-            # A line break would end a command, in spite of quotes: each command is one line.
+            # Each command is one line: a line break in a name would end it, in spite of quotes.
             reason = "its name has control characters"
         yield Observed("netdev_unknown", {"ports": _names(nameless), "reason": reason})
     for kind in ("mlx", "other"):

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import msgspec
 
 from probes.base.errors import UsageError
-from probes.base.record import Record
+from probes.base.record import Record, quoted
 from probes.catalogue.hardware import Catalogue
 from recipes.machine.cluster_records import Cluster
 from recipes.machine.from_words import MachineWords, cluster_from_words
@@ -71,7 +71,7 @@ class Case(Record, kw_only=True):
     gpu_peak_tflops: float | None = None
     """Dense matrix rate of one GPU in the precision of the run, for a GPU outside the catalogue."""
     gpu_memory_bandwidth_gb_per_s: float | None = None
-    """Memory bandwidth of a GPU outside the catalogue, 1e9 bytes per second."""
+    """Memory bandwidth of a GPU outside the catalogue, in 1e9 bytes per second."""
 
 
 COLUMNS = tuple(field.name for field in msgspec.structs.fields(Case))
@@ -92,7 +92,7 @@ _OFF_AT_ZERO = frozenset(
 )
 """Counts for which 0 means "none".
 
-Some frameworks write -1 for a count that they derive from the other counts.
+-1 is read as 0: some frameworks write -1 for a count that they derive from the other counts.
 """
 _FLAGS = frozenset({"sequence_parallel", "compile", "flash_attention"})
 _TEXTS = frozenset(field.name for field in msgspec.structs.fields(Case) if field.type is str)
@@ -143,14 +143,14 @@ _FLAG_WORDS = {
 def _flag(column: str, cell: str) -> bool:
     """Return a flag.
 
-    A word other than yes or no is the name of an attention kernel or a compilation mode. A name of a kernel
-    means yes, unless the kernel is not fused.
+    Any other word is read as the name of an attention kernel or a compilation mode, and means yes unless it
+    is `disabled` or names an unfused kernel. Raises CaseError for such a word in `sequence_parallel`.
     """
     known = _FLAG_WORDS.get(cell.lower())
     if known is None:
         if cell[0].isalpha() and column != "sequence_parallel":
             return not any(word in cell.lower() for word in ("eager", "math", "unfused", "disabled"))
-        raise CaseError(f"{column} is {cell[:40]!r}: give true or false, or leave it blank")
+        raise CaseError(f"{column} is {quoted(cell)}: give true or false, or leave it blank")
     return known
 
 
@@ -158,7 +158,7 @@ def _number(column: str, cell: str) -> float:
     try:
         number = float(cell)
     except ValueError:
-        raise CaseError(f"{column} is {cell[:40]!r}: give a number, or leave it blank") from None
+        raise CaseError(f"{column} is {quoted(cell)}: give a number, or leave it blank") from None
     if number == -1 and column in _OFF_AT_ZERO:
         return 0.0
     if not math.isfinite(number) or not 0 <= number <= _LARGEST:

@@ -7,7 +7,7 @@ import math
 
 import msgspec
 
-from probes.base.record import Record
+from probes.base.record import Record, quoted
 from recipes.cases.case import Case, CaseError
 from recipes.cases.choices import Choice
 from recipes.cases.table_words import (
@@ -27,7 +27,7 @@ from recipes.job.workload import TransformerModel, VisionModel
 from recipes.predict.stacks import Stack
 
 _SHARING_RANKS = 8
-"""Number of data-parallel ranks that is assumed if a case shards its states and states no number."""
+"""Number of data-parallel ranks that is assumed if a case shards its states but gives no number of ranks."""
 _MICRO_BATCHES_PER_STAGE = 4
 """Number of micro-batches per stage at which a pipeline is hardly ever idle (GPipe, arXiv 1811.06965, 2.3).
 """
@@ -49,9 +49,11 @@ class Layout(Record, kw_only=True):
 
 
 def gpus_of(case: Case) -> int:
-    """Return the number of GPUs of the job: the stated number, or the product of the stated degrees.
+    """Return the number of GPUs of the job: the stated number, or the product of the degrees.
 
-    Expert parallelism needs no further GPUs, because experts are spread over data- and tensor-parallel ranks.
+    The data-parallel degree is dp x fsdp. If neither is stated, it is derived from the batch sizes, or else
+    it is 8 if the states are sharded. Experts are spread over tensor-, context- and data-parallel ranks, so
+    `ep` adds GPUs only if these ranks are not a multiple of it.
     """
     if case.n_gpus:
         return case.n_gpus
@@ -103,7 +105,7 @@ def layout_of(
     sharing = sharing_of(case.sharding)
     if sharing.is_alone and replicas > 1:
         raise CaseError(
-            f"sharding is {case.sharding[:40]!r}, but n_gpus is {gpus}: give ddp, zero1 to zero3 or fsdp"
+            f"sharding is {quoted(case.sharding)}, but n_gpus is {gpus}: give ddp, zero1 to zero3 or fsdp"
         )
     notes = [sharing.note] if sharing.note else []
     sharding = choice.sharding or _sharding(case, stack, sharing, replicas)
@@ -233,7 +235,7 @@ def _sharding(case: Case, stack: Stack, sharing: Sharing, replicas: int) -> Shar
         shared = sharing.sharding not in (None, "none")
         if shared and stage != sharing.sharding and (stage == "none" or names_zero(case.sharding)):
             raise CaseError(
-                f"zero_stage is {case.zero_stage}, but sharding is {case.sharding[:40]!r}: "
+                f"zero_stage is {case.zero_stage}, but sharding is {quoted(case.sharding)}: "
                 "leave one of them blank"
             )
         return stage

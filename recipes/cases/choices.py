@@ -1,7 +1,7 @@
 """Layouts that are possible for a case, in the order in which people usually try them.
 
-`recipes/cases/resolved.py` uses the first layout that fits. A case that states nothing of its layout is
-searched instead (`recipes/planning/search.py`).
+`recipes/cases/resolved.py` uses the first layout that fits. If a case states nothing about its layout,
+`recipes/planning/search.py` searches for a layout instead.
 """
 
 from collections.abc import Iterator
@@ -86,7 +86,7 @@ def _layouts(case: Case, stack: Stack, gpus: int) -> tuple[Choice, ...]:
 
 
 def is_open(case: Case) -> bool:
-    """Return whether the row does not state how the GPUs share the model, except perhaps its experts."""
+    """Return whether the row states nothing about how the GPUs share the model, except perhaps `ep`."""
     degrees = (case.tp, case.pp, case.cp, case.dp, case.fsdp, case.vp, case.zero_stage)
     return not case.sharding and case.ep != 1 and all(degree is None for degree in degrees)
 
@@ -94,8 +94,8 @@ def is_open(case: Case) -> bool:
 def _spare_ranks(case: Case, gpus: int) -> int:
     """Return how many GPUs process one sequence of a micro-batch together; these GPUs share one model copy.
 
-    If a row states its sharding, a mismatch may come from a wrong accumulation rather than from its layout.
-    In this case only the batch is used.
+    If a row states its sharding, its micro-batch and accumulation may be wrong, so only the global batch is
+    used.
     """
     has_degrees = case.dp is not None or case.fsdp is not None or None not in (case.tp, case.cp, case.pp)
     if case.global_batch is None or has_degrees:
@@ -152,7 +152,7 @@ def micro_batches_of(case: Case, stack: Stack, gpus: int, enough: int) -> tuple[
 
 
 def with_choice(case: Case, choice: Choice) -> Case:
-    """Return the case with the choice filled in."""
+    """Return the case with the degrees of the choice filled in."""
     return msgspec.structs.replace(
         case,
         tp=choice.tp or case.tp,

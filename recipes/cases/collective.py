@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Literal
 
-from probes.base.record import Record
+from probes.base.record import Record, quoted
 from probes.catalogue.hardware import load_catalogue
 from recipes.cases.case import MISSING, Case, CaseError, cluster_of_case
 from recipes.machine.cluster_records import Cluster
@@ -131,7 +131,7 @@ def _cluster(gpu: str, gpus: int, nodes: int | None, intra: str, inter: str) -> 
         interconnect_inter=inter,
     )
     if gpu_named(gpu, None, load_catalogue()) is None:  # only tables of runs have columns with a GPU's rates
-        raise CaseError(f"gpu {gpu[:60]!r} is not in the catalogue: give one of `rigtune list gpus`")
+        raise CaseError(f"gpu {quoted(gpu)} is not in the catalogue: give one of `rigtune list gpus`")
     return cluster_of_case(case, gpus, load_catalogue())
 
 
@@ -143,7 +143,7 @@ def _cell(row: Mapping[str, str | None], column: str) -> str:
 def _collective(words: str) -> Collective:
     plain = re.sub(r"[\s_-]", "", words).lower().removesuffix("perf")
     if plain not in _NAMES:
-        raise CaseError(f"collective is {words[:40]!r}: give one of {', '.join(COLLECTIVES)}")
+        raise CaseError(f"collective is {quoted(words)}: give one of {', '.join(COLLECTIVES)}")
     return _NAMES[plain]
 
 
@@ -154,7 +154,7 @@ def _whole(row: Mapping[str, str | None], column: str, most: int) -> int | None:
     try:
         number = float(cell)
     except ValueError:
-        raise CaseError(f"{column} is {cell[:40]!r}: give a whole number") from None
+        raise CaseError(f"{column} is {quoted(cell)}: give a whole number") from None
     if not math.isfinite(number) or number != int(number) or not 1 <= number <= most:
-        raise CaseError(f"{column} is {cell[:40]!r}: give a whole number from 1 to {most}")
+        raise CaseError(f"{column} is {quoted(cell)}: give a whole number from 1 to {most}")
     return int(number)

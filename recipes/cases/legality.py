@@ -7,7 +7,7 @@ from recipes.planning.space import deals_evenly, most_parts
 
 
 def require_divisible(model: TransformerModel, candidate: Candidate) -> None:
-    """Raise CaseError, which names the degree, if the model's sizes do not allow this degree."""
+    """Raise CaseError if the model's sizes do not allow a degree; the message names the degree."""
     degrees = candidate.degrees
     layers = model.layers + model.encoder_layers
     if degrees.pp > layers:
@@ -78,7 +78,7 @@ def uneven_parts(model: TransformerModel, candidate: Candidate) -> tuple[str, ..
 def require_whole(model: VisionModel, candidate: Candidate) -> None:
     """Raise CaseError if a layout divides the model.
 
-    Such a model is known only by its counts, so only its batch can be divided.
+    An image model is known only by its counts, so only its batch can be divided.
     """
     for name in ("tp", "pp", "cp", "ep", "vp"):
         size = getattr(candidate.degrees, name)

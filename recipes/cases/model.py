@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from probes.base.record import quoted
 from recipes.cases.case import Case, CaseError
 from recipes.cases.typical_models import (
     TypicalSizes,
@@ -97,7 +98,7 @@ def model_of_stated(stated: Case) -> KnownModel:
         if vision is not None:
             return KnownModel(vision, ())
     if stated.family == "cnn":
-        raise CaseError(f"model {stated.model[:60]!r} is not an image model that rigtune knows")
+        raise CaseError(f"model {quoted(stated.model)} is not an image model that rigtune knows")
     known = _from_sizes(stated)
     if preset is None:
         return known
@@ -128,7 +129,7 @@ def _sized(model: TransformerModel, stated: Case) -> KnownModel:
 def _other_count(model: TransformerModel, stated: Case) -> tuple[str, ...]:
     """Return a note if `params_b` contradicts the sizes.
 
-    It contradicts the sizes if it equals neither the total nor the active number that the sizes give.
+    It contradicts the sizes if it is near neither the total nor the active number that the sizes give.
     """
     if stated.params_b is None or stated.n_layers is None or stated.hidden is None:
         return ()
@@ -240,7 +241,10 @@ def _layers(preset: TransformerModel, layers: int | None) -> dict[str, object]:
 
 
 def _widths(preset: TransformerModel, stated: Case) -> dict[str, object]:
-    """Return the MLP widths of the row; in a mixture of experts the stated width is that of one expert."""
+    """Return the MLP widths of the row; in a mixture of experts, the stated width is that of one expert.
+
+    Without a stated width, the preset's widths are scaled with the hidden size.
+    """
     width = stated.ffn_hidden
     if width is None:
         scale = (stated.hidden or preset.hidden) / preset.hidden
@@ -264,7 +268,7 @@ def _nearest(
     *,
     clear: float = 3.0,
 ) -> TransformerModel:
-    """Return the variant with the row's parameter count if it is `clear` times nearer than `model`."""
+    """Return the variant nearest to `params_b` if it is `clear` times nearer than `model`, else `model`."""
     if params_b is None:
         return model
 
@@ -286,7 +290,7 @@ def _from_sizes(stated: Case) -> KnownModel:
         if typical is None:
             missing = [name for name in ("n_layers", "hidden") if getattr(stated, name) is None]
             raise CaseError(
-                f"no preset is named {stated.model[:60]!r}, and the row lacks {', '.join(missing)}: "
+                f"no preset is named {quoted(stated.model)}, and the row lacks {', '.join(missing)}: "
                 "give them, or params_b for the usual sizes of such a model"
             )
         assumed.append(
@@ -371,10 +375,10 @@ def patch_in_name(name: str) -> int | None:
 
 
 def _vision_transformer(model: TransformerModel, image_size: int, patch: int) -> TransformerModel:
-    """Return the model, whose sequence consists of the patches of an image and a class token.
+    """Return the model as a vision transformer: a sequence is the patches of an image and a class token.
 
-    The head processes only the class token. Its table of 1000 rows represents the projection of patches as
-    well, which has about as many rows (588 for patches of 14 pixels).
+    The head processes only the class token. Its table of 1000 rows also represents the projection of patches,
+    which has a similar size (588 rows for patches of 14 pixels).
     """
     tokens = (image_size // patch) ** 2 + 1
     return msgspec.structs.replace(

@@ -1,5 +1,6 @@
 """Notes about cells that were not understood or were replaced, and the rates behind the predicted figures."""
 
+from probes.base.record import quoted
 from probes.base.units import gb_per_s
 from recipes.cases.case import Case
 from recipes.job.candidate import Candidate
@@ -14,7 +15,6 @@ from recipes.predict.training_job import TransformerJob
 FIGURES = ("allocated", "reserved", "device")
 """Kinds of memory figures that a row may request."""
 _NO_FIGURE = ("", "unknown")
-_SHOWN = 40
 
 
 def notes_of(case: Case, cluster: Cluster, precision: Precision) -> list[str]:
@@ -31,11 +31,11 @@ def notes_of(case: Case, cluster: Cluster, precision: Precision) -> list[str]:
     notes = (
         (
             intra and ranks > 1 and fabric_of(intra) is None,
-            f"interconnect_intra {intra[:_SHOWN]!r} names no known link: the usual link of this GPU is used",
+            f"interconnect_intra {quoted(intra)} names no known link: the usual link of this GPU is used",
         ),
         (
             no_network,
-            f"interconnect_inter {inter[:_SHOWN]!r} names no known network: "
+            f"interconnect_inter {quoted(inter)} names no known network: "
             "the usual network of such a machine is used",
         ),
         (
@@ -44,7 +44,7 @@ def notes_of(case: Case, cluster: Cluster, precision: Precision) -> list[str]:
         ),
         (
             figure not in (*FIGURES, *_NO_FIGURE),
-            f"memory_figure {figure[:_SHOWN]!r} is not known: the usual figure of the stack is used",
+            f"memory_figure {quoted(figure)} is not known: the usual figure of the stack is used",
         ),
         (
             computed != precision,

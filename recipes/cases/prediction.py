@@ -26,10 +26,10 @@ SCHEMA_VERSION = 1
 
 
 class Recomputing(Record, kw_only=True):
-    """Recomputation with which a run fits into memory that would not fit otherwise."""
+    """Recomputation without which a run does not fit into memory."""
 
     layout: str
-    """Layout other than the layout of the case, such as `checkpointing full of 25 % of the layers`."""
+    """Difference from the case's layout, such as `checkpointing full of 25 % of the layers`."""
     total_gib: float
     """Device memory of the fullest GPU with this recomputation."""
 
@@ -43,7 +43,7 @@ class CasePrediction(Record, kw_only=True):
     reason: str = ""
     """Reason for a refusal."""
     fits: bool | None = None
-    """Whether the run fits; None if the memory of the GPU or of the run is unknown."""
+    """True if the run fits; None if the memory of the GPU or of the run is unknown."""
     fits_by_recomputing: Recomputing | None = None
     """Recomputation, if the run fits only with it; all other fields describe the run without it."""
     step_time_s: float | None = None

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from probes.base.record import quoted
 from probes.catalogue.hardware import Catalogue, load_catalogue
 from recipes.cases.case import Case, CaseError, cluster_of_case
 from recipes.cases.case_layout import Layout, gpus_of, layout_of, recompute_words, with_expert_axis
@@ -163,7 +164,7 @@ class _OpenCase:
         self._is_vision = isinstance(model, VisionModel)
         self._task = task_of(case.task)
         if not self._task.is_known:
-            notes.append(f"task {case.task[:40]!r} is read as training of all parameters")
+            notes.append(f"task {quoted(case.task)} is read as training of all parameters")
         numbers = numbers_of(case.precision) if case.precision else Numbers(None, mixed=True, base_bits=16)
         self._precision, taken = precision_of(
             case, numbers, stack, cluster, self._task, is_vision=self._is_vision
@@ -192,7 +193,7 @@ class _OpenCase:
             notes.append(f"optimizer {words or self._optimizer}")
         if case.sharding and not sharing_of(case.sharding).is_known:
             notes.append(
-                f"sharding {case.sharding[:40]!r} is unknown: the prediction treats it as not stated"
+                f"sharding {quoted(case.sharding)} is unknown: the prediction treats it as not stated"
             )
         self._notes = (*notes, *notes_of(case, cluster, self._precision))
 
@@ -222,7 +223,7 @@ class _OpenCase:
 
     @property
     def _is_pure(self) -> bool:
-        """Whether weights are kept in 16 bits only.
+        """Return whether weights are kept in 16 bits only.
 
         For pre-training, the word `bf16` usually means mixed precision, with fp32 weights.
         """
@@ -234,7 +235,7 @@ class _OpenCase:
 
     @property
     def may_be_pure(self) -> bool:
-        """Whether the case's word for its precision may also mean that no tensor is in fp32."""
+        """Return whether the case's word for its precision may also mean that no tensor is in fp32."""
         return (
             bool(self._case.precision)
             and self._precision in ("bf16", "fp16")
@@ -278,7 +279,7 @@ class _OpenCase:
         if not members:
             return None
         words = short_words(members[0].candidate)
-        layout = f"layout {words}: the fastest of {result.examined} that were tried"
+        layout = f"layout {words}: the best of {result.examined} that were tried"
         resolved = self._resolved(case, members[0].job, [*self._notes, layout])
         return msgspec.structs.replace(resolved, memory=members[0].memory)
 

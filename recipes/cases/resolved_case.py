@@ -70,7 +70,7 @@ class ResolvedCase(Record, kw_only=True):
 
     @property
     def fits_recomputed(self) -> bool:
-        """Whether the run fits only with recomputation."""
+        """Return whether the run fits only with recomputation."""
         return self.recomputed is not None
 
     def fits(self, memory: MemoryBreakdown) -> bool | None:

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterable
 from typing import Literal, NamedTuple, TypeVar
 
+from probes.base.record import quoted
 from recipes.cases.case import CaseError
 from recipes.job.candidate import ActivationCheckpointing, Schedule, Sharding
 from recipes.job.workload import AdapterTargets, Optimizer, OptimizerStep, Precision, Tuning
@@ -19,7 +20,7 @@ class Numbers(NamedTuple):
     """Precision of matrix products; None if only the precision of the base weights under adapters is stated.
     """
     mixed: bool
-    """Whether a copy of the weights is kept in fp32."""
+    """True if a copy of the weights is kept in fp32."""
     base_bits: Literal[4, 8, 16]
 
 
@@ -44,7 +45,7 @@ _EIGHT_BITS = r"int-?8|8-?bit|w8"
 
 @functools.lru_cache(maxsize=1024)
 def numbers_of(words: str) -> Numbers:
-    """Return the precision of `bf16-mixed`, `fp8 hybrid`, `amp`, `nf4` ... Raises CaseError."""
+    """Return the precision of `bf16-mixed`, `fp8 hybrid`, `nf4` ... Raises CaseError for unknown words."""
     text = _plain(words)
     base: Literal[4, 8, 16] = 4 if re.search(_FOUR_BITS, text) else 16
     if re.search(_EIGHT_BITS, text):
@@ -52,14 +53,14 @@ def numbers_of(words: str) -> Numbers:
     precision = _first(_PRODUCTS, words)
     if precision is None and base == 16:
         raise CaseError(
-            f"precision is {words[:40]!r}: give one of fp32, tf32, fp16, bf16, fp8, mxfp8, nvfp4, nf4, int8"
+            f"precision is {quoted(words)}: give one of fp32, tf32, fp16, bf16, fp8, mxfp8, nvfp4, nf4, int8"
         )
     is_mixed = re.search(r"mixed|amp|autocast|master|o1|o2", text) is not None
     return Numbers(precision, is_mixed or precision not in ("bf16", "fp16"), base)
 
 
 def names_pure(words: str) -> bool:
-    """Return whether the words state that no tensor has more bits: `bf16-true`, `pure bf16`."""
+    """Return whether the words state that no tensor has more than 16 bits: `bf16-true`, `pure bf16`."""
     return re.search(r"true|pure", _plain(words)) is not None
 
 
@@ -91,7 +92,7 @@ def optimizer_of(words: str) -> Optimizer:
     optimizer = _first(_OPTIMIZERS, words)
     if optimizer is None:
         known = ", ".join(optimizer for _, optimizer in _OPTIMIZERS)
-        raise CaseError(f"optimizer is {words[:40]!r}: give one of {known}, or leave it blank")
+        raise CaseError(f"optimizer is {quoted(words)}: give one of {known}, or leave it blank")
     return optimizer
 
 
@@ -100,7 +101,7 @@ class Step(NamedTuple):
 
     kind: OptimizerStep
     pages: bool
-    """Whether the optimizer's states are in memory that the driver moves between GPU and host."""
+    """True if the optimizer's states are in memory that the driver moves between GPU and host."""
 
 
 @functools.lru_cache(maxsize=1024)
@@ -167,7 +168,7 @@ def adapter_targets_of(words: str) -> AdapterTargets:
     if re.search(r"all|linear", text):
         return "all"
     raise CaseError(
-        f"lora_targets is {words[:40]!r}: give query-value, attention or all, or the names of the layers"
+        f"lora_targets is {quoted(words)}: give query-value, attention or all, or the names of the layers"
     )
 
 
@@ -185,14 +186,14 @@ class Sharing(NamedTuple):
     sharding: Sharding | None
     """Sharding; None if the words do not determine it, so that the stack's default applies."""
     hybrid: bool = False
-    """Whether states are shared within a node and copied across nodes."""
+    """True if states are shared within a node and copied across nodes."""
     offload: bool = False
     splits_layers: bool = False
-    """Whether each GPU has consecutive layers of one model and the GPUs wait for each other, without data
+    """True if each GPU has consecutive layers of one model and the GPUs wait for each other, without data
     parallelism.
     """
     is_alone: bool = False
-    """Whether the job has only one GPU, or only one replica."""
+    """True if the job has only one GPU, or only one replica."""
     is_known: bool = True
     note: str = ""
     """Note about words whose meaning is not part of rigtune's models."""
@@ -307,7 +308,7 @@ def checkpointing_of(words: str) -> ActivationCheckpointing:
     if mode != "none" and _PART.search(words):
         return "full"
     if mode is None:
-        raise CaseError(f"activation_checkpointing is {words[:40]!r}: give none, selective or full")
+        raise CaseError(f"activation_checkpointing is {quoted(words)}: give none, selective or full")
     return mode
 
 
@@ -335,7 +336,7 @@ class Recomputed(NamedTuple):
 
 @functools.lru_cache(maxsize=1024)
 def recomputed_of(words: str) -> Recomputed:
-    """Return the layers that full checkpointing recomputes. Raises CaseError.
+    """Return the layers that full checkpointing recomputes. Raises CaseError for impossible numbers.
 
     The result is half of the layers for `every 2nd layer`; a quarter for `full 25 %` and `selective 1/4`; 10
     layers of each stage for `block 10` or `10 layers`; all layers, two at a time, for `uniform 2`; and all
@@ -348,7 +349,7 @@ def recomputed_of(words: str) -> Recomputed:
         return Recomputed(_share_of(words))
     number = int(next(digits for digits in (together or some).groups() if digits))  # type: ignore[union-attr]
     if number < 1:
-        raise CaseError(f"activation_checkpointing is {words[:40]!r}: give at least 1 layer, or none")
+        raise CaseError(f"activation_checkpointing is {quoted(words)}: give at least 1 layer, or none")
     return Recomputed(layers=number) if together is None else Recomputed(together=number)
 
 
@@ -363,7 +364,7 @@ def _share_of(words: str) -> float:
         share = float(percent) / 100.0 if percent else _over(float(over or 1.0), float(under or apart))
     if not 0.0 < share <= 1.0:
         raise CaseError(
-            f"activation_checkpointing is {words[:40]!r}: more than 0 % of the layers, and at most 100 %"
+            f"activation_checkpointing is {quoted(words)}: more than 0 % of the layers, and at most 100 %"
         )
     return share
 
@@ -384,12 +385,12 @@ _SCHEDULES: tuple[tuple[str, Schedule], ...] = (
 def schedule_of(words: str) -> Schedule:
     """Return the schedule of a pipeline: `1F1B`, `Interleaved1F1B`, `GPipe`, `zero-bubble` ...
 
-    Raises CaseError.
+    Raises CaseError for unknown words.
     """
     schedule = _first(_SCHEDULES, words)
     if schedule is None:
         raise CaseError(
-            f"pp_schedule is {words[:40]!r}: give 1f1b, interleaved, gpipe or zero-bubble, or leave it blank"
+            f"pp_schedule is {quoted(words)}: give 1f1b, interleaved, gpipe or zero-bubble, or leave it blank"
         )
     return schedule
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class TypicalSizes(NamedTuple):
-    """Sizes per layer; `experts` is 0 for a dense model."""
+    """Sizes of a model; `experts` is 0 for a dense model."""
 
     layers: int
     hidden: int
@@ -40,7 +40,7 @@ _WIDE = 3.5
 """Width of an expert divided by the width of the model (Mixtral, arXiv 2401.04088)."""
 _EXPERT_MATRICES = 3 * _WIDE
 _MANY_EXPERTS = 64
-"""Number of experts that is assumed if a model has far fewer active parameters than parameters in total.
+"""Number of experts that is assumed if a row states fewer active than total parameters, but no experts.
 
 Source: DeepSeek-MoE, arXiv 2401.06066.
 """
@@ -77,9 +77,9 @@ def expert_sizes(
 ) -> TypicalSizes:
     """Return the sizes of a mixture of experts.
 
-    If only one number is known, the model has the proportions of Mixtral. Otherwise the sizes match both the
-    total and the active parameters: a token uses attention, the tables, and as many experts as the active
-    parameters allow.
+    If the number of active parameters is unknown, the model has the proportions of Mixtral. Otherwise the
+    sizes match both the total and the active parameters: a token uses attention, the tables, and as many
+    experts as the active parameters allow.
     """
     if active_b is None or not 0 < active_b < params_b:
         experts = experts or 8

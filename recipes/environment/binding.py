@@ -81,7 +81,7 @@ def _binding(bindings: tuple[RankBinding, ...]) -> HostSetting:
 
 
 def _workers(situation: Situation) -> HostSetting | None:
-    """Return the workers per rank: the measured number, or else the usual one, at most one per free core."""
+    """Return the workers per rank: the measured number, or else the usual number, limited to cores - 1."""
     measured, cores = situation.cluster.data_loader_workers, situation.cluster.physical_cores_per_rank
     if measured is not None:
         because = (

@@ -52,7 +52,7 @@ class Rule(StrictRecord, kw_only=True):
     """Source; a platform's row without a source has the source of the platform."""
     date: str = ""
     nccl_since: str = ""
-    """First version of NCCL to which the row applies, if that is later than the first with the variable."""
+    """First version of NCCL to which the row applies, if later than the first version with the variable."""
     nccl_until: str = ""
     """First version of NCCL that no longer needs the row."""
     torch_since: str = ""

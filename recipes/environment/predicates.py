@@ -29,7 +29,7 @@ _TIGHT = 0.9
 _FAST_GBPS = 40.0
 """Rate from which one TCP connection cannot fill an interface (NCCL user guide, NCCL_SOCKET_NTHREADS)."""
 _AFFECTED = "GeForce RTX 40"
-"""Boards whose old drivers claim peer access, as in the check `peer-access-geforce`."""
+"""Boards for which old drivers wrongly report peer access, as in the check `peer-access-geforce`."""
 
 
 def _holds(condition: object) -> Words | None:
@@ -71,7 +71,7 @@ def _training_ports(situation: Situation) -> Words | None:
 
 
 def _other_ports_active(situation: Situation) -> Words | None:
-    """Return the training ports and the other ports that are up, because NCCL would use all of them."""
+    """Return the ports that are up but not for training, because NCCL would use them too."""
     training = items_of(training_ports(situation.facts))
     others = [port for port in items_of(situation.facts.nics) if is_up(port) and port not in training]
     if not training or not others:
@@ -96,7 +96,7 @@ def _common_roce_gid(situation: Situation) -> Words | None:
 
 
 def _network_proven(situation: Situation) -> Words | None:
-    """Return the network that NCCL chose in a job of this machine, unless this was the fallback to TCP."""
+    """Return the network that NCCL chose in a job on this machine, unless this was the fallback to TCP."""
     network = situation.facts.software.nccl_network
     if isinstance(network, Unknown) or network.lower() == "socket":
         return None
@@ -104,7 +104,7 @@ def _network_proven(situation: Situation) -> Words | None:
 
 
 def _memory_tight(situation: Situation) -> Words | None:
-    """Return the predicted share of the memory limit; None on WSL, which has no expandable segments."""
+    """Return the share of the memory limit if it is large; None on WSL, which has no expandable segments."""
     limit = situation.cluster.memory_bytes_per_rank
     is_wsl = situation.facts.container.runtime == "wsl"
     if is_wsl or limit is None or situation.memory.upper < _TIGHT * limit.value:
@@ -113,7 +113,7 @@ def _memory_tight(situation: Situation) -> Words | None:
 
 
 def _broken_peer_access(situation: Situation) -> Words | None:
-    """Return the driver if it claims that boards of the RTX 40 series reach each other's memory."""
+    """Return the driver's version if it wrongly reports peer access between GeForce RTX 40 boards."""
     fixed = load_thresholds().geforce_peer_access_fixed.value
     gpus = items_of(situation.facts.gpus)
     drivers = [situation.facts.software.driver_version, *(gpu.driver_version for gpu in gpus)]
@@ -148,7 +148,7 @@ def _mixed_gpus(situation: Situation) -> Words | None:
 
 
 def _divided_layers(situation: Situation) -> Words | None:
-    """Hold if ranks divide layers or sequences, and parameters are not sharded as well."""
+    """Hold if tp or cp is above 1 and parameters are not sharded."""
     degrees = situation.degrees
     return _holds((degrees.tp > 1 or degrees.cp > 1) and situation.sharding != "zero3")
 

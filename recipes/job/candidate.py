@@ -49,22 +49,22 @@ class Candidate(Record, kw_only=True):
     recomputed_share: float = 1.0
     """Fraction of the layers that full checkpointing recomputes, above 0 and at most 1.
 
-    Megatron sets this number with recompute_num_layers; torchtitan recomputes every n-th layer.
+    In Megatron it follows from recompute_num_layers; torchtitan recomputes every n-th layer.
     """
     recomputed_together: int = 1
     """Number of consecutive layers that are recomputed together, so that only the input of the first one is
     kept (Megatron's uniform method).
     """
     offload: bool = False
-    """Whether optimizer states are in the host's memory."""
+    """True if optimizer states are in the host's memory."""
     offload_weights: bool = False
-    """Whether fully sharded parameters are in the host's memory too; they are copied to the GPU when they are
+    """True if fully sharded parameters are in the host's memory too; they are copied to the GPU when they are
     gathered.
     """
     offload_checkpoints: bool = False
-    """Whether the activations that full checkpointing keeps are in the host's memory too."""
+    """True if the activations that full checkpointing keeps are in the host's memory too."""
     compiled: bool | None = None
-    """Whether torch.compile is used; None: the stack's default."""
+    """True if torch.compile is used; None: the stack's default."""
     flash_attention: bool | None = None
     sequence_parallel: bool | None = None
     schedule: Schedule = "1f1b"

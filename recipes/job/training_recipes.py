@@ -18,7 +18,7 @@ RecipeKind = Literal["decoder", "encoder", "encoder-decoder", "images"]
 
 
 class TrainingRecipe(StrictRecord, kw_only=True):
-    """Batch, learning rate and the settings that belong to them, as somebody published them."""
+    """Published batch and learning rate, with the settings that belong to them."""
 
     id: str
     model: str
@@ -26,7 +26,7 @@ class TrainingRecipe(StrictRecord, kw_only=True):
     models: tuple[str, ...] = ()
     """Ids of the presets whose own recipe this is."""
     is_fallback: bool = False
-    """Whether models without a recipe of their own may borrow this recipe."""
+    """True if models without a recipe of their own may borrow this recipe."""
     kind: RecipeKind
     tuning: Tuning = "full"
     is_fine_tuning: bool = False
@@ -46,9 +46,9 @@ class TrainingRecipe(StrictRecord, kw_only=True):
     warmup: float
     warmup_in: Literal["steps", "samples", "tokens", "share"]
     keeps_warmup_steps: bool = False
-    """Whether the number of warm-up steps stays the same for other batches, instead of the samples."""
+    """True if the number of warm-up steps stays the same for other batches, instead of its samples."""
     longest_warmup: float = 0.1
-    """Largest part of a run that the warm-up takes."""
+    """Largest part of a run that the warm-up may take."""
     schedule: RateSchedule
     final_share: float = 0.0
     """Learning rate at the end of the run, relative to its peak."""
@@ -70,7 +70,7 @@ class TrainingRecipe(StrictRecord, kw_only=True):
     source: str
     date: str
     checked: bool
-    """Whether the row was compared with its source."""
+    """True if the row was compared with its source."""
 
     @property
     def citation(self) -> str:
@@ -93,7 +93,7 @@ def load_training_recipes() -> dict[str, TrainingRecipe]:
 def pretraining_recipe(model: TransformerModel) -> TrainingRecipe:
     """Return the recipe of pre-training this model, or of the model of its kind that is nearest in size.
 
-    A model whose data name the owner of the rate (`learning_rate_from`) has the other settings of that owner.
+    If the model's rate was taken from another model (`learning_rate_from`), that model's recipe is returned.
     """
     rows = [
         row
@@ -113,7 +113,7 @@ def matrix_parameters(model: TransformerModel) -> float:
 
 
 def nearest(rows: Iterable[TrainingRecipe], parameters: float, batch: float = 0.0) -> TrainingRecipe:
-    """Return the row that is nearest in size, and among those the row whose range is nearest to the batch.
+    """Return the row nearest in size; if several are equally near, the one whose batches are nearest.
 
     A `batch` of 0 is unknown.
     """

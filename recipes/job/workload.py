@@ -1,4 +1,4 @@
-"""The training job of the user, and the settings that the user fixed."""
+"""The training job of the user: model, batch, precision and optimizer."""
 
 from typing import Literal, TypeAlias
 
@@ -32,38 +32,38 @@ class TransformerModel(StrictRecord, kw_only=True):
     ffn_hidden: int
     vocab: int
     gated_mlp: bool = True
-    """Whether the MLP has three matrices (gate, up, down) instead of two."""
+    """True if the MLP has three matrices (gate, up, down) instead of two."""
     tied_embeddings: bool = False
     learned_positions: int = 0
     """Rows of a learned position table; 0 for rotary positions."""
     norm: Literal["rmsnorm", "layernorm"] = "rmsnorm"
     bias: bool = False
-    """Whether linear layers have biases."""
+    """True if linear layers have biases."""
     qkv_bias: bool = False
-    """Whether only the query, key and value projections have biases (Qwen2)."""
+    """True if only the query, key and value projections have biases (Qwen2)."""
     other_biases: tuple[BiasPlace, ...] = ()
     """Further places of biases in models with biases in some linear layers only (GPT-J, GPT-OSS, Phi)."""
     norm_bias: bool | None = None
-    """Whether norms have a bias; None: a LayerNorm has a bias if the linear layers have biases."""
+    """True if norms have a bias; None: a LayerNorm has a bias if the linear layers have biases."""
     layer_norms: int = 2
     """Number of norms over the hidden size in one layer: 1 if attention and MLP share a norm, 4 if there are
     also norms after attention and after the MLP.
     """
     parallel_mlp: bool = False
-    """Whether attention and MLP read the same input, and their outputs are added up (GPT-NeoX, Falcon, Phi,
+    """True if attention and MLP read the same input, and their outputs are added up (GPT-NeoX, Falcon, Phi,
     Command).
     """
     query_key_norm: Literal["none", "head", "full"] = "none"
     """Norm of queries and keys: none, over each head separately, or over all heads together."""
     attention_gate: bool = False
-    """Whether attention's output has a gate that is as wide as the queries (Qwen3-Next)."""
+    """True if attention's output has a gate that is as wide as the queries (Qwen3-Next)."""
     attention_sinks: bool = False
-    """Whether each head has a learned logit in addition to the scores (GPT-OSS)."""
+    """True if each head has a learned logit in addition to the scores (GPT-OSS)."""
     embedding_norm: bool = False
-    """Whether a norm directly follows the embedding (BERT, BLOOM)."""
+    """True if a norm directly follows the embedding (BERT, BLOOM)."""
     final_norm: bool = True
     pooler: bool = False
-    """Whether the model has a dense layer over the first token (BERT)."""
+    """True if the model has a dense layer over the first token (BERT)."""
     embedding_size: int = 0
     """Width of the token table if projections convert it to the hidden size; 0: the hidden size."""
     position_buckets: int = 0
@@ -89,9 +89,9 @@ class TransformerModel(StrictRecord, kw_only=True):
     A masked language model needs logits only for masked tokens.
     """
     dropout: bool = False
-    """Whether a decoder has dropout in its published configuration (GPT-2)."""
+    """True if a decoder has dropout in its published configuration (GPT-2)."""
     raises_logits: bool = True
-    """Whether the model's Hugging Face code computes the loss from fp32 logits even in 16-bit runs."""
+    """True if the model's Hugging Face code computes the loss from fp32 logits even in 16-bit runs."""
     token_types: int = 0
     """Rows of the token type table (BERT)."""
     sliding_window: int = 0
@@ -105,13 +105,13 @@ class TransformerModel(StrictRecord, kw_only=True):
     shared_ffn_hidden: int = 0
     """Total width of the shared experts of a layer."""
     shared_expert_gate: bool = False
-    """Whether a gate with one output scales the output of the shared expert (Qwen2-MoE)."""
+    """True if a gate with one output scales the output of the shared expert (Qwen2-MoE)."""
     expert_latent: int = 0
     """Width to which tokens are projected before the routed experts; after the experts they are projected
     back. 0: the hidden size.
     """
     router_correction: bool = False
-    """Whether each expert has a learned bias on the router's score, which balances experts without a loss
+    """True if each expert has a learned bias on the router's score, which balances experts without a loss
     (DeepSeek-V3).
     """
     dense_layers: int = 0
@@ -179,7 +179,7 @@ class TransformerModel(StrictRecord, kw_only=True):
 
     @property
     def has_dropout(self) -> bool:
-        """Whether training has dropout on the residual stream and attention's probabilities.
+        """Return whether training has dropout on the residual stream and attention's probabilities.
 
         Models with an encoder have dropout.
         """
@@ -205,7 +205,7 @@ class VisionModel(StrictRecord, kw_only=True):
     """Parameters outside the blocks that FSDP gathers."""
     dimensions: int = 2
     fixed_size: bool = False
-    """Whether the name implies the input size (SSD300)."""
+    """True if the name implies the input size (SSD300)."""
     forward_flops: float
     """FLOPs of a forward pass, two per multiply-add."""
     dense_flops: float
@@ -267,7 +267,7 @@ Optimizer = Literal[
     "lomo",
 ]
 OptimizerStep = Literal["after", "fused", "in-backward"]
-"""When the optimizer updates the weights.
+"""Moment at which the optimizer updates the weights.
 
 `after`: after the backward pass; some frameworks then run one operation at a time over all tensors. `fused`:
 after the backward pass, each tensor in one kernel. `in-backward`: each tensor as soon as its gradient exists;
@@ -310,7 +310,7 @@ class Workload(StrictRecord, kw_only=True, tag_field="task", tag="tokens"):
     steps: int = 1000
     """Number of steps of the run, from which the warm-up is derived."""
     pure_weights: bool = False
-    """Whether weights, gradients and optimizer states have the precision of the matrix products, without fp32
+    """True if weights, gradients and optimizer states have the precision of the matrix products, without fp32
     masters.
     """
     tuning: Tuning = "full"
@@ -331,13 +331,13 @@ class Workload(StrictRecord, kw_only=True, tag_field="task", tag="tokens"):
     """
     optimizer_step: OptimizerStep = "after"
     pages_states: bool = False
-    """Whether optimizer states are in memory that the driver moves between GPU and host, outside the
+    """True if optimizer states are in memory that the driver moves between GPU and host, outside the
     framework's allocator.
     """
     adapter_rank: int = DEFAULT_ADAPTER_RANK
     """Rank of LoRA's matrices.
 
-    Every linear layer of a block has such matrices, unless the stack's row names other layers.
+    The stack's row determines which linear layers have such matrices.
     """
 
     @property

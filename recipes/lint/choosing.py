@@ -17,7 +17,7 @@ def refuse_unknown(patterns: Iterable[str], where: str) -> None:
 
 
 def known_rule(rule_id: str) -> LintRule:
-    """Return a rule by its id. Raises UsageError."""
+    """Return a rule by its id. Raises UsageError for an unknown id."""
     rule = load_rules().get(rule_id)
     if rule is None:
         raise _unknown(rule_id, "--explain")
@@ -35,7 +35,7 @@ def chosen(
     ignore: tuple[str, ...],
     per_file: dict[str, tuple[str, ...]],
 ) -> tuple[LintFinding, ...]:
-    """Return the findings of the selected rules; an empty `select` selects all."""
+    """Return the findings of selected rules that are not ignored; an empty `select` selects all rules."""
 
     def is_ignored(finding: LintFinding) -> bool:
         of_file = (rules for glob, rules in per_file.items() if fnmatch.fnmatch(finding.document, glob))

@@ -68,7 +68,7 @@ class Context(Record, kw_only=True):
 
     @property
     def has_nvlink(self) -> bool | None:
-        """Whether a link between GPUs of the machine is up; None if unknown."""
+        """Return whether a link between GPUs of the machine is up; None if unknown."""
         states = [_has_link(gpu) for gpu in self.gpus]
         if True in states:
             return True

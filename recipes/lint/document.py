@@ -55,7 +55,7 @@ class Setting(Record, kw_only=True):
     written: str
     """The value as written, with quotes and expansions."""
     is_literal: bool = True
-    """Whether the value is known: written in full, or made of variables that the same file sets."""
+    """True if the value is known: written in full, or made of variables that the same file sets."""
     place: Place
     """Place of `NAME=value`; place of the name if name and value are separate (YAML, `setenv`)."""
     value_place: Place | None = None
@@ -63,7 +63,7 @@ class Setting(Record, kw_only=True):
     is_exported: bool = True
     """False for a variable of the shell alone, which no process gets."""
     is_conditional: bool = False
-    """Whether the setting is in a branch or a loop, which may never run."""
+    """True if the setting is in a branch or a loop, which may never run."""
     reaches: Reach = "all"
     """Receivers of the value: all processes of the job, the processes of this node, or one command."""
 
@@ -77,7 +77,7 @@ class Argument(Record, kw_only=True):
     Variables that the file sets are replaced by their values; others remain, such as `$SLURM_PROCID`.
     """
     is_literal: bool = True
-    """Whether no variable is left to expand."""
+    """True if no variable is left to expand."""
     place: Place
 
 
@@ -102,6 +102,10 @@ class Command(Record, kw_only=True):
     values.
     """
     place: Place
+    written: str = ""
+    """The program with its folder, before `program` reduces the text to one name."""
+    is_literal: bool = True
+    """True if no variable is left to expand in the name of the program."""
     inside: tuple[str, ...] = ()
     """Programs that start the command, outermost first."""
     settings: tuple[Setting, ...] = ()
@@ -109,13 +113,13 @@ class Command(Record, kw_only=True):
     exported: tuple[Setting, ...] = ()
     """Variables that the script around the command exports at this point, each name once."""
     in_single_quotes: bool = False
-    """Whether variables expand on the node that runs the command: it is part of `bash -c '...'`.
+    """True if variables expand on the node that runs the command: it is part of `bash -c '...'`.
 
     Also true in double quotes if a backslash protects the parts that differ between nodes
     (`\\$SLURM_PROCID`).
     """
     is_conditional: bool = False
-    """Whether the command is in a branch or a loop."""
+    """True if the command is in a branch or a loop."""
 
 
 class Directive(Record, kw_only=True):
@@ -195,7 +199,7 @@ class Document(Record, kw_only=True, dict=True):
 
     @functools.cached_property
     def own_users(self) -> dict[int, list[Command]]:
-        """Commands that alone get a setting (`A=1 command`), by the identity of the setting."""
+        """Commands for which alone a setting is made (`A=1 command`), by the identity of the setting."""
         return grouped((id(item), command) for command in self.commands for item in command.settings)
 
     @functools.cached_property

@@ -60,19 +60,32 @@ def edited(document: Document, findings: Iterable[LintFinding], *, unsafe: bool 
         new = [change for change in ranges if change not in taken]
         if not any(_overlap(change, earlier) for change in new for earlier in taken):
             taken += dict.fromkeys(new)
-    text = document.text
-    for start, end, words in sorted(taken, reverse=True):
+    return _replaced(document.text, taken)
+
+
+def with_edits(text: str, edits: Iterable[Edit]) -> str:
+    """Return the text with all edits; they must not overlap."""
+    lines = Lines(text)
+    return _replaced(text, [(*_range(lines, edit), edit.text) for edit in edits])
+
+
+def _replaced(text: str, changes: list[tuple[int, int, str]]) -> str:
+    for start, end, words in sorted(changes, reverse=True):
         text = text[:start] + words + text[end:]
     return text
 
 
 def patch(document: Document, findings: Iterable[LintFinding], *, unsafe: bool = False) -> str:
     """Return the edits as a unified diff for `patch -p1` and `git apply`; empty if nothing changes."""
-    after = edited(document, findings, unsafe=unsafe)
-    if after == document.text:
+    return unified_diff(document.name, document.text, edited(document, findings, unsafe=unsafe))
+
+
+def unified_diff(file: str, before: str, after: str) -> str:
+    """Return the change of a file for `patch -p1` and `git apply`; empty if nothing changes."""
+    if after == before:
         return ""
-    name = document.name.lstrip("/")
-    diff = difflib.unified_diff(_patch_lines(document.text), _patch_lines(after), f"a/{name}", f"b/{name}")
+    name = file.lstrip("/")
+    diff = difflib.unified_diff(_patch_lines(before), _patch_lines(after), f"a/{name}", f"b/{name}")
     return "".join(
         line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in diff
     )
@@ -103,7 +116,8 @@ _MOST_PLACES = 50
 def rename(document: Document, item: Setting, name: str) -> tuple[Edit, ...]:
     """Return edits that replace a variable's name everywhere except in comments.
 
-    This covers `export`, `$NAME` and `-x NAME`.
+    This covers `export`, `$NAME` and `-x NAME`. The result is empty if the file already uses the new name, or
+    names the variable in too many places.
     """
     places = _places_in(document.text, item.name)
     if _places_in(document.text, name) or len(places) > _MOST_PLACES:
@@ -112,7 +126,7 @@ def rename(document: Document, item: Setting, name: str) -> tuple[Edit, ...]:
 
 
 def rewrite(document: Document, item: Setting, text: str) -> tuple[Edit, ...]:
-    """Return an edit that replaces the value of a setting and keeps its quotes."""
+    """Return an edit that replaces a literal value of a setting on one line and keeps its quotes."""
     place = item.value_place
     if place is None or place.end_column is None or place.end_line not in (None, place.line):
         return ()

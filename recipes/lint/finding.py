@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Literal
 
+from probes.base.grouping import runs_of
 from probes.base.record import Record
 from recipes.lint.document import Document, Place
 from recipes.lint.understanding import Understood
@@ -109,10 +110,5 @@ def _runs(document: Document, rule: str) -> list[tuple[int, int]]:
 
     A comment for the whole file counts as line 0.
     """
-    runs: list[tuple[int, int]] = []
-    for line in sorted(line for line, rules in document.waived.items() if rule in rules):
-        if runs and line == runs[-1][1] + 1 and runs[-1][0] > 0:
-            runs[-1] = (runs[-1][0], line)
-        else:
-            runs.append((line, line))
-    return runs
+    lines = [line for line, rules in document.waived.items() if rule in rules]
+    return [(0, 0)] * (0 in lines) + runs_of(line for line in lines if line > 0)

@@ -57,6 +57,8 @@ _DEEPSPEED = re.compile(
     r'wall_clock_breakdown|zero_force_ds_cpu_optimizer)"\s*:|'
     r'(?:bf16|fp16|activation_checkpointing)"\s*:\s*\{)'
 )
+_TRAINING_ARGUMENTS = re.compile(r'"(?:per_device_train_batch_size|deepspeed)"\s*:')
+"""Keys of Hugging Face's TrainingArguments, which may contain a configuration of DeepSpeed."""
 _DEEPSPEED_NAME = re.compile(r"(?:^|[_.-])ds(?:[_.-]|$)|deepspeed|(?:^|[_-])zero[_-]?[0-3]")
 _BATCH = re.compile(r'"(?:train_batch_size|gradient_accumulation_steps)"\s*:')
 _TF_CONFIG = re.compile(r'"cluster"\s*:\s*\{|"task"\s*:\s*\{[^{}]*"index"')
@@ -109,9 +111,9 @@ def read_document(name: str, text: str, kind: DocumentKind | None = None) -> Doc
 
 
 def fault_of_unknown(name: str, text: str) -> Fault | None:
-    """Return the error of syntax that prevents recognition of a file.
+    """Return the syntax error that prevents recognition of a file.
 
-    Only a file with an ending of JSON or YAML has such an error.
+    Files whose names do not end like JSON or YAML have no such error.
     """
     if not name.lower().endswith(_STRUCTURED_ENDINGS):
         return None
@@ -193,7 +195,7 @@ def _json_kind(text: str) -> DocumentKind | None:
         return "accelerate"
     if re.search(r'"apiVersion"\s*:', text):
         return "kubernetes"
-    return "deepspeed" if _DEEPSPEED.search(text) else None
+    return "deepspeed" if _DEEPSPEED.search(text) and not _TRAINING_ARGUMENTS.search(text) else None
 
 
 _SOURCING = frozenset({"source", "."})

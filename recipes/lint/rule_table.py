@@ -189,10 +189,10 @@ def lint(
 ) -> tuple[LintFinding, ...]:
     """Return all findings in files that belong together, in the order of the files and their lines.
 
-    Each file that a script writes in a here-document is judged alone. Findings that a comment waives are
-    included; `Document.waived` names them. If `only` is given, only the functions of these rule ids run, and
-    no other rule module is loaded. A rule that crashes, cannot be loaded or has an invalid row is described
-    in `broken`, and the other rules still run; without `broken` the error is raised.
+    Each file within a file (a here-document, a value of a manifest) is judged alone. Findings that a comment
+    waives are included; `Document.waived` names them. If `only` is given, only the functions of these rule
+    ids run, and no other rule module is loaded. A rule that crashes, cannot be loaded or has an invalid row
+    is described in `broken`, and the other rules still run; without `broken` the error is raised.
     """
     table = load_rules()
     if only is None and len(table) < len(rule_rows()):

@@ -73,7 +73,7 @@ def total(counts: Sequence[int | None]) -> int | None:
 
 
 def code_lines(document: Document) -> tuple[tuple[int, str], ...]:
-    """Return the lines that are not comments, with their numbers."""
+    """Return the lines that are neither blank nor comments, with their numbers."""
     return _code_lines(document.text)
 
 
@@ -393,8 +393,14 @@ def literal_settings(document: Document, *names: str) -> Iterator[tuple[Setting,
             yield item, item.value.strip()
 
 
+def may_use_rdma(document: Document) -> bool:
+    """Return False for pods that get no RDMA device; NCCL uses TCP in them."""
+    devices = r"rdma|infiniband|hca|sriov|roce|efa\b|/ib\b|cncf\.io/networks|resourceClaims|privileged: *true"
+    return document.kind != "kubernetes" or mentions(document, devices)
+
+
 def is_on_cloud(document: Document) -> bool:
-    """Return whether the file has settings or names of OCI, Alibaba, GCP or Slingshot."""
+    """Return whether the file has settings or names of OCI, Alibaba, GCP, AWS's plugin or Slingshot."""
     return mentions(
         document, r"(?i)FI_CXI_|FI_PROVIDER=[\"']?cxi|NCCL_SOCKET_IFNAME=[\"']?=?hsn|AWS Libfabric"
     ) or mentions(document, r"(?i)BM\.GPU|\boci[-_]|alibaba|aliyun|/usr/local/gib|NCCL_NET=gIB")

@@ -43,7 +43,7 @@ _WIDER = (("fp16", "fp32"), ("tf32", "fp32"), ("mxfp8", "fp8"))
 
 
 def build_cluster(machine: MachineDescription, measurements: tuple[Measurement, ...] = ()) -> Cluster:
-    """Return the machine in the form that the models use, with one rank per GPU or per share of the CPU."""
+    """Return the machine in the form that the predictions use, with one rank per GPU or share of the CPU."""
     device, links, ranks = machine.device, machine.links, machine.ranks_per_node
     row, spans_nodes, is_gpu = device.row, machine.nodes > 1, device.kind == "cuda"
     threads = None if is_gpu else device.cores_per_rank
@@ -53,6 +53,7 @@ def build_cluster(machine: MachineDescription, measurements: tuple[Measurement, 
     )
     return Cluster(
         title=machine.title,
+        host=machine.host,
         device=device.kind,
         device_name=device.name,
         gpu=row.id if row is not None else "",

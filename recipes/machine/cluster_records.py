@@ -1,4 +1,5 @@
-"""The machine as the models use it, its measurements, and the description that it is built from.
+"""The machine in the form that the predictions use, its measurements, and the description that it is built
+from.
 
 A description states the parts of a machine. Only `recipes.machine.cluster` derives rates and bandwidths from
 it.
@@ -88,12 +89,17 @@ class AttentionRate(Record, kw_only=True):
 
 
 class Cluster(Record, kw_only=True):
-    """The machine in the form that the models use.
+    """The machine in the form from which time and memory are predicted.
 
     Rates are per rank; one rank drives one GPU, or a share of the CPU.
     """
 
     title: str
+    host: str = ""
+    """Host name of the machine, or the title of the source of its facts if the host name is unknown.
+
+    The name is empty if options such as `--gpu` describe the machine.
+    """
     device: Literal["cuda", "cpu"]
     device_name: str
     gpu: str = ""
@@ -111,13 +117,14 @@ class Cluster(Record, kw_only=True):
     flops_per_s: dict[str, Figure] = {}
     """Achievable GEMM rate by precision."""
     peak_flops_per_s: dict[str, Figure] = {}
-    """Datasheet rate by precision; it is used only for the MFU (model FLOPs utilization)."""
+    """Datasheet rate by precision, the basis of modelled rates and of the MFU (model FLOPs utilization)."""
     memory_bandwidth_bytes_per_s: Figure | None = None
     attention_rates: tuple[AttentionRate, ...] = ()
     attention_factor: float = 1.0
     """Factor on the rate of attention; only what-if questions change it."""
     hidden_communication: Figure | None = None
-    """Measured fraction of the gradients' reduction that the backward pass hides.
+    """Measured overlap of the gradients' reduction and the computation, as a fraction of the shorter of the
+    two times.
 
     The value is negative if running both at the same time takes longer than running them one after the other.
     """
@@ -143,13 +150,13 @@ class Cluster(Record, kw_only=True):
     """Measured samples per second of one rank's DataLoader workers, at the cluster's ranks per node."""
     physical_cores_per_rank: int | None = None
     has_bf16: bool = False
-    """Whether the device multiplies bf16 natively (compute capability 8.0 or newer); False if this is
-    unknown.
+    """True if all GPUs multiply bf16 natively (compute capability 8.0 or newer; assumed for a GPU with stated
+    rates), or if a CPU was measured to be faster in bf16 than in fp32; False if unknown.
     """
     anchors: tuple[StepAnchor, ...] = ()
     image_anchors: tuple[ImageAnchor, ...] = ()
     warnings: tuple[str, ...] = ()
-    """Assumptions about the machine: its description lacks these facts, or gives only an average."""
+    """Assumptions about the machine, its slow or missing parts, and disturbed measurements."""
 
     @property
     def world_size(self) -> int:
@@ -197,13 +204,13 @@ class NodeLinks(Record, kw_only=True):
     links: int = 0
     """Number of a GPU's NVLinks (or similar links) that a ring over the ranks uses."""
     is_switched: bool = False
-    """Whether a switch connects these links to every other GPU."""
+    """True if a switch connects these links to every other GPU."""
     rate_share: float = 1.0
-    """Part of its usual rate that the slowest NVLink has."""
+    """Rate of the slowest NVLink divided by its usual rate."""
     slot: PcieSlot | None = None
     """The slowest slot among the GPUs; None if unknown."""
     crosses_sockets: bool = False
-    """Whether some GPUs reach each other only through the link between the CPU sockets."""
+    """True if some GPUs reach each other only through the link between the CPU sockets."""
     assumed_bandwidth: Figure | None = None
     """Bus bandwidth of a ring of GPUs whose links are unknown."""
     domain_ranks: int | None = None
@@ -217,7 +224,7 @@ class Network(Record, kw_only=True):
     line_rate_bytes_per_s: float | None = None
     """Total line rate of the training ports of a node, in one direction."""
     uses_tcp: bool = False
-    """Whether the traffic uses TCP sockets, because there is no RDMA port with a known rate."""
+    """True if the traffic uses TCP sockets, because there is no RDMA port with a known rate."""
     source: str = ""
 
 
@@ -225,10 +232,11 @@ class MachineDescription(Record, kw_only=True):
     """A number of equal machines, and the number of ranks of each machine."""
 
     title: str
+    host: str = ""
     device: Device
     nodes: int
     ranks_per_node: int
     links: NodeLinks
     network: Network
     warnings: tuple[str, ...] = ()
-    """Assumptions about the machine: the description lacks these facts, or gives only an average."""
+    """Assumptions about the machine, and its slow or missing parts."""

@@ -1,4 +1,4 @@
-"""A machine of which a paste shows only parts, completed by the GPU, the numbers and the network in options.
+"""Complete a machine of which a paste shows only parts with the GPU, numbers and network that options state.
 
 A pasted topology, for example, shows distances and NVLinks but no names of GPUs. What the paste shows wins
 over what is usual for machines with these GPUs, and nothing that the user states may contradict the paste.
@@ -8,7 +8,7 @@ import msgspec
 
 from probes.base.errors import UsageError
 from probes.base.nearest import nearest, suggestion
-from probes.base.record import items_of, known
+from probes.base.record import items_of, known, quoted
 from probes.catalogue.hardware import Catalogue, GpuModel
 from probes.facts import Gpu, MachineFacts
 from recipes.machine.cluster_records import MachineDescription
@@ -31,7 +31,7 @@ def required_gpu(name: str, catalogue: Catalogue) -> NamedGpu:
     if named is not None:
         return named
     hint = suggestion(near_gpus(name, catalogue), "see `rigtune list gpus`")
-    raise UsageError(f"gpu {name[:_SHOWN]!r} is not in the catalogue", hint)
+    raise UsageError(f"gpu {quoted(name)} is not in the catalogue", hint)
 
 
 def near_gpus(name: str, catalogue: Catalogue) -> tuple[str, ...]:
@@ -83,7 +83,7 @@ def _with_name(gpu: Gpu, row: GpuModel, facts: MachineFacts, catalogue: Catalogu
         present = catalogue.gpu(gpu.name)
         if present is None or present.id != row.id:
             raise UsageError(
-                f"--gpu {row.id}, but {facts.source or 'the paste'} shows {gpu.name[:_SHOWN]!r}", _ONE_OF
+                f"--gpu {row.id}, but {facts.source or 'the paste'} shows {quoted(gpu.name)}", _ONE_OF
             )
     memory = gpu.memory_bytes if known(gpu.memory_bytes) else row.memory_bytes
     name = gpu.name if known(gpu.name) else row.driver_name or row.id
@@ -126,12 +126,12 @@ def describe_completed(
     usual = describe_words(words, catalogue)
     own = network_of(facts)
     if own.line_rate_bytes_per_s is not None and network:
-        raise UsageError(f"--network {network[:_SHOWN]!r}, but {facts.source} shows {own.source}", _ONE_OF)
+        raise UsageError(f"--network {quoted(network)}, but {facts.source} shows {own.source}", _ONE_OF)
     if not items_of(facts.gpus):
         described = usual
     else:
         described = describe_facts(completed, catalogue, nodes=nodes, ranks_per_node=ranks)
-        # Without a topology, and with a listing of the PCI bus, the NVLinks are unknown.
+        # A listing of the PCI bus shows no NVLinks, so they are unknown without a topology.
         if not any(link.sees_nvlink or link.kind == "NVLINK" for link in items_of(facts.links)):
             described = msgspec.structs.replace(described, links=usual.links)
     if own.line_rate_bytes_per_s is None:
@@ -143,7 +143,7 @@ def required_network(words: str) -> str:
     """Return the words about a network. Raises UsageError if they name neither a rate nor a transport."""
     if words and inter_bandwidth_of(words, 1) is None and transport_of(words) == "unknown":
         raise UsageError(
-            f"network {words[:_SHOWN]!r} names neither a rate nor a transport",
+            f"network {quoted(words)} names neither a rate nor a transport",
             'give the ports of a node, such as "8x400G IB", "4x200G RoCE" or "100G Ethernet"',
         )
     return words

@@ -25,15 +25,15 @@ class SlowLinks(NamedTuple):
     links: int | None = None
     """Fewest links that are up on a GPU, if links are down; None if none is down, or if unknown."""
     rate_share: float = 1.0
-    """Part of its usual rate that the slowest link has."""
+    """Rate of the slowest link divided by its usual rate."""
     warnings: tuple[str, ...] = ()
 
 
 def slow_links(gpus: tuple[Gpu, ...], row: GpuModel | None) -> SlowLinks:
     """Return what is wrong with the NVLinks of the GPUs: links that are down, and links below their rate.
 
-    As in the checks, only a row that a recording has confirmed states what is usual. GPUs without a single
-    link that is up have no bridge or no NVLink in use.
+    As in the checks, only a row that a recording has confirmed states what is usual. If no GPU has a link
+    that is up, the links are assumed to be unused (for example without a bridge), not broken.
     """
     if row is None or not row.checked or not row.nvlink_count:
         return SlowLinks()

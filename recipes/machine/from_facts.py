@@ -78,6 +78,7 @@ def describe_facts(
     ranks_words = f"{ranks} x {device.name}" if gpus else f"{ranks} CPU ranks, {device.name}"
     return MachineDescription(
         title=f"{nodes} x {host}: {ranks_words}" if nodes > 1 else f"{host}: {ranks_words}",
+        host=host,
         device=device,
         nodes=nodes,
         ranks_per_node=ranks,

@@ -7,7 +7,7 @@ import functools
 from typing import NamedTuple
 
 from probes.base.errors import UsageError
-from probes.base.record import StrictRecord
+from probes.base.record import StrictRecord, quoted
 from probes.base.rows import load_rows
 from probes.catalogue.hardware import Catalogue, GpuModel
 from recipes.machine.cluster import assumed_ring, build_cluster, mesh_links, slot_bytes_per_s
@@ -101,7 +101,7 @@ class MachineWords(NamedTuple):
     peak_tflops: float | None = None
     """Dense matrix rate of a GPU that the catalogue does not know."""
     bandwidth_gb_per_s: float | None = None
-    """Memory bandwidth of a GPU that the catalogue does not know, 1e9 bytes per second."""
+    """Memory bandwidth of a GPU that the catalogue does not know, in 1e9 bytes per second."""
 
 
 @functools.lru_cache(maxsize=2048)
@@ -144,7 +144,7 @@ def _stated_machine(words: MachineWords) -> MachineDescription:
     if not (peak and bandwidth and memory):
         columns = {"gpu_peak_tflops": peak, "gpu_memory_bandwidth_gb_per_s": bandwidth, "gpu_mem_gb": memory}
         missing = ", ".join(name for name, value in columns.items() if not value)
-        raise UsageError(f"gpu {words.gpu[:_LONGEST_NAME]!r} is not in the catalogue", f"give {missing}")
+        raise UsageError(f"gpu {quoted(words.gpu)} is not in the catalogue", f"give {missing}")
     per_node = min(words.gpus, words.gpus_per_node or _USUAL_GPUS_PER_NODE)
     fabric = fabric_of(words.intra) or "pcie"
     rate = modelled(peak * 1e12, "gpu_peak_tflops of the case")
@@ -174,7 +174,7 @@ def _stated_machine(words: MachineWords) -> MachineDescription:
 def _memory_bytes(words: MachineWords, row: GpuModel) -> float:
     """Return the row's memory size, unless another size is stated.
 
-    Some tables give the memory of both dies of a module.
+    For a GPU that is one of two dies, a stated size is ignored: some tables give the memory of both dies.
     """
     stated = (words.memory_gb or 0.0) * 1024**3
     if not stated or 1 / _SAME < stated / row.memory_bytes < _SAME or " one of " in row.title:
@@ -233,8 +233,7 @@ def _network(
     if line_rate is None:
         line_rate, source = usual_gbps / 8 * 1e9, f"{USUAL_NETWORK}, {usual}"
     if row is not None and design is not None and per_node < design.gpus_per_node:
-        # GPUs cannot send more than their part of the usual ports can transfer, or, without usual ports,
-        # their slots.
+        # The limit of each GPU is its part of the usual ports, or its slot if the slot is faster.
         slot = slot_bytes_per_s(PcieSlot(generation=row.pcie_generation, width=row.pcie_width))
         line_rate = min(line_rate, per_node * max(slot, design.network_gbps / design.gpus_per_node / 8 * 1e9))
     return Network(

@@ -1,4 +1,5 @@
-"""Parse descriptions of links by people: `8x HDR InfiniBand 200 Gb/s` gives a node's bandwidth and transport.
+"""Parse descriptions of links that people write: `8x HDR InfiniBand 200 Gb/s` gives a node's bandwidth and
+transport.
 
 The parsers do not guess: if the text does not state a value, the function returns None, and the caller uses
 the usual value for such machines.

@@ -1,5 +1,6 @@
 """Rates for the prediction models, taken from measurements on this machine."""
 
+import math
 from collections.abc import Iterable, Iterator
 
 from probes.base.units import percent
@@ -44,9 +45,14 @@ def _latest(measurements: list[Measurement], source: str) -> Figure | None:
     return last[0] if last else None
 
 
+def whole_of(value: Parameter | None) -> int:
+    """Return a stated size as a whole number; 0 if it is not a number."""
+    return int(_number(value))
+
+
 def threads_of(measurement: Measurement) -> int:
     """Return the number of threads of the rank that measured; 0 if the rank did not state it."""
-    return int(_number(measurement.conditions.get("threads")))
+    return whole_of(measurement.conditions.get("threads"))
 
 
 def _share_of_rank(measurement: Measurement, threads: int | None) -> float:
@@ -87,7 +93,7 @@ def measured_attention(
     rates: dict[tuple[str, bool, int, int], float] = {}
     for measurement in _of(measurements, "attention_flops_per_s"):
         case = measurement.parameters
-        length, head_dim = (int(_number(case.get(name))) for name in ("sequence_length", "head_dim"))
+        length, head_dim = (whole_of(case.get(name)) for name in ("sequence_length", "head_dim"))
         rate = measurement.median * _share_of_rank(measurement, threads)
         if case.get("kernel") == "math" or min(length, head_dim) < 1 or rate <= 0:
             continue
@@ -199,7 +205,7 @@ def step_anchors(measurements: tuple[Measurement, ...]) -> tuple[StepAnchor, ...
             model=str(step.parameters.get("model")),
             strategy=str(step.parameters.get("strategy")),
             micro_batch=micro_batch,
-            grad_accum=max(1, int(_number(step.parameters.get("grad_accum", 1)))),
+            grad_accum=max(1, whole_of(step.parameters.get("grad_accum", 1))),
             sequence_length=length,
             precision=str(step.parameters.get("precision")),
             world_size=ranks,
@@ -284,7 +290,7 @@ def measured_loading(measurements: tuple[Measurement, ...], ranks: int) -> Figur
 
 
 def disturbances(measurements: tuple[Measurement, ...]) -> tuple[str, ...]:
-    """Return a warning that names the benchmarks during which others used the machine, or an empty text."""
+    """Return a warning that names the benchmarks that others disturbed; empty if there are none."""
     disturbed = [measurement for measurement in measurements if measurement.was_disturbed]
     if not disturbed:
         return ()
@@ -298,4 +304,4 @@ def disturbances(measurements: tuple[Measurement, ...]) -> tuple[str, ...]:
 
 
 def _number(value: Parameter | None) -> float:
-    return float(value) if isinstance(value, (int, float)) else 0.0
+    return float(value) if isinstance(value, (int, float)) and math.isfinite(value) else 0.0

@@ -1,4 +1,4 @@
-"""Changes that make a request feasible: each is tried by another search, and the smallest are named."""
+"""Changes that make a request feasible. Each is tried in a search of its own; the smallest are named."""
 
 import itertools
 from collections.abc import Callable, Iterator
@@ -23,11 +23,11 @@ _DROPPED = {
     "strategy ddp": "let FSDP share the states (drop the pinned ddp)",
     "activation_checkpointing none": "allow activation checkpointing (drop the pinned none)",
 }
-"""Words for pins whose removal has a name of its own."""
+"""Descriptions of the removal of a pin that state its effect; other pins are named only."""
 
 
 class Asked(NamedTuple):
-    """A request, as the user can change it."""
+    """The parts of a request that the user can change."""
 
     workload: Workload
     cluster: Cluster
@@ -37,7 +37,7 @@ class Asked(NamedTuple):
 
     @property
     def fits(self) -> bool:
-        """Whether a layout fits."""
+        """Return whether a layout fits."""
         request = request_of(self.workload, self.cluster, self.program, self.pins)
         result, _ = search_with_headroom(request, self.headroom)
         return bool(result.ranked)
@@ -161,4 +161,4 @@ _PAIRS: tuple[tuple[_Kind, _Kind], ...] = (
     *itertools.product((_fewer_pins, _adapters, _shorter_sequence), (_shorter_sequence, _more_nodes)),
     (_other_program, _more_nodes),
 )
-"""Kinds of changes that are combined, the second one being the smallest that suffices."""
+"""Kinds of changes that are combined. Of the second kind, the smallest change that suffices is taken."""

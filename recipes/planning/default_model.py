@@ -41,7 +41,7 @@ def first_plan(
 ) -> Answer:
     """Return the plan of the first model and sequence that fit the machine.
 
-    `plan` raises NoFeasiblePlanError if a job does not fit. If no job fits, its error for the last one is
+    `plan` raises NoFeasiblePlanError if a job does not fit. If no job fits, the error of the last job is
     raised.
     """
     jobs = list(default_jobs(cluster, sequence_length))

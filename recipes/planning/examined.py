@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from probes.base.record import Unknown, value_or
 from recipes.job.candidate import Candidate, Degrees, Sharding
+from recipes.machine.cluster_records import Cluster
 from recipes.planning.space import Recomputation, Request, Shape, candidate_of
 from recipes.predict.breakdowns import MemoryBreakdown, TimeBreakdown
 from recipes.predict.job_prediction import memory_for
@@ -30,6 +31,12 @@ class Examined(NamedTuple):
     def seconds(self) -> float:
         """Seconds of a step; infinite if unknown."""
         return seconds_of(self.time)
+
+
+def is_within(memory: MemoryBreakdown, cluster: Cluster) -> bool:
+    """Return whether a candidate fits even in the worst case."""
+    limit = cluster.memory_bytes_per_rank
+    return limit is None or memory.upper <= limit.value
 
 
 def seconds_of(time: TimeBreakdown | Unknown | None) -> float:
@@ -61,7 +68,7 @@ def with_memory(request: Request, shape: Shape, micro_batch: int, again: Recompu
 
 
 def keep_smallest(smallest: dict[Key, Examined], member: Examined) -> None:
-    """Keep the member in `smallest` if it needs less memory than the known member of its degrees."""
+    """Keep the member in `smallest` if it needs less memory than the known member of its key."""
     key = (member.candidate.degrees, member.candidate.sharding_stage)
     other = smallest.get(key)
     if other is None or member.memory.needed < other.memory.needed:

@@ -17,7 +17,7 @@ from recipes.machine.cluster_records import Basis
 from recipes.planning.examined import Examined
 from recipes.planning.layout_words import DEGREE_TITLES, STRATEGY_TITLES, layout_title, recomputation_words
 from recipes.planning.plan import Choice, Decision
-from recipes.planning.search import is_tight, simplicity
+from recipes.planning.search import is_safe, is_tight, simplicity
 from recipes.planning.space import Request, strategy_of
 from recipes.predict.breakdowns import COMPUTE_TERMS, TIME_TERMS, TimeBreakdown
 
@@ -28,7 +28,7 @@ _MOST_ALTERNATIVES = 4
 
 
 class Comparison(NamedTuple):
-    """The chosen layout with what it is compared with."""
+    """The chosen layout, and the layouts with which it is compared."""
 
     request: Request
     chosen: Examined
@@ -51,8 +51,8 @@ class _Value(NamedTuple):
 def lost_because(member: Examined, chosen: Examined, limit_bytes: float) -> str:
     """Return why a layout lost against the chosen one: `6 % slower: bubble 120 ms longer`.
 
-    A layout that does not fit lacks memory. A layout within the tie loses because less memory stays free or
-    because it is less simple; a layout within the tie can be faster than the chosen one.
+    A layout that does not fit lacks memory. A layout within the tie loses because less memory stays free,
+    because it may run out of memory, or because it is less simple; it can be faster than the chosen one.
     """
     if member.time is None:
         return f"needs {gib(max(0.0, member.memory.needed - limit_bytes))} more than there is"
@@ -147,7 +147,7 @@ def not_searched(request: Request) -> tuple[str, ...]:
 
 
 def _values(compared: Comparison, name: str) -> tuple[_Value, ...]:
-    """Return the other values of a setting between shapes, the best first."""
+    """Return the other values of a setting that distinguishes shapes, the best first."""
     here = _value_of(compared.chosen.candidate, name)
     best: dict[int | str, Examined] = {}
     for member in compared.others:
@@ -217,7 +217,7 @@ def _clause(words: str) -> str:
 
 
 def _against_all(values: Iterable[_Value]) -> str:
-    """Return the two nearest alternatives: the best that fits and the best that does not fit."""
+    """Return up to two alternatives: the best that fits, and the smallest that does not fit."""
     listed = list(values)
     fits = [other for other in listed if other.member.time is not None][:1]
     lacks = [other for other in listed if other.member.time is None]
@@ -289,9 +289,11 @@ def _longer_terms(slow: TimeBreakdown | Unknown | None, fast: TimeBreakdown | Un
 
 
 def _lost_tie(member: Examined, chosen: Examined) -> str:
-    """Return why a layout lost that is as fast; blank if nothing but its time speaks against the layout."""
+    """Return why a layout that is as fast lost; blank if nothing but its time speaks against it."""
     if is_tight(member) and not is_tight(chosen):
         return f"but only {gib(_free(member))} stay free instead of {gib(_free(chosen))}"
+    if is_safe(chosen) and not is_safe(member):
+        return "but may run out of memory"
     mine, theirs = simplicity(member), simplicity(chosen)
     parts = member.candidate.degrees.vp > chosen.candidate.degrees.vp
     words = (

@@ -20,7 +20,7 @@ _LEAST_COMMUNICATION = 0.5
 for twice the time.
 """
 _ALL_NODES = 32
-"""Number of nodes up to which every number is tried if the whole machine has no plan, or for the fewest."""
+"""Number of nodes up to which every number is tried if all GPUs have no plan, or for `fewest-gpus`."""
 _FEWEST = f"tried: every number of GPUs of a node and of up to {_ALL_NODES} nodes, then multiples"
 _TRIED = "tried: powers of two nodes, three times these, and divisors of a node's GPUs"
 

@@ -1,11 +1,9 @@
 """A measured step of the user's own program (`rigtune bench --step`) as an anchor of the plan's times.
 
-The measurement does not state which model the step trains. A plan for the user's program assumes that it is
-the planned model, in the planned precision, and warns about this assumption. A step whose time is far from
-the prediction trains something else, and is left out.
+The measurement does not state which model the step trains. A plan for the user's program assumes that the
+step trains the planned model in the planned precision, and warns about this assumption. A step whose time is
+far from the prediction trains something else, and is left out.
 """
-
-import math
 
 import msgspec
 
@@ -15,7 +13,7 @@ from probes.facts.measurements import Measurement
 from recipes.constants import constant
 from recipes.job.workload import AnyWorkload, VisionWorkload
 from recipes.machine.cluster_records import Cluster, ImageAnchor, StepAnchor
-from recipes.machine.measured_rates import threads_of
+from recipes.machine.measured_rates import threads_of, whole_of
 from recipes.predict.candidate_prediction import modelled_anchor
 from recipes.predict.image_prediction import modelled_image_anchor
 
@@ -66,9 +64,9 @@ def _anchor_of(
     step: Measurement, cluster: Cluster, workload: AnyWorkload, measurements: tuple[Measurement, ...]
 ) -> tuple[StepAnchor | ImageAnchor, float | Unknown] | None:
     """Return the anchor of a measured step and its modelled time; None if its micro-batch is unknown."""
-    ranks = _whole(step.parameters.get("world_size"))
+    ranks = whole_of(step.parameters.get("world_size"))
     items = _items_per_rank(step, measurements)
-    micro_batch = _whole(step.parameters.get("micro_batch"))
+    micro_batch = whole_of(step.parameters.get("micro_batch"))
     if isinstance(workload, VisionWorkload):
         micro_batch = round(items.get("images", items.get("samples", 0.0))) or micro_batch
         if min(ranks, micro_batch) < 1:
@@ -111,7 +109,7 @@ def _anchor_of(
 
 def _items_per_rank(step: Measurement, measurements: tuple[Measurement, ...]) -> dict[str, float]:
     """Return the tokens, images or samples of one rank and step, as far as the step reports them."""
-    ranks = max(1, _whole(step.parameters.get("world_size")))
+    ranks = max(1, whole_of(step.parameters.get("world_size")))
     return {
         name: rate.median * step.median / ranks
         for rate in measurements
@@ -121,7 +119,3 @@ def _items_per_rank(step: Measurement, measurements: tuple[Measurement, ...]) ->
         and rate.samples
         and rate.parameters == step.parameters
     }
-
-
-def _whole(value: object) -> int:
-    return int(value) if isinstance(value, int | float) and math.isfinite(value) else 0

@@ -37,9 +37,9 @@ class Choice(Record, kw_only=True):
     recomputed_share: float = 1.0
     """Part of the layers that full checkpointing recomputes."""
     offload: bool = False
-    """Whether optimizer states are in the host's memory."""
+    """True if optimizer states are in the host's memory."""
     offload_weights: bool = False
-    """Whether sharded weights are in the host's memory too."""
+    """True if sharded weights are in the host's memory too."""
     host_bytes_per_node: float = 0.0
     """Memory of each node's host that holds offloaded states."""
     precision: str
@@ -49,7 +49,7 @@ class Choice(Record, kw_only=True):
     lost_because: str = ""
     """Reason why an alternative lost, such as `6 % slower: bubble 120 ms longer`; blank for the choice."""
     is_tie: bool = False
-    """Whether an alternative is predicted to be as fast as the chosen candidate."""
+    """True if an alternative is predicted to be as fast as the chosen candidate."""
 
 
 class Rejected(Record, kw_only=True):
@@ -64,8 +64,8 @@ class Decision(Record, kw_only=True):
     """One choice of the plan, with its basis."""
 
     name: str
-    """Name of the setting: `strategy`, `tp`, `pp`, `cp`, `ep`, `schedule`, `micro_batch`, `memory_margin`,
-    `grad_accum`, `learning_rate`, `warmup_steps`, or an environment variable.
+    """Name of a setting, such as `strategy`, `tp`, `micro_batch`, `memory_margin` or `learning_rate`, or of
+    an environment variable.
     """
     value: str
     basis: Basis

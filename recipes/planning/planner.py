@@ -218,6 +218,7 @@ def make_plan(
     if waiting := loading_warning(cluster, step.data, time):
         warnings.append(waiting)
     checkpoints, safety = checkpoints_of(workload, cluster, stated, time)
+    warnings += [each.warning for each in safety if each.warning]
     if isinstance(time, Unknown):
         warnings.append(
             f"no step time: {time.detail or time} is unknown; ranked by memory and simplicity alone"

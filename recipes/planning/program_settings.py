@@ -9,6 +9,9 @@ from recipes.planning.plan import Plan
 from recipes.planning.programs import Program
 from recipes.settings.setting import Optimization
 
+_SHARED_OUT = 3
+"""Number of missing layers from which further parts than the first and the last are smaller."""
+
 
 class Layout(NamedTuple):
     """The numbers and words of a plan or a recipe that a program needs."""
@@ -64,27 +67,56 @@ def program_settings(program: Program, layout: Layout) -> tuple[tuple[str, str],
     The value of an option without a value is empty.
     """
     values, rows = _values(layout), []
+    if program.has_presets:
+        values = {**{name: str(size) for name, size in _degrees(layout).items()}, **values}
     for key, name in program.settings.items():
         value = values.get(key)
         if value is None:
             continue
         text = program.values.get(key, {}).get(value, value)
-        if text or name:
+        if text or (name and not value):
             rows.append((name, text) if name else (text, ""))
     return tuple(rows)
+
+
+def setting_options(program: Program, layout: Layout) -> tuple[tuple[str, ...], ...]:
+    """Return each setting that is an option of the command line, as its name and values.
+
+    Settings without dashes are words for people, such as a change in the program's code.
+    """
+    words = (f"{name} {value}".split() for name, value in program_settings(program, layout))
+    options: list[list[str]] = []
+    for row in words:
+        if not row[0].startswith("--"):
+            continue
+        for word in row:
+            if word.startswith("--"):
+                options.append([word])
+            else:
+                options[-1].append(word)
+    return tuple(map(tuple, options))
+
+
+def _degrees(layout: Layout) -> dict[str, int]:
+    return {name: getattr(layout.degrees, name) for name in layout.degrees.__struct_fields__}
 
 
 def _values(layout: Layout) -> dict[str, str]:
     """Return the values by the names that rows of `programs.toml` use.
 
-    Degrees of 1 and options that the layout does not need are left out.
+    Degrees of 1 and options that the layout does not need are left out. If parameters are sharded,
+    recomputation is a setting of the sharding (`sharded_recomputation`), else of the model
+    (`plain_recomputation`). `missing_first` and `missing_last` are the layers by which the first and the last
+    part of a pipeline are smaller than the others. `launched_singly` states that kernels cannot be recorded
+    as CUDA graphs.
     """
     degrees = layout.degrees
     has_pipeline = degrees.pp > 1
     parts = degrees.pp * degrees.vp
     per_part = math.ceil(layout.layers / parts)
     recomputes_all = layout.recomputed_share >= 1.0
-    sizes = {name: str(size) for name in degrees.__struct_fields__ if (size := getattr(degrees, name)) > 1}
+    missing = -layout.layers % parts
+    sizes = {name: str(size) for name, size in _degrees(layout).items() if size > 1}
     always = {
         "sharding": layout.sharding,
         "micro_batch": str(layout.micro_batch),
@@ -94,6 +126,7 @@ def _values(layout: Layout) -> dict[str, str]:
         "global_batch": str(layout.global_batch),
         "activation_checkpointing": layout.activation_checkpointing,
         "precision": layout.precision,
+        "converter": layout.precision,
         "learning_rate": f"{layout.learning_rate:g}",
         "warmup_steps": str(layout.warmup_steps),
         "steps": str(layout.steps),
@@ -108,7 +141,8 @@ def _values(layout: Layout) -> dict[str, str]:
             "sequence_length": str(length),
         }
     )
-    is_full = layout.activation_checkpointing == "full"
+    is_full, is_sharded = layout.activation_checkpointing == "full", layout.sharding == "zero3"
+    is_hybrid = is_sharded and degrees.dp > 1
     sometimes = {
         "zero1": layout.sharding == "zero1",
         "sequence_parallel": degrees.tp > 1,
@@ -119,9 +153,17 @@ def _values(layout: Layout) -> dict[str, str]:
         "layers_per_part": degrees.vp > 1,
         "schedule": has_pipeline,
         "pipeline_micro_batch": has_pipeline,
-        "uneven_layers": has_pipeline and layout.layers % parts > 0,
+        "uneven_layers": has_pipeline and missing > 0,
+        "missing_first": has_pipeline,
+        "missing_last": has_pipeline,
+        "launched_singly": has_pipeline or degrees.ep > 1,
+        "balanced_context": degrees.cp > 1,
         "tuning": layout.tuning != "full",
         "adapter_rank": layout.tuning != "full",
+        "hybrid_replicas": is_hybrid,
+        "hybrid_shards": is_hybrid,
+        "sharded_recomputation": is_sharded,
+        "plain_recomputation": not is_sharded,
     }
     texts = {
         "zero1": "",
@@ -133,9 +175,17 @@ def _values(layout: Layout) -> dict[str, str]:
         "layers_per_part": str(per_part),
         "schedule": layout.schedule,
         "pipeline_micro_batch": str(layout.micro_batch),
-        "uneven_layers": str(-layout.layers % parts),
+        "uneven_layers": str(missing) if missing < _SHARED_OUT else "more",
+        "missing_first": str(missing // 2),
+        "missing_last": str(missing - missing // 2),
+        "launched_singly": "",
+        "balanced_context": "balanced",
         "tuning": layout.tuning,
         "adapter_rank": str(layout.adapter_rank),
+        "hybrid_replicas": str(degrees.dp),
+        "hybrid_shards": str(degrees.fsdp),
+        "sharded_recomputation": layout.activation_checkpointing,
+        "plain_recomputation": layout.activation_checkpointing,
     }
     return {
         **sizes,
@@ -152,20 +202,26 @@ def _optimization_values(layout: Layout) -> dict[str, str]:
     last = f"{values.final_share:g}"
     increment = math.gcd(values.ramp_from, layout.global_batch - values.ramp_from)
     sometimes = {
+        "decaying_steps": (values.schedule != "constant", str(layout.steps)),
         "cosine_final_share": (values.schedule == "cosine", last),
+        "wsd_final_share": (values.schedule == "wsd", last),
         "final_share": (values.schedule != "constant", last),
         "final_rate": (values.schedule != "constant", f"{rate * values.final_share:g}"),
         "decay_share": (values.schedule == "wsd", f"{values.decay_share:g}"),
         "decay_steps": (values.schedule == "wsd", str(math.ceil(values.decay_share * layout.steps))),
         "beta2": (values.beta2 > 0, f"{values.beta2:g}"),
         "betas": (values.beta2 > 0, f"[{values.beta1:g}, {values.beta2:g}]"),
+        "two_betas": (values.beta2 > 0, f"{values.beta1:g} {values.beta2:g}"),
         "batch_ramp": (values.ramp_from > 0, f"{values.ramp_from} {increment} {values.ramp_samples}"),
     }
+    decays = {"wsd": f"{values.decay_share:g}", "constant": "0"}
     return {
         "lr_schedule": values.schedule,
+        "decaying_part": decays.get(values.schedule, "all"),
         "beta1": f"{values.beta1:g}",
         "weight_decay": f"{values.weight_decay:g}",
         "gradient_clipping": f"{values.gradient_clipping:g}",
+        "accumulation_dtype": values.accumulation_dtype,
         **{name: text for name, (is_needed, text) in sometimes.items() if is_needed},
     }
 

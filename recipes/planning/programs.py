@@ -9,7 +9,7 @@ from typing import Literal
 
 from probes.base.errors import UsageError
 from probes.base.nearest import did_you_mean
-from probes.base.record import StrictRecord
+from probes.base.record import StrictRecord, quoted
 from probes.base.rows import load_rows
 from recipes.job.candidate import ActivationCheckpointing, Offload, Schedule, Sharding
 from recipes.job.workload import ModelKind, Precision, Tuning
@@ -34,7 +34,7 @@ class Program(StrictRecord, kw_only=True):
     pipeline_shardings: tuple[Sharding, ...] = ()
     """Shardings that the program combines with a pipeline."""
     hybrid: bool = False
-    """Whether a group smaller than all data-parallel ranks can share parameters (HSDP)."""
+    """True if a group smaller than all data-parallel ranks can share parameters (HSDP)."""
     tensor: bool = False
     divides: tuple[Tuning, ...] = ("full",)
     """Kinds of training in which the program divides matrices and layers over ranks."""
@@ -50,10 +50,16 @@ class Program(StrictRecord, kw_only=True):
     tunings: tuple[Tuning, ...] = ("full",)
     offloads: tuple[Offload, ...] = ()
     """Training state that the program can keep in the host's memory: optimizer states, or also weights."""
+    needs_script: bool = False
+    """True if the program trains only with a script of the user's."""
+    has_presets: bool = False
+    """True if the program starts from a preset that may divide layers, so that its settings state degrees of
+    1 too.
+    """
     is_suggested: bool = False
-    """Whether a plan may be made for the program although the user did not name it."""
+    """True if a plan may be made for the program although the user did not name it."""
     trains_images: bool = True
-    """Whether people train image models with the program."""
+    """True if people train image models with the program."""
     kinds: tuple[ModelKind, ...] = ("decoder", "encoder", "encoder-decoder")
     """Kinds of transformers that the program trains."""
     settings: dict[str, str] = {}
@@ -63,6 +69,8 @@ class Program(StrictRecord, kw_only=True):
     """
     values: dict[str, dict[str, str]] = {}
     """The program's own word for a value, by setting and value; a blank word leaves the setting out."""
+    sizes: dict[str, str] = {}
+    """Option of each size of a model, for programs that build a model from its sizes."""
     source: str
     date: str
 
@@ -88,7 +96,7 @@ def program_named(name: str) -> Program:
     rows = load_programs()
     if name not in rows:
         hint = did_you_mean(name, rows, f"programs: {', '.join(rows)}")
-        raise UsageError(f"there is no program {name[:60]!r}", hint)
+        raise UsageError(f"there is no program {quoted(name)}", hint)
     return rows[name]
 
 

@@ -5,12 +5,12 @@ import math
 import msgspec
 
 from probes.base.record import EvidenceRef
-from probes.base.units import count, gib
+from probes.base.units import count, gib, gib_of_terms
 from recipes.environment.environment_plan import EnvVar, HostSetting
 from recipes.job.pins import Pins
 from recipes.job.workload import AnyWorkload, VisionWorkload, Workload
 from recipes.machine.cluster_records import Basis, Cluster
-from recipes.planning.examined import Examined
+from recipes.planning.examined import Examined, is_within
 from recipes.planning.image_jobs import why_image_micro_batch
 from recipes.planning.layout_reasons import (
     Comparison,
@@ -23,13 +23,11 @@ from recipes.planning.layout_reasons import (
 )
 from recipes.planning.layout_words import describe
 from recipes.planning.plan import Choice, Decision
-from recipes.predict.breakdowns import MemoryBreakdown
+from recipes.predict.breakdowns import MEMORY_TERMS, MemoryBreakdown
 from recipes.predict.candidate_prediction import nearness
 from recipes.predict.parameters import memory_interval
 from recipes.settings.convergence import ConvergenceSettings
 from recipes.settings.setting import Setting
-
-_TERMS = ("parameters", "gradients", "optimizer", "activations", "logits", "buffers", "overhead")
 
 
 def rejection(memory: MemoryBreakdown, limit_bytes: float, free: float = 0.0) -> str:
@@ -37,7 +35,7 @@ def rejection(memory: MemoryBreakdown, limit_bytes: float, free: float = 0.0) ->
 
     `free` is the part of the memory that stays free. The text names the largest terms.
     """
-    largest = sorted(_TERMS, key=lambda term: -getattr(memory, term))[:2]
+    largest = sorted(MEMORY_TERMS, key=lambda term: -getattr(memory, term))[:2]
     terms = ", ".join(f"{term} {gib(getattr(memory, term))}" for term in largest)
     kept = ""
     if memory.needed <= limit_bytes and free:
@@ -50,14 +48,24 @@ def _percent(part: float) -> str:
 
 
 def bound_words(memory: MemoryBreakdown) -> str:
-    """Return the worst case of a plan on a GPU, with its parts: `48.9 GiB (40.0 GiB needed + 8.9 GiB ...)`.
+    """Return the worst case of a plan with its parts: `48.9 GiB (40.0 GiB needed ... + 8.9 GiB ...)`.
 
-    The needed part is the total without the memory that the allocator gives back when memory is short.
+    The needed part is the total without the memory that the allocator returns when memory is short. A CPU has
+    no such allocator: its parts are the total and the rest.
     """
-    summed = f"{gib(memory.needed)} needed when memory is short + {gib(memory.margin)} for the models' error"
-    if memory.total > memory.needed + memory.margin:
+    start, error, upper = _bound_sizes(memory)
+    what = "needed when memory is short" if memory.margin else "in all"
+    summed = f"{start} {what} + {error} for the models' error"
+    if memory.margin and memory.total > memory.needed + memory.margin:
         return f"{gib(memory.upper)} (more than {summed})"
-    return f"{gib(memory.upper)} ({summed})"
+    return f"{upper} ({summed})"
+
+
+def _bound_sizes(memory: MemoryBreakdown) -> tuple[str, ...]:
+    """Return the two parts of the worst case and their sum."""
+    if memory.margin:
+        return gib_of_terms((memory.needed, memory.margin))
+    return gib_of_terms((memory.total, memory.upper - memory.total))
 
 
 def tightest(
@@ -69,7 +77,7 @@ def tightest(
     """
     limit = cluster.memory_bytes_per_rank
     memory, candidate = nearest.memory, nearest.candidate
-    largest = max(_TERMS, key=lambda term: float(getattr(memory, term)))
+    largest = max(MEMORY_TERMS, key=lambda term: float(getattr(memory, term)))
     reason = rejection(memory, limit.value, free) if limit is not None else ""
     message = f"{workload.model.id} does not fit: even {describe(candidate)} {reason}"
     states = largest in ("parameters", "gradients", "optimizer", "buffers")
@@ -112,7 +120,7 @@ def _smaller_samples(workload: AnyWorkload) -> str:
 
 
 def _more_nodes(cluster: Cluster, memory: MemoryBreakdown) -> str:
-    """Return the number of nodes over which the states of the model would fit; empty on a CPU."""
+    """Return advice: the number of nodes over which the model's states would fit, or more memory."""
     limit = cluster.memory_bytes_per_rank
     if limit is None or cluster.device == "cpu":
         return "more memory per rank"
@@ -250,7 +258,7 @@ def margin_decision(memory: MemoryBreakdown, cluster: Cluster) -> tuple[Decision
     return (
         Decision(
             name="memory_margin",
-            value=gib(memory.margin),
+            value=_bound_sizes(memory)[1],
             basis="rule",
             because=because,
             evidence=(EvidenceRef(source="rule", key="interval.peak_memory_high.allocated"),),
@@ -266,22 +274,23 @@ def memory_warning(memory: MemoryBreakdown, cluster: Cluster) -> str:
     limit = cluster.memory_bytes_per_rank
     if limit is None or is_within(memory, cluster):
         return ""
-    available = f"{gib(limit.value)} {'are' if memory.needed <= limit.value else 'are only'} available"
-    words = f"{MEMORY_WARNING}: {gib(memory.needed)} are needed and {available}"
+    words = f"{MEMORY_WARNING}: {memory_risk(memory.needed, memory.upper, limit.value)}"
     share = math.ceil(100 * (1 - memory.needed / memory.upper)) / 100
     if memory.needed > limit.value or not 0 < share <= _LARGEST_HEADROOM:
         return words
-    return f"{words}, but 1 run in 10 needs more than {gib(memory.upper)}; --headroom {share:g} prevents that"
+    return f"{words}; --headroom {share:g} prevents that"
+
+
+def memory_risk(needed: float, upper: float, room: float) -> str:
+    """Return in words that a run needs more bytes than the device has, at least in the worst case."""
+    if needed > room:
+        return f"{gib(needed)} are needed, and only {gib(room)} are available"
+    rare = f"1 run in 10 needs more than {gib(upper)}"
+    return f"{gib(needed)} are needed, and {gib(room)} are available, but {rare}"
 
 
 _LARGEST_HEADROOM = 0.9
 """Largest value of `--headroom`."""
-
-
-def is_within(memory: MemoryBreakdown, cluster: Cluster) -> bool:
-    """Return whether a candidate fits even in the worst case."""
-    limit = cluster.memory_bytes_per_rank
-    return limit is None or memory.upper <= limit.value
 
 
 def _basis(workload: AnyWorkload, chosen: Examined) -> Basis:

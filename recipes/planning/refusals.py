@@ -3,6 +3,7 @@
 import math
 
 from probes.base.errors import UsageError
+from probes.base.record import quoted
 from recipes.job.pins import Pins
 from recipes.job.workload import AnyWorkload, VisionWorkload, Workload
 from recipes.machine.cluster_records import Cluster
@@ -12,7 +13,7 @@ from recipes.predict.stacks import load_stacks
 
 
 def require_sound(workload: AnyWorkload, cluster: Cluster, pins: Pins, program: Program) -> None:
-    """Raise UsageError if the program cannot train the job, or if pins contradict the machine."""
+    """Raise UsageError if the program cannot train the job, or if pins are impossible here."""
     rate, warmup, ranks = pins.learning_rate, pins.warmup_steps, pins.ranks_per_node
     tuning = workload.tuning if isinstance(workload, Workload) else "full"
     mode, share = pins.activation_checkpointing, pins.recomputed_share
@@ -39,7 +40,7 @@ def require_sound(workload: AnyWorkload, cluster: Cluster, pins: Pins, program: 
         ),
         (
             pins.strategy not in (None, *STRATEGIES),
-            f"there is no strategy {(pins.strategy or '')[:60]!r}",
+            f"there is no strategy {quoted(pins.strategy or '')}",
             f"strategies: {', '.join(STRATEGIES)}",
         ),
         (
@@ -60,7 +61,7 @@ def require_sound(workload: AnyWorkload, cluster: Cluster, pins: Pins, program: 
         (
             share is not None and mode not in (None, "full"),
             f"recomputed-share {share} is pinned with activation-checkpointing {mode}",
-            "only full checkpointing recomputes a part of the layers",
+            "recomputed-share needs activation-checkpointing full",
         ),
         (
             share not in (None, 1.0) and not load_stacks()[program.stack_for(tuning)].recomputes_part,

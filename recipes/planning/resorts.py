@@ -1,7 +1,7 @@
 """The plan that a user gets: the program's best layout, or a last resort if there is none.
 
 A last resort is tried only if all earlier rounds have no plan: another program or fewer GPUs, then optimizer
-states in the host's memory, then weights there too. A warning says what was done. If no resort helps, the
+states in the host's memory, then weights there too. A warning states what was done. If no resort helps, the
 error names the smallest changes that do.
 """
 
@@ -160,7 +160,7 @@ def _can_replace(other: Program, base: Program, workload: Workload) -> bool:
 def _fewer_ranks(workload: Workload, cluster: Cluster, pins: Pins) -> Cluster | None:
     """Return the largest part of the cluster whose ranks can share the batch; None if the whole can.
 
-    Whole nodes are left out; if a single node is too many, some of its ranks.
+    Whole nodes are left out first; if even a single node is too many, some of its ranks are left out.
     """
     batch = workload.global_batch // (pins.micro_batch or 1)
     if batch % cluster.world_size == 0:

@@ -12,7 +12,15 @@ from typing import NamedTuple
 
 from probes.base.record import Unknown
 from recipes.constants import constant
-from recipes.planning.examined import Examined, Key, Refuse, keep_smallest, with_bubble, with_memory
+from recipes.planning.examined import (
+    Examined,
+    Key,
+    Refuse,
+    is_within,
+    keep_smallest,
+    with_bubble,
+    with_memory,
+)
 from recipes.planning.shape_queue import Bound, Queue
 from recipes.planning.space import (
     Recomputation,
@@ -33,9 +41,9 @@ class Searched(NamedTuple):
     ranked: tuple[Examined, ...]
     """Best candidate of each set of degrees that fits, the best first."""
     rejected: tuple[Examined, ...]
-    """Member that needs least memory of each set of degrees without a member that fits."""
+    """The member that needs the least memory, for each set of degrees without a member that fits."""
     examined: int
-    """Number of candidates whose memory was predicted."""
+    """Number of candidates whose memory was predicted, with the neighbours of an unsafe best one."""
 
 
 def search(
@@ -44,11 +52,13 @@ def search(
     """Return the best layouts for the request, and the rejected ones.
 
     Layouts are ranked by the predicted time of a step. If times are equal within the tie, a layout that
-    leaves memory free comes first, then the simpler one. A shape is examined closely only if its lower
-    bound can tie with the fastest layout, until `alternatives` sets of degrees are known, and as long as the
-    shape can be the fastest with one of its settings. Therefore the result has the fastest layout for every
-    value of every setting, unless `alternatives` is 0. Layouts whose step
-    takes `limit_s` or longer are of no interest.
+    leaves memory free comes first, then the simpler one. A layout that may run out of memory comes after a
+    safe one that is hardly slower.
+
+    A shape is examined closely as long as fewer than `alternatives` sets of degrees are known. Later shapes
+    are examined only if their lower bound can tie with the fastest layout, or if they can be the fastest with
+    one of their settings. So the result has the fastest layout for every value of every setting, unless
+    `alternatives` is 0. Layouts whose step takes `limit_s` or longer are left out.
     """
     options = recomputations(request)
     if not options:
@@ -80,7 +90,12 @@ def search(
         queue.examined += refiner.evaluations
     rejected = [member for key, member in queue.smallest.items() if key not in best.members]
     rejected.sort(key=lambda member: (member.memory.needed, simplicity(member)))
-    return Searched(_ranked(list(best.members.values())), tuple(rejected), queue.examined)
+    ranked = _ranked(list(best.members.values()))
+    close: tuple[Examined, ...] = ()
+    if ranked and not is_safe(ranked[0]):
+        close = neighbours(request, ranked[0], refuses)
+        ranked = _safe_first(ranked, close, limit_s)
+    return Searched(ranked, tuple(rejected), queue.examined + len(close))
 
 
 class _Best:
@@ -88,6 +103,7 @@ class _Best:
 
     def __init__(self, alternatives: int, limit_s: float) -> None:
         self._alternatives, self._fastest, self._tie = alternatives, limit_s, 1 + constant("layout_tie")
+        self._widest_tie = max(self._tie, 1 + constant("safe_layout_tie"))
         self._fastest_with: dict[tuple[str, int | str], float] = {}
         self.members: dict[Key, Examined] = {}
 
@@ -95,7 +111,7 @@ class _Best:
         """Return the seconds of a step beyond which layouts of the shape are of no interest."""
         if len(self.members) < self._alternatives:
             return math.inf
-        limit = self._fastest * self._tie
+        limit = self._fastest * self._widest_tie
         settings = _settings_of(shape) if self._alternatives else ()
         return max((limit, *(self._fastest_with.get(setting, math.inf) for setting in settings)))
 
@@ -247,10 +263,51 @@ def _ranked(members: list[Examined]) -> tuple[Examined, ...]:
     members.sort(key=lambda member: (member.seconds, simplicity(member)))
     if not members:
         return ()
+    chosen = _simplest_of_fastest(members)
+    return (chosen, *(member for member in members if member is not chosen))
+
+
+def _safe_first(
+    ranked: tuple[Examined, ...], close: tuple[Examined, ...], limit_s: float
+) -> tuple[Examined, ...]:
+    """Return the layouts, of which the best one may run out of memory, with a safe layout first.
+
+    A safe layout must be hardly slower than the fastest, have no more kinds of parallelism, and share no
+    state if the best one shares none: a small model needs a smaller micro-batch, not sharding. Layouts of
+    other degrees count, and the best one's neighbours `close` whose step takes less than `limit_s`. The safe
+    layout takes the place of the layout with the same degrees.
+    """
+    limit = min(member.seconds for member in ranked) * (1 + constant("safe_layout_tie"))
+    most_kinds, stage, *_ = simplicity(ranked[0])
+    safe = []
+    for member in (*ranked, *close):
+        kinds, its_stage, *_ = simplicity(member)
+        is_as_simple = kinds <= most_kinds and (stage > 0 or its_stage == 0)
+        is_fast = member.time is not None and member.seconds <= limit and member.seconds < limit_s
+        if is_as_simple and is_fast and is_safe(member):
+            safe.append(member)
+    if not safe:
+        return ranked
+    safe.sort(key=lambda member: member.seconds)
+    chosen = _simplest_of_fastest(safe)
+    return (chosen, *(member for member in ranked if _key(member) != _key(chosen)))
+
+
+def _key(member: Examined) -> Key:
+    """Return the degrees and the sharding; a search ranks only the best member with both."""
+    return member.candidate.degrees, member.candidate.sharding_stage
+
+
+def _simplest_of_fastest(members: list[Examined]) -> Examined:
+    """Return the simplest of the members that tie with the first, which is the fastest."""
     limit = members[0].seconds * (1 + constant("layout_tie"))
     ties = [member for member in members if member.seconds <= limit]
-    chosen = min(ties, key=lambda member: (is_tight(member), simplicity(member)))
-    return (chosen, *(member for member in members if member is not chosen))
+    return min(ties, key=lambda member: (is_tight(member), simplicity(member)))
+
+
+def is_safe(member: Examined) -> bool:
+    """Return whether the layout fits even in the worst case."""
+    return is_within(member.memory, member.job.cluster)
 
 
 def is_tight(member: Examined) -> bool:

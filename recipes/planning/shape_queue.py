@@ -131,7 +131,7 @@ class Queue:
         return heapq.heappop(self._heap) if self._heap else None
 
     def push_closer(self, bound: Bound, limit: float) -> None:
-        """Put the bound back with the whole time of a step, unless it exceeds the limit or does not fit."""
+        """Put the bound back with the whole time of a step, unless this exceeds the limit or memory."""
         time = time_for(job_at(self._request, bound.shape, bound.micro_batch, self._options[0]))
         seconds = with_bubble(time, bound.bubble_share)
         if seconds > limit or seconds >= self._limit_s < math.inf:

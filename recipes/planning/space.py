@@ -97,7 +97,7 @@ class Request(NamedTuple):
     base: Candidate
     """Candidate whose other settings (compilation, attention kernel, offload) every layout has."""
     is_coarse: bool = False
-    """Whether sharding groups and experts take only the sizes that usually win, for a quick comparison."""
+    """True if sharding groups and experts take only the sizes that usually win, for a quick comparison."""
 
     @property
     def model(self) -> TransformerModel | None:
@@ -220,7 +220,7 @@ def expert_degrees(request: Request, ranks: int) -> tuple[int, ...]:
     sizes = divisors(math.gcd(model.experts, ranks))
     if not request.is_coarse:
         return sizes
-    # Experts within one domain of fast links, and as many expert ranks as possible.
+    # Compare experts within one domain of fast links with as many expert ranks as possible.
     domain = request.cluster.domain_ranks or request.cluster.ranks_per_node
     return tuple(sorted({1, max(size for size in sizes if size <= domain), sizes[-1]}))
 
@@ -284,7 +284,7 @@ def schedules(request: Request, pipeline: int) -> tuple[tuple[Schedule, int], ..
     """Return the schedules with the number of parts of each stage."""
     model, pins = request.model, request.pins
     if pipeline == 1 or model is None:
-        # Without a pipeline there is no order of work, which is called 1f1b.
+        # Without a pipeline there is no order of work; this is called 1f1b.
         return (("1f1b", 1),) if pins.vp in (None, 1) and pins.schedule in (None, "1f1b") else ()
     options: list[tuple[Schedule, int]] = []
     for schedule in request.program.schedules:
@@ -304,7 +304,7 @@ def schedules(request: Request, pipeline: int) -> tuple[tuple[Schedule, int], ..
 def micro_batches(request: Request, shape: Shape) -> tuple[int, ...]:
     """Return the micro-batches that divide a rank's share of the batch, ascending.
 
-    An interleaved pipeline needs a multiple of its stages as the number of micro-batches (Megatron-LM).
+    In an interleaved pipeline, the number of micro-batches must be a multiple of the stages (Megatron-LM).
     """
     pins, degrees = request.pins, shape.degrees
     share = request.workload.global_batch // shape.replicas

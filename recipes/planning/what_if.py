@@ -84,6 +84,11 @@ def _units_per_step(workload: AnyWorkload) -> int:
     return workload.tokens_per_step if isinstance(workload, Workload) else workload.global_batch
 
 
+def is_clear_gain(speed_up: float) -> bool:
+    """Return whether predictions can distinguish a speed-up (0.25: a quarter faster) from none."""
+    return speed_up > constant("layout_tie")
+
+
 class ScalingPoint(Record, kw_only=True):
     """One size of a scaling curve."""
 
@@ -147,7 +152,7 @@ def scaling_curve(answers: Iterable[tuple[int, Answer]]) -> ScalingCurve:
 
 
 class Change(Record, kw_only=True):
-    """Effect of another hardware number on a plan that is made again for it."""
+    """Effect of a changed hardware number on a plan that is made again."""
 
     name: str
     """Hardware number, such as `network bandwidth`."""

@@ -44,13 +44,17 @@ class MemoryBreakdown(Record, kw_only=True):
     A run fits if the device has these bytes.
     """
     logged: float = 1.0
-    """Part of these figures that the stack's log shows, if the stack logs another pipeline stage."""
+    """Part of these figures that the stack's log shows; below 1 if it shows a stage with less memory."""
     logged_figure: str = "allocated"
     """Memory figure that users of the stack usually print: `allocated`, `reserved` or `device`."""
 
 
+MEMORY_TERMS = ("parameters", "gradients", "optimizer", "activations", "logits", "buffers", "overhead")
+"""Fields of `MemoryBreakdown` that sum to its total."""
+
+
 def memory_words(allocated: float, reserved: float, worst: float) -> str:
-    """Return the three memory figures of a rank in the words of every page and script."""
+    """Return the three memory figures of a rank as text; all pages and scripts use this text."""
     return f"{gib(allocated)} allocated, {gib(reserved)} reserved, worst case {gib(worst)}"
 
 
@@ -67,7 +71,7 @@ class TimeBreakdown(Record, kw_only=True):
     bubble: float | Unknown = 0.0
     """Idle time of pipeline stages."""
     data: float | Unknown = UNKNOWN_LOADING
-    """Time of waiting for the next batch, while all other work runs; not in the total if unknown."""
+    """Time that a step waits for data after all other work; not in the total if unknown."""
     overhead: float | Unknown = 0.0
     """Time of a step that does not depend on the step's size, and of waiting for the slowest rank."""
     low: float | Unknown

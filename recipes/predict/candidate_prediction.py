@@ -38,23 +38,6 @@ def _job(
     return transformer_job(workload, candidate, cluster, load_stacks()[stack])
 
 
-def predict_memory(
-    workload: Workload, candidate: Candidate, cluster: Cluster, *, stack: str = REFERENCE
-) -> MemoryBreakdown:
-    """Return the peak memory of the fullest rank."""
-    return memory_of(_job(workload, candidate, cluster, stack))
-
-
-def predict_time(
-    workload: Workload, candidate: Candidate, cluster: Cluster, *, stack: str = REFERENCE
-) -> TimeBreakdown:
-    """Return the time of one optimizer step with an interval.
-
-    If this very step was measured, the interval is that of its samples.
-    """
-    return time_with_interval(_job(workload, candidate, cluster, stack))
-
-
 def time_with_interval(job: TransformerJob) -> TimeBreakdown:
     """Return the time of one optimizer step with an interval; its terms are Unknown if a rate is unknown."""
     terms = step_time(job)
@@ -168,7 +151,7 @@ def _threads(measured: int, cluster: Cluster) -> int:
 def _distance(anchor: StepAnchor, job: TransformerJob) -> _Distance:
     """Return a sort key that puts the most similar steps first.
 
-    The parts of the key, in this order, are ranks and busy threads, model, strategy with checkpointing,
+    The parts of the key, in this order, are all busy threads, ranks, model, strategy with checkpointing,
     tokens per micro-batch, accumulation.
     """
     workload, candidate, cluster = job.workload, job.candidate, job.cluster

@@ -8,7 +8,7 @@ from probes.base.rows import load_rows
 from recipes.predict.stacks import ADAPTERS, REFERENCE, UNKNOWN
 
 Familiarity = Literal["seen-seen", "seen-unseen", "unseen-seen", "unseen-unseen"]
-"""Whether a fit has seen the software, and whether the GPU."""
+"""Software and GPU of a job, each seen or unseen in the data of a fit."""
 Fitted = Literal["time", "memory"]
 
 OWN_LOOPS = frozenset({UNKNOWN, ADAPTERS})
@@ -35,7 +35,8 @@ def familiarity(figure: Fitted, software: str, gpu: str) -> Familiarity:
     """Return what the fits have seen of a run.
 
     `software` is the id of a stack; blank if no row has the name of the software. `gpu` is blank for a GPU
-    outside the catalogue. rigtune's reference workload is counted exactly, tensor by tensor.
+    outside the catalogue. rigtune's reference workload counts as seen, because its memory is computed tensor
+    by tensor.
     """
     row = load_fitted()[figure]
     return of_sets(figure, software, gpu, software_seen={REFERENCE, *row.software}, gpus_seen={*row.gpus})

@@ -1,7 +1,7 @@
 """Memory and time of a training step on images; the time is scaled by measurements of this machine.
 
-As in `predict`, the modelled time is scaled by the ratio of measured to modelled time of the nearest step of
-the reference network.
+As for transformers, the modelled time is scaled by the ratio of measured to modelled time of the nearest step
+of the reference network.
 """
 
 from typing import cast
@@ -137,7 +137,7 @@ def reference_vision_model(network: Resnet, image_size: int) -> VisionModel:
             size = before.size if before is not None and layer.kernel > 1 else layer.size
         if not is_stem and not is_shortcut and not is_wide and layer.kernel == 1:
             entered = layer.size
-        # Forward, and in one backward kernel, which computes no gradient of the images.
+        # Elements of the forward and the backward pass; no gradient of the images is computed.
         moved += 2.0 * outputs + (2.0 if is_stem else 3.0) * layer.inputs * float(size) ** 2
         pointwise += _NORM_PASSES * outputs
         kernels += _CONVOLUTION_KERNELS

@@ -42,7 +42,7 @@ class SavedBytes(StrictRecord, kw_only=True):
     MLP matrix.
     """
     gathers_inputs: bool = False
-    """Whether, with sequence parallelism, every tensor-parallel rank keeps the whole input instead of its own
+    """True if every tensor-parallel rank keeps the whole input with sequence parallelism, instead of its own
     part, which must be gathered again.
     """
     adapter_input: float = 0.0
@@ -52,7 +52,7 @@ class SavedBytes(StrictRecord, kw_only=True):
     key_value: float
     """Per element of each key head, and per element of each value head."""
     repeats_keys: bool = True
-    """Whether keys and values are kept once for every query head, although several query heads share them."""
+    """True if keys and values are kept once for every query head, although several query heads share them."""
     attention_output: float
     """Per query head and per element of a value head: attention's output.
 
@@ -219,7 +219,7 @@ def kept_by(
 def _selected_outputs(block: Block, tensor: int, norm_share: int, *, compiled: bool) -> float:
     """Return the elements per token of every second product's output, in the order in which products run.
 
-    Queries, keys and values are three products, and so are gate and up two (torchtitan,
+    Queries, keys and values count as three products, and gate and up as two (torchtitan,
     distributed/activation_checkpoint.py: every second `aten.mm`). Grouped products are always recomputed.
     Eager code keeps the output of the last product too; a compiler leaves it out, because no gradient needs
     it.

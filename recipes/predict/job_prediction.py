@@ -27,7 +27,7 @@ def time_for(job: Job) -> TimeBreakdown | Unknown:
 
 
 def least_time_for(job: Job) -> LeastStep:
-    """Return quick lower bounds on the terms of a step; all are 0 if measured steps scale the times."""
+    """Return quick lower bounds on the terms of a step; all 0 for image models and scaled times."""
     return LeastStep() if isinstance(job, ImageJob) or job.cluster.anchors else least_step(job)
 
 

@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from probes.base.nearest import letters_and_digits
 from probes.base.record import StrictRecord
 from probes.base.rows import load_rows
 from recipes.job.candidate import ActivationCheckpointing, Candidate
@@ -36,7 +37,7 @@ class StackMemory(StrictRecord, kw_only=True):
     only 16-bit weights.
     """
     shards_in_fp32: bool = False
-    """Whether fully sharded parameters are raised to fp32 even if the weights have 16 bits."""
+    """True if fully sharded parameters are raised to fp32 even if the weights have 16 bits."""
     keeps_gradients: bool = False
     """True if gradients are in buffers that are never freed; otherwise they exist only from the backward pass
     to the optimizer step.
@@ -60,43 +61,43 @@ class StackMemory(StrictRecord, kw_only=True):
     (Liger, cut cross-entropy); the gradient of the hidden states is kept.
     """
     checkpoints_on_host: bool = False
-    """Whether the activations that full checkpointing keeps are copied to the host's memory and back."""
+    """True if the activations that full checkpointing keeps are copied to the host's memory and back."""
     adapter_rank: int = 0
     """Default rank of LoRA, for jobs that state none; 0 if the software has no default."""
     adapter_targets: AdapterTargets = "attention"
     raises_tables: bool = False
-    """Whether embedding, head and norms are in fp32 if the base is quantised (peft's
+    """True if embedding, head and norms are in fp32 if the base is quantised (peft's
     prepare_model_for_kbit_training).
     """
     raises_stream: bool = False
-    """Whether the residual stream and the outputs of matrix products are in this case fp32 as well, because
+    """True if the residual stream and the outputs of matrix products are in this case fp32 as well, because
     bitsandbytes computes in the type of its input. False for stacks with GPTQ bases, for which peft converts
     nothing to fp32, and for stacks that cast embeddings back for fused attention.
     """
     own_loss: bool = False
-    """Whether the training loop computes the loss itself, in the type of the logits; Hugging Face's models
+    """True if the training loop computes the loss itself, in the type of the logits; Hugging Face's models
     convert logits to fp32 first.
     """
     frozen_in_fp8: bool = False
-    """Whether frozen weights are kept in 8 bits if products are computed in fp8."""
+    """True if frozen weights are kept in 8 bits if products are computed in fp8."""
     sequence_parallel: bool = True
-    """Whether tensor-parallel ranks divide norms and residual stream too, by default."""
+    """True if tensor-parallel ranks divide norms and residual stream too, by default."""
     selective: Literal["scores", "products", "blocks"] = "scores"
     """Selective checkpointing's choice of what to recompute: only attention scores; everything except
     attention and every second matrix product, in the order of the operators; or every second block.
     """
     names_pure: bool = False
-    """Whether weights are kept in 16 bits only, even for training from scratch, if a case says `bf16` or
+    """True if weights are kept in 16 bits only, even for training from scratch, if a case states `bf16` or
     `fp16` without "mixed".
     """
     unties_head: bool = False
-    """Whether the head has its own weights even if the model ties the head to the embedding."""
+    """True if the head has its own weights even if the model ties the head to the embedding."""
     loads_whole: bool = False
-    """Whether every rank loads all weights before they are sharded."""
+    """True if every rank loads all weights before they are sharded."""
     gathers_logits: bool = False
-    """Whether every tensor-parallel rank has the logits of the whole vocabulary."""
+    """True if every tensor-parallel rank has the logits of the whole vocabulary."""
     compiles_loss: bool = False
-    """Whether the loss is compiled too if the model is, which leaves out some fp32 copies of logits."""
+    """True if the loss is compiled too if the model is, which leaves out some fp32 copies of logits."""
     logged_figure: Literal["allocated", "reserved", "device"] = "reserved"
     """Figure of memory that users of the stack print by default."""
     logged_stage: Literal["fullest", "first", "last"] = "fullest"
@@ -120,7 +121,7 @@ class ShardSchedule(StrictRecord, kw_only=True):
     With `last`, weights too stay gathered from the first forward pass to the last backward pass.
     """
     adds_in_fp32: bool = False
-    """Whether whole gradients are in fp32, the type of FSDP2's reduction, instead of the computation's type.
+    """True if whole gradients are in fp32, the type of FSDP2's reduction, instead of the computation's type.
     """
 
 
@@ -151,7 +152,7 @@ class Stack(StrictRecord, kw_only=True):
     attention: Literal["flash2", "flash3", "cudnn", "unfused"] = "flash2"
     """Attention kernel, unless a case states an unfused kernel."""
     graphs: bool = False
-    """Whether steps are replayed as CUDA graphs, so that launches by the host do not limit them."""
+    """True if steps are replayed as CUDA graphs, so that launches by the host do not limit them."""
     gradient_bytes: int = 4
     """Bytes of one gradient under mixed precision."""
     reduced_bytes: int = 0
@@ -159,14 +160,14 @@ class Stack(StrictRecord, kw_only=True):
     checkpointing: ActivationCheckpointing = "none"
     """Default checkpointing."""
     recomputes_part: bool = False
-    """Whether users set how many layers are recomputed; otherwise all layers are, or none."""
+    """True if users set how many layers are recomputed; otherwise all layers are, or none."""
     shards_optimizer: bool = False
-    """Whether data-parallel ranks share the optimizer states by default (Megatron's distributed optimizer).
+    """True if data-parallel ranks share the optimizer states by default (Megatron's distributed optimizer).
     """
     shards_parameters: bool = False
-    """Whether data-parallel ranks also shard parameters and gradients by default."""
+    """True if data-parallel ranks also shard parameters and gradients by default."""
     experts_beside: bool = False
-    """Whether expert-parallel ranks are separate from the ranks that shard expert parameters; both groups
+    """True if expert-parallel ranks are separate from the ranks that shard expert parameters; both groups
     together shard all other parameters.
     """
     experts: Literal["grouped", "looped"] = "grouped"
@@ -176,26 +177,26 @@ class Stack(StrictRecord, kw_only=True):
     tensor-parallel rank computes whole experts for all tokens.
     """
     narrow_attention: bool = False
-    """Whether attention multiplies in 8 bits too if matrix products do."""
+    """True if attention multiplies in 8 bits too if matrix products do."""
     overlaps_gradients: bool = True
-    """Whether gradients are reduced while the backward pass runs."""
+    """True if gradients are reduced while the backward pass runs."""
     bucket_elements_per_rank: float = 0.0
     """Number of gradients in a bucket per rank that reduces it.
 
     With more ranks, larger buckets hide the latency of a ring. 0: buckets have a fixed size.
     """
     nests_lamb: bool = False
-    """Whether the ranks of a node share LAMB's states, of which each node has a copy (apex,
+    """True if the ranks of a node share LAMB's states, of which each node has a copy (apex,
     DistributedFusedLAMB).
     """
     overlaps_tensor: bool = False
-    """Whether tensor parallelism's collectives run at the same time as its products (user buffers)."""
+    """True if tensor parallelism's collectives run at the same time as its products (user buffers)."""
     gathers_modules: Literal["never", "zero", "always"] = "never"
     """Cases in which hooks gather and free fully sharded parameters per module instead of per block (as
     DeepSpeed's ZeRO-3 does): `never`, `zero` (if a case names ZeRO), or `always`.
     """
     offloads_alone: bool = False
-    """Whether ZeRO-2 or 3 on a single GPU means that states are in the host's memory, as in the framework's
+    """True if ZeRO-2 or 3 on a single GPU means that states are in the host's memory, as in the framework's
     own examples.
     """
     tf32: Literal["never", "convolutions", "always"] = "convolutions"
@@ -205,15 +206,15 @@ class Stack(StrictRecord, kw_only=True):
     either.
     """
     fuses_half_images: bool = False
-    """Whether normalisation, addition and activation of image models are one kernel in half precision."""
+    """True if normalisation, addition and activation of image models are one kernel in half precision."""
     predicts_all: bool = False
-    """Whether masked language models have logits at every position, although the loss needs only the masked
+    """True if masked language models have logits at every position, although the loss needs only the masked
     positions.
     """
     pads_vocabulary: bool = False
-    """Whether embedding and head are padded to whole lines of memory even without a compiler."""
+    """True if embedding and head are padded to whole lines of memory even without a compiler."""
     unpads: bool = False
-    """Whether the padding of short sequences is left out of the computation."""
+    """True if the padding of short sequences is left out of the computation."""
     samples: Literal["filled", "packed", "cut", "dropped"] = "filled"
     """Meaning of the sequence length for fine-tuning.
 
@@ -222,7 +223,7 @@ class Stack(StrictRecord, kw_only=True):
     longer samples are left out.
     """
     packs_samples: bool = False
-    """Whether fine-tuning fills sequences with whole samples, and limits attention to each sample."""
+    """True if fine-tuning fills sequences with whole samples, and limits attention to each sample."""
     tuning_data: str = ""
     """Key of `time.sample_tokens`: the data set in the framework's fine-tuning examples, which published
     measurements use; blank if the examples have no common data set.
@@ -297,7 +298,8 @@ class Stack(StrictRecord, kw_only=True):
     def sample_tokens(self, workload: Workload, micro_batch: int) -> float:
         """Return the tokens that one sequence of a micro-batch costs: its stated length, or fewer if padding
         is left out or samples are shorter than the limit. In the second case each sample is padded to the
-        longest of its micro-batch. A stated mean, as of data that is binned by length, takes precedence.
+        longest of its micro-batch. A stated mean, for example of data that is binned by length, takes
+        precedence.
         """
         length = float(workload.sequence_length)
         if workload.mean_length is not None:
@@ -362,7 +364,7 @@ ADAPTERS = "torch-peft"
 SHARDED_ADAPTERS = "fsdp-qlora"
 """Stack for adapter training in plain torch with FSDP; the models of transformers compute the loss."""
 UNKNOWN = "torch"
-"""Stack that is used if a stack has no row: plain torch."""
+"""Stack that is used for software without a row: plain torch."""
 
 
 @functools.lru_cache(maxsize=256)
@@ -394,7 +396,7 @@ _RANKS = {"trainer": 0, "library": 1, "common": 2, "engine": 3}
 @functools.lru_cache(maxsize=1)
 def _whole_names() -> dict[str, str]:
     return {
-        _bare(name): row.id
+        letters_and_digits(name): row.id
         for row in load_stacks().values()
         for name in (*row.names, *row.common_names, row.id)
     }
@@ -413,10 +415,8 @@ def _names() -> tuple[_Name, ...]:
             rank = _RANKS["common" if is_common else row.role]
             start = "^" if is_common else "(?<![a-z0-9])"
             # One digit is a version (`torch2`); more digits are part of another word (`TF32`).
-            pattern = re.compile(start + "-?".join(_bare(name)) + r"(?:(?![a-z0-9])|(?=v?[0-9](?![0-9])))")
-            names.append(_Name(rank, len(_bare(name)), row.id, pattern))
+            pattern = re.compile(
+                start + "-?".join(letters_and_digits(name)) + r"(?:(?![a-z0-9])|(?=v?[0-9](?![0-9])))"
+            )
+            names.append(_Name(rank, len(letters_and_digits(name)), row.id, pattern))
     return tuple(names)
-
-
-def _bare(name: str) -> str:
-    return re.sub(r"[^a-z0-9]", "", name.lower())

@@ -1,6 +1,7 @@
-"""One training job with everything that the models need: workload, layout, cluster and software.
+"""One training job with everything that predictions need: workload, layout, cluster and software.
 
-`job_of` computes the values that depend on all four only once, so that every model uses the same values.
+`job_of` computes the values that depend on several of these parts once, so that every prediction uses the
+same values.
 """
 
 from typing import Generic, NamedTuple, TypeAlias, TypeVar
@@ -28,8 +29,8 @@ HALF = ("bf16", "fp16", "fp8", "mxfp8", "nvfp4")
 def computed_in(precision: Precision, cluster: Cluster) -> str:
     """Return the precision in which the GPU really multiplies.
 
-    Convolutions are never trained in 8 bits or fewer. A GPU that lacks a type uses another: fp16 for bf16,
-    fp32 for tf32.
+    Only image models call this function, and convolutions are never trained in 8 bits or fewer. A GPU that
+    lacks a type uses another: fp16 for bf16, fp32 for tf32.
     """
     wanted, peaks = "bf16" if precision in NARROW_PRECISIONS else precision, cluster.peak_flops_per_s
     if wanted == "bf16" and "bf16" not in peaks and "fp16" in peaks:
@@ -94,12 +95,12 @@ class TransformerJob(NamedTuple):
 
     @property
     def trains_weights(self) -> bool:
-        """Whether the weights themselves are trained, instead of adapters."""
+        """Return whether the weights themselves are trained, instead of adapters."""
         return self.adapted is None
 
     @property
     def is_quantised(self) -> bool:
-        """Whether adapters are trained over weights of fewer than 16 bits."""
+        """Return whether adapters are trained over weights of fewer than 16 bits."""
         return self.adapted is not None and self.workload.base_bits < 16
 
     @property
@@ -113,7 +114,7 @@ class TransformerJob(NamedTuple):
 
     @property
     def divides_norms(self) -> bool:
-        """Whether tensor-parallel ranks divide norms and residual stream too."""
+        """Return whether tensor-parallel ranks divide norms and residual stream too."""
         asked = self.candidate.sequence_parallel
         return self.stack.memory.sequence_parallel if asked is None else asked
 

@@ -33,7 +33,7 @@ class Checkpoints(Record, kw_only=True):
     interval_s: float | Unknown
     """Time between two checkpoints that loses the least time."""
     every_steps: int | Unknown
-    """Steps between two checkpoints."""
+    """Steps between two checkpoints; assumed for a slow storage if the time to write is unknown."""
 
 
 def young_interval(write_s: float, mtbf_s: float) -> float:
@@ -67,7 +67,7 @@ def trained_parameters(workload: AnyWorkload) -> float:
         return float(workload.model.parameters)
     if workload.tuning == "full":
         return float(parameter_count(workload.model))
-    # Adapters have two thin matrices on every linear layer, which is also the memory model's default.
+    # Adapters are counted on every linear layer: an upper bound, because a program may adapt fewer.
     return float(
         sum(
             block.count * adapter_parameters(block, workload.adapter_rank, "all")
@@ -116,15 +116,22 @@ def checkpoints_of(
     size = checkpoint_bytes(workload)
     mtbf, failures = job_mtbf_s(cluster, stated)
     write_s, how = write_time_s(cluster, stated, size)
+    run_s = step_s if isinstance(step_s, Unknown) else step_s * workload.steps
     interval: float | Unknown
+    # The interval that the training program gets; it is an assumed one where the time to write is unknown.
+    used: float | Unknown
     if isinstance(mtbf, Unknown):
-        interval, setting = mtbf, _unknown_interval(size, mtbf, failures, mtbf)
+        interval = used = mtbf
+        setting = _unknown_interval(size, mtbf, run_s)
     elif isinstance(write_s, Unknown):
-        interval, setting = write_s, _unknown_interval(size, mtbf, failures, write_s)
-        if not isinstance(step_s, Unknown) and step_s * workload.steps <= _shortest_interval(size, mtbf):
-            setting = _at_the_end(size, mtbf, failures, step_s * workload.steps)
+        interval = used = write_s
+        if not isinstance(run_s, Unknown) and run_s <= _shortest_interval(size, mtbf):
+            setting = _at_the_end(size, mtbf, failures, run_s)
+        else:
+            used = daly_interval(size / constant("assumed_write_bytes_per_s"), mtbf)
+            setting = _assumed_interval(size, mtbf, failures, used, write_s)
     else:
-        interval = daly_interval(write_s, mtbf)
+        interval = used = daly_interval(write_s, mtbf)
         setting = Setting(
             name="checkpoint_interval",
             value=interval,
@@ -133,7 +140,7 @@ def checkpoints_of(
             because=f"Daly 2006 with {duration(write_s)} to write ({how}) and a failure every "
             f"{_long(mtbf)} ({failures}); Young 1974: {duration(young_interval(write_s, mtbf))}",
         )
-    every = _steps(interval, step_s)
+    every = _steps(used, step_s)
     if not isinstance(every, Unknown):
         because = setting.because
         if every >= workload.steps:
@@ -156,16 +163,35 @@ def _steps(interval: float | Unknown, step_s: float | Unknown) -> int | Unknown:
     return step_s if isinstance(step_s, Unknown) else max(1, round(interval / step_s))
 
 
-def _unknown_interval(size: float, mtbf: float | Unknown, failures: str, missing: Unknown) -> Setting:
-    """Return the decision without an interval; it shows the interval for several rates of the storage."""
-    because = f"a checkpoint has {gib(size)}"
-    if not isinstance(mtbf, Unknown):
-        shown = ", ".join(
-            f"{duration(daly_interval(size / (rate * GB), mtbf))} at {rate:g} GB/s" for rate in _EXAMPLE_RATES
-        )
-        because += f", and a failure is expected every {_long(mtbf)} ({failures}): {shown}"
+def _unknown_interval(size: float, missing: Unknown, run_s: float | Unknown) -> Setting:
+    """Return the decision without an interval, with a warning if the run is long."""
+    is_short = not isinstance(run_s, Unknown) and run_s <= constant("checkpoint_interval_s")
     return Setting(
-        name="checkpoint_interval", text="unknown", basis="rule", because=f"{because}; {missing.detail}"
+        name="checkpoint_interval",
+        text="unknown",
+        basis="rule",
+        because=f"a checkpoint has {gib(size)}; {missing.detail}",
+        warning=""
+        if is_short
+        else f"no checkpoint interval is known, so a program saves only at its last step: {missing.detail}",
+    )
+
+
+def _assumed_interval(size: float, mtbf: float, failures: str, interval: float, missing: Unknown) -> Setting:
+    """Return the decision for a slow storage, with the intervals for other rates, and a warning."""
+    shown = ", ".join(
+        f"{duration(daly_interval(size / (rate * GB), mtbf))} at {rate:g} GB/s" for rate in _EXAMPLE_RATES
+    )
+    rate = f"{constant('assumed_write_bytes_per_s') / GB:g} GB/s"
+    return Setting(
+        name="checkpoint_interval",
+        value=interval,
+        text=duration(interval),
+        basis="rule",
+        because=f"assumed for a storage of {rate}: a checkpoint has {gib(size)}, and a failure is expected "
+        f"every {_long(mtbf)} ({failures}): {shown}; {missing.detail}",
+        warning=f"the checkpoint interval of {duration(interval)} is assumed for a storage that writes "
+        f"{rate}: {missing.detail}",
     )
 
 

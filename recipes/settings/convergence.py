@@ -103,7 +103,7 @@ def _weight_decay(workload: AnyWorkload, known: Known) -> float:
 
 
 def _ramp(workload: AnyWorkload, cluster: Cluster, known: Known, stated: Stated) -> tuple[int, int]:
-    """Return the samples of the first steps and the samples of the ramp; zeros for a constant batch.
+    """Return the samples per step at the start and the samples of the ramp; zeros for a constant batch.
 
     A published ramp is used only for a run that is known to be longer than the ramp.
     """

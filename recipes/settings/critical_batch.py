@@ -94,7 +94,7 @@ def _laws(model: TransformerModel, tokens: float | None) -> Iterator[tuple[Batch
 
 
 def batch_setting(workload: AnyWorkload, cluster: Cluster, known: Known, stated: Stated) -> Setting:
-    """Return the decision about the global batch, with the noise scale or the critical batch."""
+    """Return the decision about the global batch; its reason has the recipe's batch and any noise scale."""
     recipe = known.recipe
     own = batch_words(recipe, in_unit_of(recipe, workload)) if recipe.batch_in == "tokens" else ""
     why = f"{own} per step; " if own else ""

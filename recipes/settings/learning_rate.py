@@ -24,7 +24,7 @@ _LARGER = 1.001
 
 
 class OptimizerRule(StrictRecord, kw_only=True):
-    """How a learning rate is carried to another batch, to this optimizer from AdamW, and to another width."""
+    """Rule that carries a learning rate to another batch or width, or to this optimizer from AdamW."""
 
     id: Optimizer
     exponent: float

@@ -1,4 +1,4 @@
-"""The known-good batch and learning rate that a job starts from, and the published recipe around them."""
+"""The known-good batch and learning rate from which a job starts, and their published recipe."""
 
 from typing import NamedTuple
 
@@ -6,6 +6,7 @@ import msgspec
 
 from probes.base.errors import UsageError
 from probes.base.nearest import did_you_mean
+from probes.base.record import quoted
 from probes.base.units import count
 from recipes.job.models.counts import parameter_count
 from recipes.job.training_recipes import TrainingRecipe, load_training_recipes, nearest, pretraining_recipe
@@ -23,7 +24,7 @@ class Known(NamedTuple):
     """The recipe with its own rate and batch, to which warm-up and weight decay belong."""
     basis: Basis
     owner: str
-    """Whose recipe this is: `the published recipe`, `borrowed from X` or `your own run`."""
+    """Owner of the recipe in words: `the published recipe`, `borrowed from X` or `your own run`."""
     rate_of: str
     """Optimizer to which the rate belongs."""
 
@@ -70,7 +71,7 @@ def _named(workload: AnyWorkload, name: str) -> Known:
     rows = load_training_recipes()
     if name not in rows:
         hint = did_you_mean(name, rows, cutoff=0.6) or "see `rigtune list training-recipes`"
-        raise UsageError(f"there is no training recipe {name[:60]!r}", hint)
+        raise UsageError(f"there is no training recipe {quoted(name)}", hint)
     recipe = rows[name]
     if _task(workload) != _task_of(recipe):
         raise UsageError(

@@ -55,7 +55,7 @@ class Stated(Record, kw_only=True):
     """Knowledge of the user about the training, and about the failures and the storage of the machine."""
 
     batch_is_given: bool = False
-    """Whether the user chose the global batch."""
+    """True if the user chose the global batch."""
     known_batch: int | None = None
     """Samples per step at which `known_rate` is known to be good."""
     known_rate: float | None = None

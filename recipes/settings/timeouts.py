@@ -1,4 +1,4 @@
-"""Time-outs of a job, as rows: the default of the software, or longer if a checkpoint takes longer."""
+"""Time-outs of a job: the default of the software, or more if writing a checkpoint takes longer."""
 
 import functools
 import math
@@ -23,12 +23,12 @@ class Timeout(StrictRecord, kw_only=True):
     gloo_default_s: float | None = None
     """Default on a CPU, if it differs."""
     write_factor: float = 0.0
-    """Multiple of the time to write a checkpoint that the time-out must exceed; 0 if they are independent."""
+    """The time-out must exceed this multiple of the time to write a checkpoint; 0 if both are independent."""
     needs_cuda: bool = False
     needs_nodes: bool = False
-    """Whether only a job of several nodes has this time-out."""
+    """True if only a job of several nodes has this time-out."""
     needs_write: bool = False
-    """Whether the time-out matters only where the time to write a checkpoint is known."""
+    """True if the time-out matters only if the time to write a checkpoint is known."""
     why: str
     source: str
     date: str

@@ -37,7 +37,7 @@ def sent_bytes(job: Job) -> float:
 
 
 def gradient_bytes(job: Job) -> float:
-    """Return the bytes of all gradients of a rank between ranks without compression."""
+    """Return the bytes on the wire of all gradients of a rank without compression."""
     return sent_bytes(job) * trained_parameters(job)
 
 
@@ -122,7 +122,7 @@ def with_traffic(here: Situation, factor: float) -> TimeBreakdown:
     """Return the time of a step if gradients have `factor` times their bytes on the wire.
 
     If ranks send nothing but gradients, this equals the time with links that are 1 / `factor` times as fast.
-    Otherwise gradients are reduced in 16 bits, and all other traffic keeps its size.
+    Otherwise `factor` is ignored: gradients are reduced in 16 bits, and all other traffic keeps its size.
     """
     job = here.job
     if here.is_plain:

@@ -4,12 +4,12 @@ import msgspec
 
 from probes.base.record import Unknown
 from probes.base.units import duration, gib, percent
+from probes.catalogue.hardware import load_catalogue
 from recipes.machine.cluster_records import Cluster
+from recipes.machine.mig_profiles import bandwidth_share, memory_of, mig_model
 from recipes.machine.scaled_rates import with_figures
 from recipes.strategies.strategy_table import Strategy
 from recipes.strategies.verdicts import Situation, Verdict, inapplicable, judged, time_of, undecided
-
-_SEVENTHS, _EIGHTHS = 7, 8
 
 
 def many_small_jobs(strategy: Strategy, here: Situation) -> Verdict:
@@ -20,9 +20,11 @@ def many_small_jobs(strategy: Strategy, here: Situation) -> Verdict:
     same time finish earlier.
     """
     cluster, total = here.cluster, here.total_s
-    if not cluster.gpu.startswith(strategy.gpus):
+    row = load_catalogue().gpu(cluster.gpu)
+    model = mig_model(row) if row is not None else None
+    if row is None or model is None:
         return inapplicable(
-            strategy, here, f"{cluster.device_name} is not in the table of GPUs with seven MIG instances"
+            strategy, here, f"{cluster.device_name} is not in the table of GPUs with MIG profiles"
         )
     if cluster.world_size > 1:
         return inapplicable(
@@ -34,17 +36,23 @@ def many_small_jobs(strategy: Strategy, here: Situation) -> Verdict:
     room = cluster.memory_bytes_per_rank
     if room is None or isinstance(total, Unknown):
         return undecided(strategy, here, "the memory of the GPU or the step time is unknown")
-    fitting = [row for row in strategy.partitions if needed <= room.value * row[2] / _EIGHTHS]
+    divided = [profile for profile in model.profiles if profile.count > 1]
+    memories = {profile.name: memory_of(profile, model, row) for profile in divided}
+    shares = {name: memory.size_bytes / row.memory_bytes for name, memory in memories.items()}
+    fitting = [profile for profile in divided if needed <= room.value * shares[profile.name]]
     if not fitting:
-        largest = max(row[2] for row in strategy.partitions) / _EIGHTHS * room.value
+        largest = max(shares.values()) * room.value
         return inapplicable(
             strategy, here, f"the job needs {gib(needed)}, an instance has at most {gib(largest)}"
         )
     best: tuple[float, float, int] | None = None
-    for instances, sevenths, eighths in fitting:
-        part = time_of(here.job._replace(cluster=_instance(cluster, sevenths, eighths))).total
-        if not isinstance(part, Unknown) and (best is None or part / instances < best[0]):
-            best = (part / instances, part, instances)
+    for profile in fitting:
+        instance = with_figures(cluster, shares[profile.name], "memory_bytes_per_rank")
+        bandwidth = bandwidth_share(memories[profile.name], row)
+        instance = _instance(instance, profile.slices / model.slices, bandwidth)
+        part = time_of(here.job._replace(cluster=instance)).total
+        if not isinstance(part, Unknown) and (best is None or part / profile.count < best[0]):
+            best = (part / profile.count, part, profile.count)
     if best is None:
         return undecided(strategy, here, "the step time on an instance is unknown")
     each, alone, instances = best
@@ -57,10 +65,11 @@ def many_small_jobs(strategy: Strategy, here: Situation) -> Verdict:
     return judged(strategy, here, 1 - each / total, alone, because)
 
 
-def _instance(cluster: Cluster, sevenths: int, eighths: int) -> Cluster:
+def _instance(cluster: Cluster, computing_share: float, bandwidth: float) -> Cluster:
+    """Return the cluster with a part of the rates of its GPU."""
     computing = {
-        name: {key: figure.times(sevenths / _SEVENTHS) for key, figure in getattr(cluster, name).items()}
+        name: {key: figure.times(computing_share) for key, figure in getattr(cluster, name).items()}
         for name in ("flops_per_s", "peak_flops_per_s")
     }
-    part = with_figures(cluster, eighths / _EIGHTHS, "memory_bandwidth_bytes_per_s", "memory_bytes_per_rank")
+    part = with_figures(cluster, bandwidth, "memory_bandwidth_bytes_per_s")
     return msgspec.structs.replace(part, **computing, anchors=(), image_anchors=())

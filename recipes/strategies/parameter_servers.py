@@ -56,13 +56,14 @@ def without_waiting(strategy: Strategy, here: Situation) -> Verdict:
         f"the embedding has {percent(table)} of the weights, and a rank uses up to {percent(touched)} of its "
         "rows in a step"
         if table
-        else "every weight has dense gradients: no embedding of its own has rows that a rank could leave out",
+        else "every weight has dense gradients: there is no embedding apart from the head whose unused rows "
+        "a rank could leave out",
     )
     return judged(strategy, here, 1 - step / total, step, because)
 
 
 def waiting_share(here: Situation) -> float | Unknown:
-    """Return the part of a step that the mean rank waits for the slowest rank.
+    """Return the part of a step that ranks on average wait for the slowest rank.
 
     The speeds are the datasheet rates of the GPUs in the facts. GPUs of one kind count as equally fast: the
     facts do not show which of them is slow.

@@ -4,14 +4,16 @@ To add a strategy, add a row to `recipes/data/strategies.toml`. `kind` names the
 """
 
 import functools
-import re
 from typing import Literal
 
+import msgspec
+
 from probes.base.errors import UsageError
-from probes.base.nearest import nearest, suggestion
-from probes.base.record import Record, StrictRecord
+from probes.base.nearest import letters_and_digits, nearest, suggestion
+from probes.base.record import Record, StrictRecord, quoted
 from probes.base.rows import load_rows
 from recipes.job.candidate import Sharding
+from recipes.machine.mig_profiles import divisions, load_mig_models
 
 Kind = Literal[
     "one-process",
@@ -51,15 +53,15 @@ class Strategy(StrictRecord, kw_only=True):
     replica: Literal["rank", "node"] = "rank"
     """Ranks that train together in local SGD: each alone, or all ranks of a node."""
     nodes: Literal["any", "one", "several"] = "any"
-    """Number of nodes for which the program's own strategy is made."""
+    """Number of nodes for which the program's own strategy is designed."""
     gpus: tuple[str, ...] = ()
-    """Beginnings of the catalogue ids of GPUs that have partitions."""
+    """Catalogue ids of the GPUs that have partitions, from the table of MIG profiles."""
     partitions: tuple[tuple[int, int, int], ...] = ()
-    """Ways to divide a GPU: instances, sevenths of the multiprocessors of each, eighths of the memory."""
+    """Ways to divide most of these GPUs: instances, sevenths of the processors, eighths of the memory."""
     figures: dict[str, float] = {}
     """Figures that the model needs; the comment at the top of `strategies.toml` explains each name."""
     is_suggested: bool = False
-    """Whether a plan may suggest the strategy as an experiment."""
+    """True if a plan may suggest the strategy as an experiment."""
     source: str
     date: str
 
@@ -78,7 +80,14 @@ class StrategyList(Record, kw_only=True):
 @functools.lru_cache(maxsize=1)
 def load_strategies() -> dict[str, Strategy]:
     """Return all rows of `recipes/data/strategies.toml` by id, in the file's order."""
-    return {row.id: row for row in load_rows("recipes", "strategies", Strategy)}
+    rows = load_rows("recipes", "strategies", Strategy)
+    return {row.id: _with_partitions(row) if row.kind == "partitions" else row for row in rows}
+
+
+def _with_partitions(row: Strategy) -> Strategy:
+    models = load_mig_models()
+    gpus = tuple(gpu for model in models for gpu in model.ids)
+    return msgspec.structs.replace(row, gpus=gpus, partitions=divisions(models[0]))
 
 
 def strategy_named(name: str) -> Strategy:
@@ -87,13 +96,11 @@ def strategy_named(name: str) -> Strategy:
     Raises UsageError, which names the nearest ids, if there is none.
     """
     rows = load_strategies()
-    by_name = {_bare(word): row for row in rows.values() for word in (row.id, *row.names)}
-    wanted = _bare(name)
+    by_name = {letters_and_digits(word): row for row in rows.values() for word in (row.id, *row.names)}
+    wanted = letters_and_digits(name)
     if wanted in by_name:
         return by_name[wanted]
     near = dict.fromkeys(by_name[close].id for close in nearest(wanted, by_name, most=3))
-    raise UsageError(f"there is no strategy {name[:60]!r}", suggestion(near, "see `rigtune list strategies`"))
-
-
-def _bare(name: str) -> str:
-    return re.sub(r"[^a-z0-9]", "", name.lower())
+    raise UsageError(
+        f"there is no strategy {quoted(name)}", suggestion(near, "see `rigtune list strategies`")
+    )

@@ -30,7 +30,7 @@ too little. `unknown`: possible, but no model predicts the gain.
 
 
 class Verdict(Record, kw_only=True):
-    """Why a strategy is chosen, or why not, in numbers of this job and machine."""
+    """The reason for or against a strategy, in numbers of this job and machine."""
 
     strategy: str
     title: str
@@ -101,7 +101,7 @@ class Situation(NamedTuple):
 
     @property
     def is_plain(self) -> bool:
-        """Whether every rank has the whole model, so that only gradients travel."""
+        """Return whether every rank has the whole model, so that only gradients travel."""
         chosen = self.plan.chosen
         degrees = chosen.degrees
         return chosen.sharding == "none" and degrees.tp * degrees.pp * degrees.cp * degrees.ep == 1

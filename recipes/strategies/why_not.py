@@ -48,8 +48,8 @@ def why_not(names: tuple[str, ...], here: Situation) -> StrategyAnswers:
 def experiments(here: Situation, used: Plan) -> tuple[Experiment, ...]:
     """Return the strategies that would make this plan clearly faster, one of each kind, the best first.
 
-    `here` has the plan on all ranks of the machine, `used` the plan that the user gets, which may leave ranks
-    idle. Nothing is suggested where exposed communication is too short to win anything.
+    `here` contains the plan that uses all ranks of the machine. `used` is the plan that the user gets, which
+    may leave ranks idle. Nothing is suggested if exposed communication is too short to gain anything.
     """
     total, now = here.total_s, used.chosen.predicted.step_time_s.total
     worth = constant("strategy_worth")

@@ -38,8 +38,7 @@ def is_faster(differences: Sequence[float], *, alpha: float, planned: int) -> bo
     m rounds may spend is `alpha` times the square root of m / planned, and a sign pattern that one look has
     rejected stays rejected. Therefore the probability to reject equal candidates at any look is at most
     `alpha` (group sequential test with a spending function: K. K. G. Lan, D. L. DeMets, Biometrika 70, 1983).
-    With alpha = 0.05 and ten planned rounds, five rounds that all favour the candidate are the first that
-    suffice.
+    With alpha = 0.05 and ten planned rounds, a candidate that is faster in every round wins after five.
     """
     sums, rejected = [0.0], [False]
     for look, difference in enumerate(differences, 1):

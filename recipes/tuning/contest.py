@@ -26,7 +26,7 @@ from recipes.tuning.chance import is_faster
 Outcome = Literal["measured", "out_of_memory", "failed", "too_slow"]
 """Result of a trial: a step time, or the reason why the candidate has none."""
 Decision = Literal["", "winner", "baseline", "baseline-failed"]
-"""Result of a contest: undecided, the finalist, or the baseline, which also wins a draw."""
+"""Result of a contest: undecided, the finalist, the baseline (also in a draw), or a failed baseline."""
 
 
 _Seconds = Annotated[float, msgspec.Meta(ge=1e-9, le=1e9)]

@@ -20,7 +20,7 @@ _STAGES = 2
 
 
 class Started(Record, kw_only=True, tag_field="event", tag="start"):
-    """The first line: what is measured."""
+    """The first line: the recipe's digest, the options and the budget."""
 
     schema_version: int = SCHEMA_VERSION
     recipe: str

@@ -48,7 +48,7 @@ class StageResult(Record, kw_only=True):
 
     title: str
     decision: Decision
-    """`winner`, `baseline`, or blank if the tune ended before."""
+    """`winner`, `baseline`, `baseline-failed`, or blank if the tune ended before a decision."""
     because: str
     winner: str
     """Name of the candidate that won; blank if the baseline stays."""
@@ -82,7 +82,7 @@ class TuneResult(Record, kw_only=True):
     """Seconds of all trials."""
     budget_s: float
     is_complete: bool
-    """Whether every stage was decided; False if time was short, the user stopped, or nothing was started."""
+    """True if every stage was decided; False if time was short, the user stopped, or nothing was started."""
     notes: tuple[str, ...] = ()
     written: str = ""
     """Path of the recipe with the winner; blank if the recipe stays."""

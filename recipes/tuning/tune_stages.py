@@ -28,7 +28,7 @@ class Options(Record, kw_only=True):
     candidates: Annotated[int, msgspec.Meta(ge=1, le=MOST_CANDIDATES)] = 6
     """Largest number of layouts and settings to measure in addition to the recipe."""
     rules: Rules = Rules()
-    """Rules of a contest; with several stages, each gets its share of `alpha`."""
+    """Rules of a contest; if there are several stages, each stage gets a share of `alpha`."""
     variables: tuple[Environment, ...] = ()
     """Environment variables to measure, each with one value."""
 
@@ -42,7 +42,7 @@ class Stage(NamedTuple):
     contest: Contest
     state: Standing
     is_out_of_time: bool
-    """Whether the time budget ended before the contest was decided."""
+    """True if the time budget ended before the contest was decided."""
 
     @property
     def is_over(self) -> bool:
@@ -58,7 +58,7 @@ class Stage(NamedTuple):
 
     @property
     def recipe(self) -> Recipe:
-        """The recipe after this stage: that of the winner, or of the baseline."""
+        """The recipe after this stage: the winner's recipe, or the baseline's."""
         return (self.winner or self.variants[0]).recipe
 
 

@@ -1,4 +1,4 @@
-"""The candidates that are worth a trial: a recipe with other settings, each candidate a recipe of its own.
+"""The candidates that are worth a trial. Each is a complete recipe: the given one with other settings.
 
 Only settings that do not change the trained model vary: the layout with the same global batch, the settings
 of `recipes/data/tuning.toml`, and environment variables.
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 
 from probes.base.errors import UsageError
-from probes.base.record import Record, StrictRecord
+from probes.base.record import Record, StrictRecord, quoted
 from probes.base.rows import load_rows
 from recipes.job.candidate import Candidate, Degrees
 from recipes.job.pins import Pins
@@ -74,7 +74,7 @@ def load_settings() -> tuple[SettingRow, ...]:
 
 
 def variants(recipe: Recipe, most: int) -> tuple[Variant, ...]:
-    """Return the recipe and at most `most` other candidates, the fastest predicted first.
+    """Return the recipe and at most `most` other candidates, the fastest prediction first.
 
     A setting without a prediction has the rank of the recipe. Settings that the recipe's program does not
     take do not vary.
@@ -257,12 +257,12 @@ def memory_of_recipe(recipe: Recipe, machine: Cluster) -> MemoryBreakdown:
 
 
 def variables_to_try(words: Iterable[str]) -> tuple[Environment, ...]:
-    """Return the variables that the user wants to measure, each given as NAME=VALUE. Raises UsageError."""
+    """Return the variables to measure, each given as NAME=VALUE. Raises UsageError for any other form."""
     result = []
     for word in words:
         name, separator, value = word.partition("=")
         if not separator or not name:
-            raise UsageError(f"{word[:60]!r} is no variable with a value", "write --try NAME=VALUE")
+            raise UsageError(f"{quoted(word)} is no variable with a value", "write --try NAME=VALUE")
         result.append(
             Environment(name=name, value=value, why="you asked to measure this value", source="--try")
         )

@@ -23,8 +23,8 @@ class Product(Record, kw_only=True):
     outputs: int
     split: Split = "columns"
     rows: float = 1.0
-    """Number of copies of a token that are multiplied by a weight of this kind: the experts per token, or 1
-    outside of experts.
+    """Number of copies of a token that are multiplied by a weight of this kind: the experts per token, and
+    usually 1 outside of experts.
     """
     experts: int = 1
     """Number of weights of this shape in the block; a token uses `rows` of them.
@@ -75,7 +75,7 @@ class Block(Record, kw_only=True):
     gated: bool = True
     norms: int = 2
     parallel: bool = False
-    """Whether attention and MLP read the same input, so that tensor parallelism reduces their outputs
+    """True if attention and MLP read the same input, so that tensor parallelism reduces their outputs
     together.
     """
     decoder: bool = True
@@ -88,7 +88,7 @@ class Block(Record, kw_only=True):
     vector_parameters: int = 0
     """Parameters of one block outside matrix products: biases, norms, convolutions and others."""
     extra: bool = False
-    """Whether the block is used only in training and not included in parameter counts (multi-token
+    """True if the block is used only in training and not included in parameter counts (multi-token
     prediction).
     """
 
@@ -100,7 +100,7 @@ class Block(Record, kw_only=True):
 
 @functools.lru_cache(maxsize=1024)
 def blocks_of(model: TransformerModel) -> tuple[Block, ...]:
-    """Return all blocks in the order of the forward pass.
+    """Return the groups of equal blocks.
 
     The head is `head_product`. The result is cached, because thousands of cases share a few models.
     """

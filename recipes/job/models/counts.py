@@ -12,8 +12,7 @@ from recipes.job.workload import TransformerModel
 def load_models() -> tuple[TransformerModel, ...]:
     """Return the presets of `recipes/data/models/`.
 
-    A preset without a published learning rate gets the learning rate of the GPT-3 model that is nearest in
-    size.
+    A preset without a learning rate gets one from `with_learning_rate`.
     """
     return tuple(with_learning_rate(model) for model in load_rows("recipes", "models", TransformerModel))
 
@@ -90,12 +89,12 @@ def matmul_parameter_count(model: TransformerModel) -> int:
     return round(layers + tokens * head_product(model).parameters)
 
 
-def attention_flops_per_token(model: TransformerModel, sequence_length: int, *, causal: bool = True) -> float:
+def attention_flops_per_token(model: TransformerModel, sequence_length: int) -> float:
     """Return the forward and backward FLOPs per token of attention scores, weighted values and state-space
     scans.
 
     Causal attention costs 6 a d s per layer, half of the 12 a d s of full attention (a heads of size d, s
-    tokens). If `causal` is False, a decoder's attention is counted in full, as in torchtitan and llm-foundry.
+    tokens).
     """
     total = 0.0
     for block in _counted(model):
@@ -103,7 +102,7 @@ def attention_flops_per_token(model: TransformerModel, sequence_length: int, *, 
             keys = float(sequence_length) * (1.0 if attention.cross else block.tokens)
             if attention.window and attention.window < keys:
                 keys = float(attention.window)
-            elif attention.causal and causal:
+            elif attention.causal:
                 keys /= 2  # a token attends to half of the sequence on average
             dims = attention.query_key_dim + attention.value_dim
             total += block.count * block.tokens * 6.0 * attention.heads * dims * keys
@@ -116,15 +115,13 @@ _SCAN_FLOPS = 7.0
 """FLOPs of a forward scan per token, inner element and state, from Megatron-LM's throughput report."""
 
 
-def flops_per_token(model: TransformerModel, sequence_length: int, *, causal: bool = True) -> float:
+def flops_per_token(model: TransformerModel, sequence_length: int) -> float:
     """Return the model FLOPs per token, forward and backward: attention, and 6 per weight that is used.
 
     Recomputation is not counted. Megatron-LM counts in the same way; torchtitan and llm-foundry count full
     attention. For an encoder-decoder, the result is for one encoder token and its share of decoder tokens.
     """
-    return 6.0 * matmul_parameter_count(model) + attention_flops_per_token(
-        model, sequence_length, causal=causal
-    )
+    return 6.0 * matmul_parameter_count(model) + attention_flops_per_token(model, sequence_length)
 
 
 def _counted(model: TransformerModel) -> tuple[Block, ...]:

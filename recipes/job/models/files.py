@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from probes.base.errors import InputError
+from probes.base.record import quoted
 from probes.base.toml_text import parse_toml
 from recipes.job.models.hugging_face import ARCHITECTURES, MODEL_TYPES, UNREAD
 from recipes.job.models.hugging_face_config import Config
@@ -142,10 +143,10 @@ def _from_hugging_face(config: dict[str, Any], name: str) -> dict[str, Any]:
             None,
         )
         if reason is not None:
-            raise InputError(f"{name}: {str(architecture)[:60]!r} is not supported: {reason}", _COUNT_IT)
+            raise InputError(f"{name}: {quoted(str(architecture))} is not supported: {reason}", _COUNT_IT)
         known = ", ".join(sorted(ARCHITECTURES))
         raise InputError(
-            f"{name}: architecture {str(architecture)[:60]!r} is unknown to rigtune", f"known: {known}"
+            f"{name}: architecture {quoted(str(architecture))} is unknown to rigtune", f"known: {known}"
         )
     sizes = adapter(Config(config))
     for field, value in sizes.items():

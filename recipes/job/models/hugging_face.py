@@ -15,7 +15,7 @@ def _with(
 
 
 def _windowed(adapter: Callable[[Config], Sizes], every: int) -> Callable[[Config], Sizes]:
-    """Return a reader that gives all layers local attention, except each `every`-th layer (0: all layers)."""
+    """Return a reader that gives all layers local attention, except every `every`-th (0: no exception)."""
     return lambda config: windows(config, adapter(config), every)
 
 

@@ -5,6 +5,7 @@ import re
 
 import msgspec
 
+from probes.base.nearest import letters_and_digits
 from probes.base.record import StrictRecord
 from probes.base.rows import load_rows, read_rows
 from recipes.job.workload import VisionModel
@@ -81,20 +82,15 @@ def load_aliases() -> tuple[Alias, ...]:
     return load_rows("recipes", "aliases", Alias, file="vision_names")
 
 
-def plain_name(name: str) -> str:
-    """Return the letters and digits of `name` in lower case: `ResNet-50` and `resnet_50` are equal."""
-    return re.sub(r"[^a-z0-9]", "", name.lower())
-
-
 @functools.lru_cache(maxsize=1)
 def _by_name() -> dict[str, str]:
     ids: dict[str, str] = {}
     for name in load_vision_models():
         # `_100` means a width of 1.0, `_224` the usual input.
         for short in (name.removesuffix("_100"), name.removesuffix("_224"), *_without_prefix(name)):
-            ids.setdefault(plain_name(short), name)
-    ids |= {plain_name(name): name for name in load_vision_models()}
-    ids |= {plain_name(name): alias.model for alias in load_aliases() for name in alias.names}
+            ids.setdefault(letters_and_digits(short), name)
+    ids |= {letters_and_digits(name): name for name in load_vision_models()}
+    ids |= {letters_and_digits(name): alias.model for alias in load_aliases() for name in alias.names}
     return ids
 
 
@@ -106,7 +102,7 @@ def find_vision_model(name: str, image_size: int | None = None) -> VisionModel |
     stripped = _REGNET.sub(_timm_regnet_name, re.sub(r"\([^)]*\)", "", name.lower())).strip()
     while stripped:
         for spelling in (stripped, stripped.split(".")[0], *_without_prefix(stripped)):
-            model_id = _by_name().get(plain_name(spelling))
+            model_id = _by_name().get(letters_and_digits(spelling))
             if model_id is not None:
                 model = load_vision_models()[model_id]
                 return model if image_size is None else at_size(model, image_size)
@@ -127,7 +123,7 @@ _GIGANTIC = re.compile(r"(?<![A-Za-z])((?:[Vv]i[Tt]|VIT|[Vv]ision[-_ ][Tt]ransfo
 A small g means giant.
 """
 _VIT_PATCHES = {"tiny": 16, "small": 16, "base": 16, "large": 16, "huge": 14, "giant": 14, "gigantic": 14}
-"""Side of a patch, pixels, of the model sizes in arXiv 2010.11929 and 2106.04560."""
+"""Side of a patch in pixels by model size, from arXiv 2010.11929 and 2106.04560."""
 _VIT = re.compile(
     r"(?<![a-z])(?:vit|dinov[23]|vision[-_ ]transformer)[-_ /]?"
     r"(?P<size>tiny|small|base|large|huge|gigantic|giant|bigg|ti|[tsblhg])(?![a-z])"

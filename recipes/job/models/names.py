@@ -6,6 +6,7 @@ import re
 
 from probes.base.errors import UsageError
 from probes.base.nearest import did_you_mean
+from probes.base.record import quoted
 from recipes.job.models.counts import load_models, preset
 from recipes.job.workload import TransformerModel
 
@@ -49,7 +50,7 @@ def find_model(name: str) -> TransformerModel:
         return model
     rest = "see `rigtune list models`, or give the path of a model file"
     hint = did_you_mean(name, (model.id for model in load_models()), rest, most=3)
-    raise UsageError(f"there is no model {name[:80]!r}", hint)
+    raise UsageError(f"there is no model {quoted(name)}", hint)
 
 
 def _joined(name: str) -> str:

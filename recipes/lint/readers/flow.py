@@ -53,9 +53,9 @@ class _Choice:
 
     def __init__(self) -> None:
         self.is_decided = False
-        """Whether an earlier branch certainly runs."""
+        """True if an earlier branch certainly runs."""
         self.is_dead = False
-        """Whether the current branch certainly does not run."""
+        """True if the current branch certainly does not run."""
 
 
 class Flow:
@@ -68,7 +68,7 @@ class Flow:
         self._loops = 0
         self._choices: list[_Choice] = []
         self._cases: list[bool] = []
-        """Whether a pattern comes next; there is a value for each open `case`."""
+        """A value for each open `case`: True if a pattern comes next."""
 
     @property
     def is_conditional(self) -> bool:
@@ -76,12 +76,12 @@ class Flow:
 
     @property
     def is_at_pattern(self) -> bool:
-        """Whether a pattern of `case` comes next."""
+        """Return whether a pattern of `case` comes next."""
         return bool(self._cases) and self._cases[-1]
 
     @property
     def is_dead(self) -> bool:
-        """Whether the current branch certainly does not run."""
+        """Return whether the current branch certainly does not run."""
         return any(choice.is_dead for choice in self._choices)
 
     @property
@@ -131,7 +131,7 @@ class Flow:
             self._forget(words[0].text)
 
     def _turn(self, text: str) -> bool:
-        """Return whether this word opens or closes a compound command, or starts its next branch."""
+        """Follow a word that opens, continues or closes a compound command; return False for other words."""
         if text == "if":
             self._branches.enter("if")
             self._choices.append(_Choice())
@@ -219,11 +219,11 @@ class Function:
         self.depth = depth
         """Number of scripts and functions around this function."""
         self.runs_words = _runs_words(body)
-        """Whether the body runs `"$@"`, so that the arguments of a call are a command."""
+        """True if the body runs `"$@"`, so that the arguments of a call are a command."""
         self.changes: Changes | None = None
         """Changes that a call makes to the environment; None before the first call."""
         self.is_open = False
-        """Whether the body is being read; a function may call itself."""
+        """True if the body is being read; a function may call itself."""
 
 
 def closing_braces(tokens: list[Token]) -> dict[int, int]:
@@ -258,7 +258,8 @@ def _begins_command(tokens: list[Token], number: int) -> bool:
 
 
 def function_at(tokens: list[Token], at: int, braces: dict[int, int]) -> tuple[str, int, int] | None:
-    """Return the name of the function that is defined here, and the indices of its first and last token.
+    """Return the name of the function that is defined here, the index of the first token of its body, and the
+    index of the closing brace.
 
     None if no definition starts here.
     """

@@ -21,7 +21,7 @@ class Grammar(Record, kw_only=True):
     command follows `--`.
     """
     switches: frozenset[str] = frozenset()
-    """Long names of options without a value. In a launcher, all other options have one."""
+    """Long names of options without a value. In a launcher, every other option has a value."""
     short: dict[str, str] = {}
     """Long name of each option with a short name; the key is the letter."""
     pairs: frozenset[str] = frozenset()
@@ -34,7 +34,7 @@ class Grammar(Record, kw_only=True):
     """Words that precede the options: `run` of docker."""
     needs_verb: bool = False
     is_long_single: bool = False
-    """Whether `-bind-to` means `--bind-to`."""
+    """True if `-bind-to` means `--bind-to`."""
     modules: frozenset[str] = frozenset()
     """Switches after which the word for the script is the name of a Python module."""
     abbreviates: frozenset[str] = frozenset()
@@ -102,6 +102,9 @@ DEEPSPEED_OPTIONS = _set(
     "bind-core-list ssh-port venv-script log-level quiet help"
 )
 """Source: deepspeedai/DeepSpeed, deepspeed/launcher/runner.py of 0.6 to 0.19."""
+TENSORFLOW_NODE = "tensorflow_node.py"
+"""The file with which rigtune's launch files start TensorFlow on each node."""
+_TENSORFLOW = Grammar(rest="script", switches=_set("module"), short={"m": "module"}, modules=_set("module"))
 _TORCHRUN = Grammar(
     rest="script",
     abbreviates=TORCHRUN_OPTIONS,
@@ -244,6 +247,7 @@ GRAMMARS: dict[str, Grammar] = {
     "accelerate-launch": _ACCELERATE,
     "deepspeed": _DEEPSPEED,
     "composer": _COMPOSER,
+    TENSORFLOW_NODE: _TENSORFLOW,
     "horovodrun": _HOROVODRUN,
     "docker": _DOCKER,
     "podman": _DOCKER,
@@ -286,6 +290,7 @@ GRAMMARS: dict[str, Grammar] = {
         needs_verb=True,
     ),
     "nohup": _SIMPLE,
+    "setpriv": Grammar(rest="command", switches=_set("clear-groups keep-groups no-new-privs reset-env dump")),
     "setsid": Grammar(rest="command", switches=_set("ctty fork wait c f w")),
     "time": Grammar(rest="command", switches=_set("p v portability verbose append a")),
     "exec": Grammar(rest="command", switches=_set("c l")),

@@ -6,7 +6,15 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from recipes.lint.document import Command, Setting
-from recipes.lint.readers.grammars import GRAMMARS, PER_TASK, REMOTE, REMOTE_VALUES, SHELLS, Grammar
+from recipes.lint.readers.grammars import (
+    GRAMMARS,
+    PER_TASK,
+    REMOTE,
+    REMOTE_VALUES,
+    SHELLS,
+    TENSORFLOW_NODE,
+    Grammar,
+)
 from recipes.lint.readers.options import ASSIGNMENT, Argued, parse_options
 from recipes.lint.readers.span import Span, fixed
 
@@ -52,8 +60,10 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
     is_conditional: bool = False
     names: frozenset[str] = frozenset()
     """Variables that a shell expanded before the command was started."""
+    positional: tuple[Argued, ...] = ()
+    """Words after the script of `bash -c SCRIPT NAME WORDS`: the script's `$0`, and the words of its `$@`."""
     is_apart: bool = False
-    """Whether exports do not reach the command, because of a container, another machine or `env -i`."""
+    """True if exports do not reach the command, because of a container, another machine or `env -i`."""
 
     def within(self, program: str) -> "Start":
         return msgspec.structs.replace(self, inside=(*self.inside, program))
@@ -118,6 +128,8 @@ class Launches:
                 arguments=tuple(word.argument() for word in words[1:end]),
                 options=options,
                 place=words[0].place,
+                written=words[0].text,
+                is_literal=words[0].is_literal,
                 inside=how.inside,
                 settings=how.settings,
                 exported=() if how.is_apart else self._exported(),
@@ -215,8 +227,12 @@ class Launches:
             self._emit(module, words, len(words), parsed.options, how)
 
     def _script(self, words: Sequence[Argued], how: Start) -> None:
+        program = words[0].text.rpartition("/")[2] or words[0].text
+        if program == TENSORFLOW_NODE:  # a script that starts another
+            self._launcher(program, GRAMMARS[program], words, how)
+            return
         parsed = parse_options(words[1:], Grammar(), starts=False)
-        self._emit(words[0].text.rpartition("/")[2] or words[0].text, words, len(words), parsed.options, how)
+        self._emit(program, words, len(words), parsed.options, how)
 
     def _env(self, words: Sequence[Argued], how: Start) -> None:
         at = 1
@@ -272,7 +288,7 @@ class Launches:
         elif program == "eval" and len(words) > at + 1:
             self.start(words[at:], inner)
         else:
-            self._text(words[at], inner)
+            self._text(words[at], msgspec.structs.replace(inner, positional=tuple(words[at + 1 :])))
 
     def _text(self, word: Argued, how: Start) -> None:
         """Read a word that another shell reads as a script."""

@@ -3,6 +3,7 @@
 import itertools
 import re
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -31,10 +32,25 @@ class Argued(msgspec.Struct, eq=False):
         return Argument(text=self.text, is_literal=self.is_literal, place=self.place)
 
 
+class Use(NamedTuple):
+    """One use of an option on a command line."""
+
+    name: str
+    """Long name without dashes and with `-` for `_`."""
+    value: str
+    """`true` for a switch."""
+    begin: int
+    """Index of the argument with the option's name."""
+    end: int
+    """Index after the last argument that belongs to the use."""
+
+
 class Parsed(msgspec.Struct):
     """Options of a command line, and the start of the inner command."""
 
     options: dict[str, str] = {}
+    uses: list[Use] = []
+    """All uses of options in their order, repeated ones too."""
     variables: list[tuple[str, Argued]] = []
     """`NAME=value` from `-x NAME=value`, each with its argument."""
     rest: int | None = None
@@ -58,11 +74,13 @@ class _Parser:
         self.starts = starts
         self.parsed = Parsed()
         self.at = 0
+        self.begin = 0
         self.has_verb = False
 
     def run(self) -> None:
         while self.at < len(self.arguments):
             text = self.arguments[self.at].text
+            self.begin = self.at
             if text == "--":
                 if self.starts:
                     self.parsed.rest = self.at + 1
@@ -166,6 +184,7 @@ class _Parser:
 
     def _put(self, name: str, value: str, argument: Argued) -> None:
         options = self.parsed.options
+        self.parsed.uses.append(Use(name, value, self.begin, max(self.at, self.begin + 1)))
         if name in self.grammar.variables:
             self.parsed.variables += [(assignment, argument) for assignment in _assignments(value)]
         options[name] = (

@@ -24,7 +24,7 @@ class Pods:
     def __init__(self, tree: Tree, *, null_is_unknown: bool = False) -> None:
         self.tree = tree
         self._null_is_unknown = null_is_unknown
-        """Whether a variable without a value gets its value from outside; if False, the variable is unset."""
+        """True if a variable without a value gets its value from outside; if False, the variable is unset."""
         self.settings: list[Setting] = []
         self.commands: list[Command] = []
 
@@ -126,7 +126,7 @@ _MAPS = frozenset({
     "env", "envs", "extraEnv", "extraEnvs", "environment", "env_vars", "envVars", "env_variables",
     "environment_variables", "EnvironmentVariables", "environmentVariables", "literals",
 })  # fmt: skip
-"""Keys of Kubernetes, Helm values, SkyPilot, Ray, Azure ML, SageMaker and Kustomize."""
+"""Keys for variables in Kubernetes, Helm values, SkyPilot, Ray, Azure ML, SageMaker and Kustomize."""
 
 
 def kubernetes(name: str, text: str) -> Document:

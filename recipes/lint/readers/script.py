@@ -150,7 +150,7 @@ class ScriptReader:
     def _decide(self, words: list[Word], test: list[Word], operator: str) -> None:
         """Store whether the branch after `if` or `elif` runs, if its test compares values of the script.
 
-        A function may be called with other values, and a loop may change them.
+        Tests in functions and loops stay undecided, because the values may differ between calls or rounds.
         """
         keyword = words[len(words) - len(test) - 1].text if len(test) < len(words) else ""
         if keyword in ("if", "elif"):
@@ -200,7 +200,10 @@ class ScriptReader:
             (self._start, self._flow, self._depth, self._after_test, self._own_subshells),
         )
         self._start = msgspec.structs.replace(
-            self._start, settings=(*self._start.settings, *settings), is_conditional=self._is_conditional
+            self._start,
+            settings=(*self._start.settings, *settings),
+            is_conditional=self._is_conditional,
+            positional=(),  # `$@` are the arguments of the function
         )
         self._flow = self._new_flow()
         self._own_subshells = len(self._subshells)
@@ -225,6 +228,9 @@ class ScriptReader:
                 self._assign(assignment, exported=False)
             return
         name = words[count].text
+        if name == "shift" or (name == "set" and "--" in (word.text for word in words)):
+            # the words of `$@` are no longer those of the start
+            self._start = msgspec.structs.replace(self._start, positional=())
         if count == 0 and not words[0].quoted and self._builtin(name, words):
             return
         settings = tuple(self._setting(each, exported=True, reaches="command") for each in assignments)
@@ -378,8 +384,11 @@ class ScriptReader:
             self._hand_on(name, self.settings[number])
 
     def _argued(self, words: list[Word]) -> list[Argued]:
-        arguments = []
+        arguments: list[Argued] = []
         for word in words:
+            if word.text in ("$@", "${@}", "$*") and self._start.positional:
+                arguments += self._start.positional[1:]
+                continue
             for part in self._scope.split(word):
                 text, is_literal = self._scope.resolve(part)
                 arguments.append(Argued(text, part.place, is_literal=is_literal, word=part))

@@ -42,7 +42,7 @@ class Expansion(msgspec.Struct, eq=False):
     name: str | None
     """None if the expansion is not a plain variable."""
     is_list: bool = False
-    """Whether the expansion is `${NAME[@]}`."""
+    """True if the expansion is `${NAME[@]}`."""
 
     def moved(self, start: int) -> "Expansion":
         """Return the expansion at another offset."""
@@ -78,7 +78,7 @@ class HereDocument(msgspec.Struct, eq=False):
     """Text between `<<END` and `END`."""
 
     is_quoted: bool
-    """Whether nothing expands in the text."""
+    """True if nothing expands in the text."""
     body: Span | None = None
 
 
@@ -90,6 +90,8 @@ class Token(msgspec.Struct, eq=False):
     word: Word | None = None
     document: HereDocument | None = None
     """Here-document of `<<`."""
+    at: int = 0
+    """Offset of a comment in the text."""
 
 
 def tokens_of(span: Span) -> list[Token]:
@@ -135,7 +137,7 @@ class _Lexer:
                 self._here_documents()
             elif character == "#":
                 end = self._line_end()
-                self.tokens.append(Token("comment", text[self.at : end]))
+                self.tokens.append(Token("comment", text[self.at : end], at=self.at))
                 self.at = end
             elif not self._operator():
                 self.tokens.append(Token("word", "", self._word()))

@@ -159,7 +159,7 @@ def _per_machine(total: int, machines: int, each: int | None) -> str:
     # 8 processes on several machines are probably the GPUs of one machine
     stated = f"num_processes is {total} for {machines} machines"
     if total % machines:
-        return f"{stated}, which is not a multiple; num_processes counts the processes of all machines"
+        return f"{stated}, not a multiple of their number; it counts the processes of all machines"
     if total != (each or 8):
         return ""
     if each is not None:
@@ -236,7 +236,7 @@ def _names(document: Document) -> Findings:
 
 @per_document("accelerate")
 def deepspeed_blocks(document: Document, context: Context) -> Findings:
-    """Check which of DeepSpeed's keys are in its own file, and which are in Accelerate's."""
+    """Check for keys that are in the wrong one of two files: DeepSpeed's own and Accelerate's."""
     block = [item for item in document.entries if item.path.startswith("deepspeed_config.")]
     names = {item.path.split(".")[1]: item for item in reversed(block)}
     if str(entry_value(document, "distributed_type")).upper() != "DEEPSPEED":

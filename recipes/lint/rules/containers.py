@@ -44,7 +44,7 @@ class Container(Record, kw_only=True):
 
     @property
     def uses_gpus(self) -> bool:
-        """Whether the container requests NVIDIA's GPUs."""
+        """Return whether the container requests NVIDIA's GPUs."""
         return self.has(
             r"--gpus\b|--runtime[= ]nvidia|--device[= ]nvidia\.com|devices\[\d+\]\.(?:capabilities|driver)|"
             r"runtime=nvidia|\bgpus="
@@ -56,7 +56,7 @@ class Container(Record, kw_only=True):
 
     @property
     def is_distributed(self) -> bool:
-        """Whether ranks of the container communicate with ranks of other machines."""
+        """Return whether ranks of the container communicate with ranks of other machines."""
         return self.nodes > 1
 
     @property
@@ -229,7 +229,7 @@ def rdma(document: Document, context: Context) -> Findings:
 
 @per_document("dockerfile")
 def dockerfiles(document: Document, context: Context) -> Findings:
-    """Check for variables that exist only in the image layer that sets them, and for mistakes in ENV."""
+    """Check for variables that exist only during the RUN that sets them, and for mistakes in ENV."""
     for index, line in code_lines(document):
         match = re.match(r"\s*RUN\s+export\s+((?:NCCL|TORCH|GLOO|CUDA_DEVICE|FI|UCX)_\w+)=\S+\s*$", line)
         if match is not None:

@@ -2,6 +2,7 @@
 
 import re
 
+from probes.base.grouping import first_names
 from recipes.lint.context import Context
 from recipes.lint.document import Command, Document
 from recipes.lint.reach import given_to, setting_for
@@ -71,7 +72,7 @@ _PRECISION = {
 }  # fmt: skip
 """Keys of the precision blocks, up to version 0.19.
 
-New DeepSpeed refuses other keys in this block; older versions ignored them.
+New DeepSpeed refuses other keys in these blocks; older versions ignored them.
 """
 _ACCELERATE_KEYS = frozenset({
     "zero_stage", "offload_optimizer_device", "offload_param_device", "zero3_init_flag",
@@ -199,7 +200,7 @@ def _places(document: Document) -> Findings:
     first = keys_below(document)
     lost = [name for name in first if name not in _KEYS and (name in _ZERO or name in _ACCELERATE_KEYS)]
     if lost:
-        keys = ", ".join(sorted(lost)[:4]) + (" ..." if len(lost) > 4 else "")
+        keys = first_names(sorted(lost), 4)
         yield make_finding(
             "deepspeed-misplaced",
             document,

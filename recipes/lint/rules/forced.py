@@ -56,7 +56,8 @@ def _measures(document: Document) -> bool:
 def _variables_of_use(use: Use, document: Document) -> Iterator[tuple[Setting, Variable, str]]:
     """Yield the variables of one class with their values.
 
-    Only literal values that the reader accepts are yielded, and nothing for files that run nccl-tests.
+    Only literal values that the variable's reader accepts are yielded. Files that run nccl-tests or use
+    Google's network plugins yield nothing.
     """
     if _measures(document) or mentions(document, _GCP):
         return
@@ -268,7 +269,7 @@ def plugins(document: Document, context: Context) -> Findings:
 
 @per_document()
 def preloads(document: Document, context: Context) -> Findings:
-    """Check for an NCCL that is not the NCCL with which torch was built."""
+    """Check for an NCCL other than the one with which torch was built."""
     for item in document.given:
         if item.name == "LD_PRELOAD" and re.search(r"libnccl\.so", item.value or item.written):
             yield make_finding(

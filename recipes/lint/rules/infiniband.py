@@ -11,7 +11,16 @@ from recipes.lint.document import Document, Setting
 from recipes.lint.editing import removal, rewrite
 from recipes.lint.finding import Edit
 from recipes.lint.rule_table import Documents, Findings, make_finding, per_document
-from recipes.lint.views import is_on_cloud, is_one_machine, last, literal_settings, mentions, number, value
+from recipes.lint.views import (
+    is_on_cloud,
+    is_one_machine,
+    last,
+    literal_settings,
+    may_use_rdma,
+    mentions,
+    number,
+    value,
+)
 
 _CLASSES = {41: "OCI", 136: "Alibaba", 52: "GCP", 96: "CoreWeave", 84: "GCP"}
 """Traffic classes that clouds publish for their own fabrics."""
@@ -70,7 +79,7 @@ def hcas(documents: Documents, context: Context) -> Findings:
 def _beginnings(
     document: Document, item: Setting, text: str, names: tuple[str, ...], ports: tuple[Nic, ...]
 ) -> Findings:
-    # without =, a name is a prefix for NCCL; the usual victim is mlx5_1
+    # without =, a name is a prefix for NCCL; the usual mistake is mlx5_1
     numbered = {name for name in names if re.fullmatch(r"mlx5_[1-9]", name)}
     others = {port.name for port in ports} | {name for name in names if re.fullmatch(r"mlx5_\d\d", name)}
     caught = sorted(
@@ -161,6 +170,7 @@ def _unset(documents: Documents, ports: tuple[Nic, ...], training: tuple[Nic, ..
         if (
             len(layers) > 1
             and not is_one_machine(document)
+            and may_use_rdma(document)
             and document.settings
             and any(command.program == "torchrun" for command in document.commands)
         ):

@@ -101,7 +101,7 @@ def sockets(document: Document, context: Context) -> Findings:
 def _exclusion(
     document: Document, item: Setting, text: str, names: tuple[str, ...], context: Context
 ) -> Findings:
-    # NCCL's own filter excludes both; a value that starts with ^ replaces this filter
+    # NCCL's own filter excludes lo and docker0; a value that starts with ^ replaces this filter
     # a pod with a network of its own has no bridge of Docker
     is_pod = document.kind == "kubernetes" and not mentions(document, r"hostNetwork:\s*true")
     candidates = ("lo",) if is_pod else ("lo", "docker0")
@@ -255,7 +255,7 @@ def _hostname(document: Document, line: int, name: str, text: str) -> LintFindin
 
 
 def _hostnames(document: Document, nodes: int | None) -> Findings:
-    """Check shell variables that are not exported and contain the address of the master.
+    """Check variables other than MASTER_ADDR that contain the address of the master.
 
     An example is `head_node_ip=$(srun ... hostname --ip-address)`.
     """

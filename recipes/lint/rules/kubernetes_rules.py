@@ -55,7 +55,7 @@ def memory(document: Document, context: Context) -> Findings:
         host = any(other.path == f"{pod}.hostIPC" and other.value is True for other in below)
         if mount is not None:
             yield from _volume(document, below, mount)
-        # the Ray operator mounts shared memory in the first container itself
+        # the Ray operator itself mounts shared memory in the first container
         elif count > 1 and not host and not (by_ray and container.endswith("containers[0]")):
             yield make_finding(
                 "kubernetes-shm",

@@ -136,7 +136,7 @@ def _port(document: Document, command: Command) -> str | None:
 
 
 def _goes_on(document: Document, command: Command) -> bool:
-    """Return whether the shell does not wait for the command: `... &`."""
+    """Return whether the command runs in the background (`... &`)."""
     for line in document.lines[command.place.line - 1 :]:
         code = line.rstrip()
         if not code.endswith("\\"):

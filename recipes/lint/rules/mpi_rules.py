@@ -81,7 +81,7 @@ def _is_inherited(item: Setting) -> bool:
 
 @per_document("shell", "sbatch")
 def handed(document: Document, context: Context) -> Findings:
-    """Check for names after `-x` of shell variables that are not exported."""
+    """Check for `-x NAME` in which NAME is a shell variable that is not exported."""
     if mentions(document, r"\bset -\w*a|allexport"):
         return
     own = {item.name for item in document.settings if not item.is_exported and not _is_inherited(item)}

@@ -138,7 +138,7 @@ def operators(document: Document, context: Context) -> Findings:
 
 
 def _place_of(command: Command, text: str) -> Place:
-    """Return the place of the word that ends with the rank."""
+    """Return the place of the option that states the rank, or else of the command."""
     for argument in command.arguments:
         if re.fullmatch(rf"--(?:node|machine)[-_]rank=?(?:{re.escape(text)})?", argument.text):
             return argument.place
@@ -202,6 +202,7 @@ def _has_shell(document: Document, container: str) -> bool:
     ) or not any(".command[" in word.path for word in words)
 
 
+_REPLICATED = re.compile(r"(?:\[\d+\]\.)?spec\.replicatedJobs\[\d+\]\.template\.")
 _REPLICAS = re.compile(r"(.*\bpytorchReplicaSpecs)\.")
 
 
@@ -210,9 +211,11 @@ def counts(document: Document, context: Context) -> Findings:
     """Check for more ranks than GPUs, and for more or fewer machines than pods."""
     for command in commands(document, *TRAINERS):
         container = container_path_at(document, command.place)
-        if not container or command.is_conditional:
+        trainer = "" if container else _trainer_at(document, command.place)
+        if not container + trainer or command.is_conditional:
             continue
-        gpus = number(str(entry_value(document, f"{container}.resources.limits.nvidia.com/gpu")))
+        held = f"{trainer}.resourcesPerNode" if trainer else f"{container}.resources"
+        gpus = number(str(entry_value(document, f"{held}.limits.nvidia.com/gpu")))
         wanted = ranks_here(document, command)
         if gpus is not None and wanted is not None and wanted > gpus:
             yield make_finding(
@@ -222,11 +225,21 @@ def counts(document: Document, context: Context) -> Findings:
                 f"{plural(wanted, 'rank')}, but the container gets {plural(gpus, 'GPU')}",
                 fix=f"Start {plural(gpus, 'rank')}, or request {plural(wanted, 'GPU')}.",
             )
-        yield from _pods(document, command, container)
+        stated = entry_value(document, f"{trainer}.numNodes") if trainer else None
+        pods = stated if isinstance(stated, int) else pods_of(document, container)
+        yield from _pods(document, command, pods)
 
 
-def _pods(document: Document, command: Command, container: str) -> Findings:
-    wanted, pods = number(option(command, "nnodes", "num-machines")), pods_of(document, container)
+def _trainer_at(document: Document, place: Place) -> str:
+    """Return the path of the TrainJob's trainer whose command is at this place; empty if there is none."""
+    for item in entries(document, r"(?:\[\d+\]\.)?spec\.trainer\.(?:command|args)\[\d+\]"):
+        if item.place.line == place.line:
+            return item.path.rpartition(".")[0]
+    return ""
+
+
+def _pods(document: Document, command: Command, pods: int | None) -> Findings:
+    wanted = number(option(command, "nnodes", "num-machines"))
     if wanted is not None and wanted > 1 and pods is not None and wanted != pods:
         yield make_finding(
             "kubernetes-nodes-differ",
@@ -258,11 +271,27 @@ def pods_of(document: Document, container: str) -> int | None:
                 )
             ]
         )
+    if _REPLICATED.match(container):
+        return _pods_of_job_set(document, container)
     head = re.fullmatch(r"((?:\[\d+\]\.)?)spec\.template\.spec\.containers\[\d+\]", container)
     if head is None or entry_value(document, f"{head[1]}kind") != "Job":
         return None
     is_indexed = entry_value(document, f"{head[1]}spec.completionMode") == "Indexed"
     return _sum([entry_value(document, f"{head[1]}spec.parallelism")]) if is_indexed else None
+
+
+def _pods_of_job_set(document: Document, container: str) -> int | None:
+    """Return the pods of a JobSet; None if it has several kinds of jobs, which need not form one group."""
+    jobs = container.rpartition("replicatedJobs[")[0] + "replicatedJobs"
+    job = f"{jobs}[0]"
+    if not container.startswith(job) or any(item.path.startswith(f"{jobs}[1]") for item in document.entries):
+        return None
+    replicas, pods = (
+        entry_value(document, f"{job}.replicas"),
+        entry_value(document, f"{job}.template.spec.parallelism"),
+    )
+    both = (1 if replicas is None else replicas, 1 if pods is None else pods)
+    return both[0] * both[1] if isinstance(both[0], int) and isinstance(both[1], int) else None
 
 
 def _sum(replicas: list[str | int | float | bool | None]) -> int | None:

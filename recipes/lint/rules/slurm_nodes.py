@@ -204,7 +204,7 @@ _BY_SLURM = r"--launcher[= ][\"']?slurm\b"
 
 @per_document("sbatch")
 def tasks(document: Document, context: Context) -> Findings:
-    """Check for Python that the batch shell starts only once, although the tasks of Slurm are its ranks."""
+    """Check for Python whose ranks are Slurm's tasks, but which the batch shell starts only once."""
     if not _starts_by_itself(document):
         return
     wanted = nodes_of(document) or 1

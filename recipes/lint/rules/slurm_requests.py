@@ -129,7 +129,7 @@ def _misspelt(document: Document) -> Findings:
 
 @per_document("sbatch")
 def folders(document: Document, context: Context) -> Findings:
-    """Check for output in a folder that the script itself creates, after Slurm opened the file."""
+    """Check for output in a folder that the script creates only after Slurm has opened the file."""
     made = {
         posixpath.normpath(word.text)
         for command in commands(document, "mkdir")
@@ -240,7 +240,7 @@ def threads_per_core(document: Document, context: Context) -> Findings:
             "hyper-threads-on-p4",
             document,
             place,
-            "two hardware threads of a core compete for the network work of p4d",
+            "on p4d, two hardware threads of one core compete for the work of the network",
             fix="Use one thread of each core: --hint=nomultithread, or turn simultaneous multithreading off.",
         )
 

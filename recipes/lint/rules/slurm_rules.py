@@ -68,7 +68,7 @@ def early(document: Document, context: Context) -> Findings:
 
 
 def _targets(document: Document, step: Command) -> Iterator[str]:
-    """Return the files into which the batch shell writes the output of a step."""
+    """Yield the files into which the batch shell writes the output of a step."""
     if step.program != "srun":
         return
     for line in document.lines[step.place.line - 1 :]:

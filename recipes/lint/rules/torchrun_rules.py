@@ -33,7 +33,10 @@ _LOOPBACK = re.compile(r"(?:localhost|127\.\d+\.\d+\.\d+|0\.0\.0\.0)(?::\d+)?")
 
 
 def _nodes(document: Document, command: Command) -> int | None:
-    """Return the number of nodes that the options of torchrun state, else the nodes of the job."""
+    """Return the nodes that `--nnodes` states, or else those of the job; without this option 1, the default.
+
+    None if unknown words or PET_NNODES may state another number.
+    """
     asked = option(command, "nnodes")
     if asked is None:
         return (

@@ -26,7 +26,7 @@ _SWITCHES = {
 
 
 _WITHOUT_PEERS = re.compile(r"GeForce RTX 40[5-9]0")
-"""Boards without peer access: if a comment names such a board, NCCL_P2P_DISABLE costs nothing.
+"""Boards without peer access: if the file names such a board, NCCL_P2P_DISABLE costs nothing.
 
 Source: NVIDIA driver 550.40.07 release notes; NVIDIA/nccl-tests#117.
 """

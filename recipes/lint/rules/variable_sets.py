@@ -1,4 +1,4 @@
-"""Variables that contradict each other, are overwritten, or do not reach processes, and nccl.conf."""
+"""Variables that contradict each other, are overwritten or reach no process, and mistakes in nccl.conf."""
 
 import re
 
@@ -96,7 +96,7 @@ def _sockets(document: Document, given: Given) -> Findings:
 
 @per_document()
 def repeated(document: Document, context: Context) -> Findings:
-    """Check for variables that are set twice outside of branches."""
+    """Check for variables that are set again, outside of branches, before the first value is used."""
     before: dict[str, Setting] = {}
     for item in document.settings:
         if not item.name.startswith(_JUDGED) or not _is_flat(document, item):

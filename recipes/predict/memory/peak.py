@@ -59,7 +59,7 @@ class _Peak(NamedTuple):
     moment: _Moment
     moments: tuple[_Moment, ...]
     one_size: bool
-    """Whether all temporary tensors of the loss have the same size."""
+    """True if all temporary tensors of the loss have the same size."""
     apart: float
     """Bytes of gradients that cannot reuse freed blocks; 0 if they can."""
 
@@ -137,7 +137,8 @@ def figure_bytes(breakdown: MemoryBreakdown, figure: str) -> float:
 def fuses_attention(job: TransformerJob) -> bool:
     """Return whether attention never writes its scores. The candidate determines this, or else the stack.
 
-    On GPUs that FlashAttention and cuDNN do not support, torch uses its memory-efficient kernels.
+    On GPUs that FlashAttention and cuDNN do not support, stacks with hand-written fused kernels write scores,
+    but torch uses its memory-efficient kernels.
     """
     stack, stated = job.stack, job.candidate.flash_attention
     if stated is not None:
@@ -304,7 +305,7 @@ class _Fixed(NamedTuple):
     each: float
     """Bytes of the loss's temporaries per token."""
     one_size: bool
-    """Whether all temporary tensors of the loss have the same size."""
+    """True if all temporary tensors of the loss have the same size."""
     transposes: float
     """Bytes of the transposed copy of a weight."""
 

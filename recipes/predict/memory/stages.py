@@ -58,7 +58,8 @@ def stages_of(
         model = msgspec.structs.replace(model, tied_embeddings=False)
     stages = degrees.pp
     chosen = sorted({0, min(1, stages - 1), stages - 1})
-    # Other degrees and more micro-batches than any schedule keeps do not change a stage.
+    # A stage depends only on these degrees, and on no more micro-batches than its schedule can keep. Leaving
+    # out the other degrees lets `_stage` find more results in its cache.
     dividing = Degrees(tp=degrees.tp, pp=stages, ep=degrees.ep, vp=degrees.vp)
     kept = micro_batches if schedule == "gpipe" else min(micro_batches, 2 * stages * degrees.vp + 1)
     examined = [_stage(model, dividing, kept, schedule, index) for index in chosen]
@@ -68,7 +69,7 @@ def stages_of(
 
 
 def _has_all_of(stage: Stage, other: Stage) -> bool:
-    """Return whether the stage has at least as much of everything as the other one."""
+    """Return whether no size of the stage is smaller than the same size of the other stage."""
     same_blocks = [block for _, block in stage.blocks] == [block for _, block in other.blocks]
     sizes = (
         (each.linear, each.other, each.expert, each.table, each.head, each.in_flight)

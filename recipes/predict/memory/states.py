@@ -46,8 +46,8 @@ class States(NamedTuple):
 def per_parameter(job: TransformerJob) -> PerParameter:
     """Return the bytes per parameter, which depend on what the stack keeps.
 
-    This is 16-bit weights with fp32 masters, fp32 weights, or only 16-bit weights (arXiv 1910.02054, section
-    3.1).
+    A stack keeps 16-bit weights with fp32 masters, fp32 weights, or only 16-bit weights (arXiv 1910.02054,
+    section 3.1).
     """
     optimizer = job.workload.optimizer
     states = STATE_BYTES[optimizer]

@@ -220,8 +220,8 @@ def _all_reduce(shape: _Shape, links: Links) -> tuple[Algorithm, ...]:
     tree = _algorithm("tree", shape, climbs, network_climbs, wire=max(inside, network_wire), passes=2)
     if not _reduces_in_switch(links) or shape.members < 2:
         return ring, tree
-    # every rank sends its data to the switch, which adds them up, and then its part of the sum: S + S/n over
-    # its link
+    # every rank sends its data to the switch, which adds them up, and then broadcasts its part of the sum: S
+    # + S/n over its link
     spans = "domain" if shape.nodes > shape.domains else ""
     rate = shape.ring * parameter("collective.nvls_share", spans, links.architecture)
     inside = (shape.members + 1) / shape.members / rate

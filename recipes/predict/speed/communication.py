@@ -88,7 +88,7 @@ def _tensor_s(job: TransformerJob, size: float) -> float:
 def beside(communication_s: float, computation_s: float, exposed: float) -> float:
     """Return the communication time that computation does not hide.
 
-    This is always the part `exposed`, and the time by which the rest exceeds the computation.
+    It consists of the part `exposed` and of the time by which the rest exceeds the computation.
     """
     return communication_s * exposed + max(0.0, communication_s * (1.0 - exposed) - computation_s)
 

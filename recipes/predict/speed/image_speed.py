@@ -19,8 +19,8 @@ from recipes.predict.stacks import Stack, on_cpu
 from recipes.predict.training_job import HALF, ImageJob, convolved_in
 
 _HELD = 2.5
-"""Ratio of tensor core rate to shader rate on GPUs whose vendor limits the tensor cores; 4 to 30 without a
-limit.
+"""Largest ratio of tensor core rate to shader rate on GPUs whose vendor limits the tensor cores; without a
+limit, the ratio is 4 to 30.
 """
 _NARROW = {"pascal": 1.5, "volta": 0.0, "turing": 0.0, "ampere": 8.0}
 """Ratio of the fp16 rate to the fp32 rate above which a GPU of this architecture has 64 fp32 lanes per
@@ -35,7 +35,7 @@ _BACKWARD = 2 / 3
 
 
 def vision_time(job: ImageJob) -> TimeBreakdown | Unknown:
-    """Return the seconds of one optimizer step; Unknown if a rate that it needs is Unknown.
+    """Return the seconds of one optimizer step; Unknown if a rate or link that it needs is Unknown.
 
     `low` and `high` are the total until an interval is known.
     """
@@ -79,7 +79,7 @@ def vision_time(job: ImageJob) -> TimeBreakdown | Unknown:
 
 
 def _image_s(job: ImageJob, kernels: str) -> float | Unknown:
-    """Return the times of the forward and backward pass for one image of a large batch."""
+    """Return the seconds of both passes for one image of a large batch."""
     model, cluster, stack, multiplied = job.model, job.cluster, job.stack, job.computed
     precision = convolved_in(job.workload.precision, cluster, stack)
     peak = cluster.peak_flops_per_s.get(precision) or cluster.flops_per_s.get(precision)
@@ -212,7 +212,7 @@ def _exposed_s(job: ImageJob, *, backward: float) -> float:
 def _gathering_s(job: ImageJob, *, beside: float) -> float:
     """Return the time that full sharding adds.
 
-    Weights are gathered for each pass and gradients are reduced after each, for each micro-batch.
+    For each micro-batch, weights are gathered for both passes, and gradients are reduced once.
     """
     cluster = job.cluster
     size = job.model.parameters * float(job.element_bytes)

@@ -354,8 +354,9 @@ def _elementwise_bytes(job: TransformerJob, block: Block) -> float:
     Elementwise work consists of norms, residuals, rotary positions, activation and routing. A norm reads one
     tensor and writes one (2 h), a residual reads two and writes one (3 h), attention reads and writes its
     operands, a gate reads two and writes one. Models with an encoder also have dropout. Adapters drop parts
-    of their input (2.5 of it) and are added to the output (3 of it). Sequence parallelism divides all this
-    work by the tensor-parallel ranks; without it, each rank repeats the norms.
+    of their input (2.5 of it) and are added to the output (3 of it). Tensor-parallel ranks divide the work of
+    attention and MLP. With sequence parallelism they also divide norms, residuals and routing; without it,
+    each rank repeats these.
     """
     tokens, tensor = job.tokens_of(block), job.candidate.degrees.tp
     element = 4.0 if job.cluster.device == "cpu" else job.wide_bytes

@@ -98,7 +98,7 @@ class AttentionRates(NamedTuple):
     """Number of head dimensions whose products take as long as the exponential of a score."""
     launch_s: float
     pads_heads: bool = False
-    """Widths that the kernel was compiled for; a head is computed at the next larger width."""
+    """True if a head is computed at the next larger width for which the kernel was compiled."""
 
 
 class _Machine(NamedTuple):

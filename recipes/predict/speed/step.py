@@ -96,7 +96,7 @@ class LeastStep(NamedTuple):
     """Lower bounds on a step of 1F1B from the work inside a stage, which all shardings share."""
 
     work_s: float = 0.0
-    """All micro-batches."""
+    """Computation and visible communication of all micro-batches."""
     bubble_s: float = 0.0
     zero_bubble_share: float = 0.0
     """Part of the bubble that the schedule ZB-H1 leaves at least."""
@@ -261,7 +261,7 @@ def _stepped(
 
 
 def _shards(candidate: Candidate) -> int:
-    """Return the group of ranks that share optimizer states.
+    """Return the number of ranks that share optimizer states.
 
     These are all data-parallel ranks; with HSDP they are the ranks of one fully sharded replica.
     """
@@ -271,7 +271,7 @@ def _shards(candidate: Candidate) -> int:
 
 
 def _expert_shards(held: Held, candidate: Candidate, shards: int) -> int:
-    """Return the group of ranks that share the states of one expert."""
+    """Return the number of ranks that share the states of one expert."""
     degrees = candidate.degrees
     return max(1, shards * degrees.tp // (degrees.ep * held.expert_tensor)) if shards > 1 else 1
 
