@@ -36,7 +36,7 @@ def csv_text(report: BenchReport) -> str:
     shares = [f"{kind}_{what}" for kind in COMPARED for what in ("share", "status")]
     text = io.StringIO()
     writer = csv.writer(text)
-    writer.writerow([*FIGURES, "samples", *shares, *(_safe(f"parameter.{name}") for name in names)])
+    writer.writerow([*FIGURES, "samples", *shares, *(safe_cell(f"parameter.{name}") for name in names)])
     for row in report.measurements:
         cells: list[object] = [getattr(row, name) for name in FIGURES]
         cells.append(len(row.samples))
@@ -44,7 +44,7 @@ def csv_text(report: BenchReport) -> str:
             entry = compared.get((_key(row), kind))
             cells += ["", ""] if entry is None else [entry.share, entry.status.value]
         cells += [row.parameters.get(name, "") for name in names]
-        writer.writerow([_safe(cell) for cell in cells])
+        writer.writerow([safe_cell(cell) for cell in cells])
     return text.getvalue()
 
 
@@ -52,7 +52,7 @@ def _key(entry: MeasurementReport | Comparison) -> tuple[object, ...]:
     return entry.bench_id, entry.subject, entry.metric, tuple(sorted(entry.parameters.items()))
 
 
-def _safe(cell: object) -> object:
+def safe_cell(cell: object) -> object:
     """Return a cell; text that a spreadsheet would execute gets an apostrophe in front."""
     if not isinstance(cell, str):
         return cell

@@ -13,6 +13,11 @@ def build_labels() -> dict[str, str]:
     return {"version": version(), "commit": commit()}
 
 
+def build_line() -> str:
+    """Return the line that `rigtune --version` prints."""
+    return "rigtune {version} (commit {commit})".format(**build_labels())
+
+
 @functools.cache
 def version() -> str:
     """Return the version that is installed; `unknown` for a source tree that is not installed."""

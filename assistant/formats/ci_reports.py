@@ -61,7 +61,7 @@ def junit_text(verdict: Verdict) -> str:
 
 
 def _rank(finding: Finding) -> int:
-    """Return the rank of a finding among the findings of its check; waived findings and PASS come last."""
+    """Return the rank of a finding among the findings of its check; a waived finding ranks like PASS."""
     return WORST_FIRST.index(Status.PASS if finding.waived is not None else finding.status)
 
 
@@ -111,7 +111,7 @@ def _attribute(name: str, value: str) -> str:
 
 
 def _xml(text: str) -> str:
-    """Return `text` without the characters that XML 1.0 cannot contain in any form."""
+    """Return `text` escaped for XML; a mark replaces characters that XML 1.0 cannot contain in any form."""
     return "".join(
         each if each in "\t\n" or (each.isprintable() and each not in "\ufffe\uffff") else REPLACEMENT
         for each in printable(text)
@@ -121,7 +121,7 @@ def _xml(text: str) -> str:
 def markdown_text(verdict: Verdict) -> str:
     """Return the whole summary."""
     lines = [
-        f"### {_MARKS[verdict.verdict]} {_escaped(name_of(verdict))} {STATUS[verdict.verdict].answer}",
+        f"### {_MARKS[verdict.verdict]} {escaped(name_of(verdict))} {STATUS[verdict.verdict].answer}",
         "",
         f"{counts_line(verdict.findings)}.",
     ]
@@ -132,12 +132,15 @@ def markdown_text(verdict: Verdict) -> str:
         lines += [_row(finding) for finding in problems[:_MOST]]
         lines += _left_out(len(problems))
     if verdict.required_unknown:
-        lines += ["", "Required and not checked: " + ", ".join(map(_code, verdict.required_unknown)) + "."]
+        lines += [
+            "",
+            "Required and not checked: " + ", ".join(map(code_span, verdict.required_unknown)) + ".",
+        ]
     lines += _folded(
         "could not be checked",
         [
-            f"{_code(f.check_id)} {_escaped(f.subject)}: "
-            + _escaped(", ".join(filter(None, (f.summary, f.observed))))
+            f"{code_span(f.check_id)} {escaped(f.subject)}: "
+            + escaped(", ".join(filter(None, (f.summary, f.observed))))
             for f in counting
             if f.status is Status.UNKNOWN
         ],
@@ -145,13 +148,13 @@ def markdown_text(verdict: Verdict) -> str:
     lines += _folded(
         "waived",
         [
-            f"{_code(f.check_id)} {_escaped(f.subject)}: "
-            f"{_escaped(f.waived.reason)}, until {f.waived.expires}"
+            f"{code_span(f.check_id)} {escaped(f.subject)}: "
+            f"{escaped(f.waived.reason)}, until {f.waived.expires}"
             for f in verdict.findings
             if f.waived is not None
         ],
     )
-    lines += [line for note in verdict.notes for line in ("", f"Note: {_escaped(note)}.")]
+    lines += [line for note in verdict.notes for line in ("", f"Note: {escaped(note)}.")]
     return "\n".join(lines) + "\n"
 
 
@@ -160,9 +163,9 @@ def _row(finding: Finding) -> str:
     texts = (finding.subject, finding.summary, finding.observed, finding.expected)
     cells = (
         f"{_MARKS[finding.status]} {finding.status.value}",
-        _code(finding.check_id),
-        *map(_escaped, texts),
-        f"{_escaped(remedy.text)} {_code(remedy.command)}".strip() if remedy else "",
+        code_span(finding.check_id),
+        *map(escaped, texts),
+        f"{escaped(remedy.text)} {code_span(remedy.command)}".strip() if remedy else "",
     )
     return f"| {' | '.join(cells)} |"
 
@@ -178,12 +181,12 @@ def _left_out(count: int) -> list[str]:
     return ["", f"{count - _MOST} more are left out here."] if count > _MOST else []
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
     """Return text that comes from a machine, without markup, links or mentions of users."""
     return _SPECIAL.sub(r"\\\1", _one_line(text)).translate(_ENTITIES)
 
 
-def _code(text: str) -> str:
+def code_span(text: str) -> str:
     """Return a code span; the bar of tables is escaped and backticks are replaced."""
     line = _one_line(text).replace("`", "'").replace("|", "\\|")
     return f"`{line}`" if line else ""

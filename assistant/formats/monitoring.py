@@ -1,9 +1,9 @@
 """Write a verdict for monitoring: the line of reason, the output of a Nagios plugin, Prometheus metrics.
 
-Slurm, NHC, node-problem-detector and the journal store the line of reason. Nagios: plugin guidelines, plugin
-output and performance data (2026-11). Prometheus: the text-based exposition format, which the textfile
-collector of node_exporter reads; the metric names resemble those of node_exporter's textfile scripts and of
-goss (2026-11). A larger value of `rigtune_check_status` is more serious: 0 pass, 1 warn, 2 unknown, 3 fail.
+Slurm, NHC, node-problem-detector and the journal store the line of reason. Sources (2026-11): for Nagios the
+plugin guidelines on output and performance data; for Prometheus the text-based exposition format, which the
+textfile collector of node_exporter reads. The metric names resemble those of node_exporter's textfile scripts
+and of goss. A larger value of `rigtune_check_status` is more serious: 0 pass, 1 warn, 2 unknown, 3 fail.
 Checks that do not apply have no sample. Each GPU has its own series with index and UUID, even if several GPUs
 share a finding.
 """
@@ -83,10 +83,10 @@ def reason_line(verdict: Verdict, fail_on: FailOn = "fail", *, first_only: bool 
     return line if first_only or not others else shortened(f"{line}; also {', '.join(others)}")
 
 
-def shortened(text: str, longest: int = _LONGEST) -> str:
-    """Return one printable line of at most `longest` characters."""
+def shortened(text: str) -> str:
+    """Return one printable line of at most `_LONGEST` characters."""
     line = clean(" ".join(text.split()))
-    return line if len(line) <= longest else line[: longest - 3].rstrip() + "..."
+    return line if len(line) <= _LONGEST else line[: _LONGEST - 3].rstrip() + "..."
 
 
 def nagios_text(verdict: Verdict) -> str:
@@ -130,12 +130,14 @@ def _plain(line: str) -> str:
 def prometheus_text(verdict: Verdict, gpus: Sequence[Gpu] = ()) -> str:
     """Return all metrics, each with its help and type; `gpus` are the GPUs that the verdict is about."""
     labels_of_gpus = {f"GPU{gpu.index}": _gpu_labels(gpu) for gpu in gpus}
-    lines = _metric(
+    lines = metric_lines(
         "rigtune_build_info", "Version and commit of rigtune; the value is 1.", [(build_labels(), 1)]
     )
-    lines += _metric("rigtune_verdict", f"Fit to train: {_VALUES_IN_WORDS}.", [({}, VALUES[verdict.verdict])])
+    lines += metric_lines(
+        "rigtune_verdict", f"Fit to train: {_VALUES_IN_WORDS}.", [({}, VALUES[verdict.verdict])]
+    )
     required = {row.id for row in CHECKS if row.required}
-    lines += _metric(
+    lines += metric_lines(
         "rigtune_check_status",
         f"Outcome of a check: {_VALUES_IN_WORDS}; severity is required if an unknown outcome matters.",
         [
@@ -148,7 +150,7 @@ def prometheus_text(verdict: Verdict, gpus: Sequence[Gpu] = ()) -> str:
             )
         ],
     )
-    lines += _metric(
+    lines += metric_lines(
         "rigtune_check_waived",
         "Outcome of a check that the policy waives.",
         [
@@ -158,20 +160,20 @@ def prometheus_text(verdict: Verdict, gpus: Sequence[Gpu] = ()) -> str:
             )
         ],
     )
-    lines += _metric(
+    lines += metric_lines(
         "rigtune_findings",
         "Findings that are not waived, by outcome.",
         [({"status": status.value.lower()}, verdict.counts[status]) for status in WORST_FIRST],
     )
     for name, words, reading in _READINGS:
         values = [(_gpu_labels(gpu), value) for gpu in gpus if isinstance(value := reading(gpu), int | float)]
-        lines += _metric(name, words, values)
+        lines += metric_lines(name, words, values)
     if verdict.duration_s is not None:
-        lines += _metric(
+        lines += metric_lines(
             "rigtune_run_duration_seconds", "How long the check took.", [({}, round(verdict.duration_s, 3))]
         )
     if verdict.started is not None:
-        lines += _metric(
+        lines += metric_lines(
             "rigtune_last_run_timestamp_seconds",
             "When the check began.",
             [({}, round(verdict.started.timestamp(), 3))],
@@ -199,7 +201,8 @@ def _gpu_labels(gpu: Gpu) -> dict[str, str]:
     return {"gpu": str(gpu.index), **({"uuid": gpu.uuid} if isinstance(gpu.uuid, str) else {})}
 
 
-def _metric(name: str, words: str, samples: Iterable[tuple[Mapping[str, str], float]]) -> list[str]:
+def metric_lines(name: str, words: str, samples: Iterable[tuple[Mapping[str, str], float]]) -> list[str]:
+    """Return the help, the type and the samples of a gauge; no lines without a sample."""
     lines = [f"{name}{_labels(labels)} {value}" for labels, value in samples]
     return [f"# HELP {name} {words}", f"# TYPE {name} gauge", *lines] if lines else []
 

@@ -7,7 +7,7 @@ import msgspec
 
 from probes.base.errors import UsageError
 from probes.base.nearest import did_you_mean
-from probes.base.record import Record
+from probes.base.record import Record, quoted
 from probes.base.units import GIB
 from probes.catalogue.hardware import Catalogue, GpuModel
 from probes.facts import MachineFacts
@@ -72,7 +72,9 @@ def _need(parts: Parts, question: Question) -> Need | None:
     if question.need_gib is not None and question.model is not None:
         raise UsageError("--memory-gib and --model both state the need of a job", "give one of them")
     if question.need_gib is not None:
-        return Need(memory_bytes=question.need_gib * GIB, basis=f"--memory-gib {question.need_gib:g}")
+        stated = question.need_gib * GIB
+        basis = f"--memory-gib {question.need_gib:g}"
+        return Need(memory_bytes=stated, worst_bytes=stated, basis=basis)
     if question.model is None:
         return None
     from assistant.usecases.plan import PlanRequest, plan_of  # noqa: PLC0415 - most advice needs no plan
@@ -83,10 +85,14 @@ def _need(parts: Parts, question: Question) -> Need | None:
             "the need of a model depends on the GPU, and the GPU is unknown", "state it with --gpu"
         )
     request = PlanRequest(model=question.model, gpu=row.id, gpus=1, pins=Pins(micro_batch=1))
-    predicted = plan_of(MachineFacts(), (), request).chosen.predicted.memory_bytes_per_gpu
+    plan = plan_of(MachineFacts(), (), request)
+    predicted, room = plan.chosen.predicted.memory_bytes_per_gpu, plan.cluster.memory_bytes_per_rank
+    # A process can allocate only a part of the memory that the driver reports, of a MIG instance and a GPU.
+    reported = row.memory_bytes / room.value if room is not None else 1.0
     return Need(
-        memory_bytes=predicted.upper,
-        basis=f"predicted for {question.model} on one GPU with a micro-batch of 1 (rigtune plan), at most",
+        memory_bytes=predicted.needed * reported,
+        worst_bytes=predicted.upper * reported,
+        basis=f"predicted for {question.model} on one GPU with a micro-batch of 1 (rigtune plan)",
     )
 
 
@@ -109,7 +115,7 @@ _SUBJECTS: dict[Subject, tuple[_Observe, _Write]] = {
         network_documents,
     ),
 }
-"""Function that observes a machine, and function that writes texts to copy, for each subject."""
+"""Function that observes a machine, and function that writes texts to copy, by subject."""
 
 
 def advise_install(
@@ -151,6 +157,6 @@ def _model(name: str, catalogue: Catalogue) -> GpuModel:
     if row := catalogue.gpu_named(name):
         return row
     raise UsageError(
-        f"there is no GPU {name[:80]!r} in the catalogue",
+        f"there is no GPU {quoted(name)} in the catalogue",
         did_you_mean(name, (row.id for row in catalogue.gpus), "`rigtune list gpus` lists all"),
     )

@@ -23,7 +23,8 @@ from assistant.usecases.export import (
     refuse_edited_recipe,
 )
 from assistant.usecases.measure import MeasureOptions, measure_machine
-from assistant.usecases.model_file import transformer_named
+from assistant.usecases.model_file import model_named
+from assistant.usecases.own_program import warned_plan
 from assistant.usecases.plan import PlanRequest, plan_workload
 from assistant.usecases.probe import probe_machine
 from probes.base.errors import StoppedError
@@ -38,8 +39,9 @@ from probes.facts.measurements import MeasuredMachine, MeasurementSet
 from probes.judging.findings import Evidence
 from probes.judging.verdict import Verdict
 from probes.sources.base import Source
-from recipes.launch.launcher_table import LAUNCHERS
-from recipes.launch.program_files import require_files
+from recipes.job.workload import TransformerModel
+from recipes.launch.launch_files import able_launchers
+from recipes.launch.program_limits import command_without_script, require_files, require_script
 from recipes.launch.recipe import Command
 from recipes.launch.recipe_file import dump_recipe
 from recipes.launch.resolve import recipe_of, require_program
@@ -61,7 +63,6 @@ class AutoOptions(Record, kw_only=True):
     directory: str
     request: PlanRequest = PlanRequest()
     command: Command = Command(kind="reference")
-    launchers: tuple[str, ...] = tuple(row.id for row in LAUNCHERS)
     collect: CollectOptions = CollectOptions()
     measure: bool = True
     """False for a machine other than this one, where nothing can be measured."""
@@ -101,8 +102,10 @@ def auto(
     files, before anything is measured or written.
     """
     if options.request.model:
-        require_program(transformer_named(options.request.model), options.command)
-    require_files(program_named(options.request.program or OWN).id)
+        require_program(model_named(options.request.model), options.command)
+    program = program_named(options.request.program or OWN).id
+    require_files(program)
+    require_script(program, options.command)
     directory = Path(options.directory)
     if not options.overwrite:
         refuse_edited_recipe(directory / "recipe.toml", "rigtune auto")
@@ -137,11 +140,13 @@ def auto(
         directory / "plan.json",
         "plan with its reasons",
     )
+    plan = warned_plan(plan, options.command)
 
+    is_own = options.command.kind != "reference"
     recipe = recipe_of(
         plan,
         name=plan.workload.model.id,
-        command=options.command,
+        command=options.command if is_own else command_without_script(plan.chosen.program),
         python=options.collect.python or value_or(facts.training.path, None) or "",
         facts=facts,
     )
@@ -149,8 +154,9 @@ def auto(
     yield Written(
         path=str(directory / "recipe.toml"), what="recipe (to change it, edit this file and export again)"
     )
+    launchers = able_launchers(recipe)
     paths: tuple[Path, ...] = yield from result_of(
-        export_recipe(recipe, options.launchers, directory / "launch", overwrite=options.overwrite),
+        export_recipe(recipe, launchers, directory / "launch", overwrite=options.overwrite),
         announces_end=True,
     )
     scripts = tuple(str(path) for path in paths if path.suffix in (".sh", ".sbatch"))
@@ -161,7 +167,7 @@ def auto(
         measurements=measured,
         plan=plan,
         scripts=scripts,
-        start=how_to_start(recipe, options.launchers[0], str(directory / "launch")),
+        start=how_to_start(recipe, launchers[0], str(directory / "launch")),
         cannot_start=measured.hindrance,
         is_for_here=options.measure,
     )
@@ -172,13 +178,13 @@ def _measure_options(options: AutoOptions) -> MeasureOptions:
 
     A busy host is accepted: a measurement with a warning is better than none.
     """
-    model = options.request.model
+    named = model_named(options.request.model) if options.request.model else None
     return MeasureOptions(
         suite="quick",
         python=options.collect.python,
         ranks_per_node=options.request.pins.ranks_per_node,
         accept_busy_host=True,
-        settings=BenchSettings(model=shape_of(transformer_named(model)) if model else {}),
+        settings=BenchSettings(model=shape_of(named) if isinstance(named, TransformerModel) else {}),
     )
 
 

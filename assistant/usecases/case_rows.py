@@ -47,7 +47,7 @@ def case_rows(
                 report_skipped(table.others)
             yield from table
         finally:
-            lines.text.detach()  # so that the file can be closed
+            lines.text.detach()  # a text wrapper that is dropped would close the file
 
 
 @contextlib.contextmanager
@@ -81,7 +81,7 @@ class _Lines:
         self.name = name
         self.number = 0
         self._faults: dict[int, str] = {}
-        """Fault by the number of the line, until the row with that line is read."""
+        """Faults by line number. A fault is deleted when the row with its line is read."""
         try:
             start = file.peek(2)[:2]
         except OSError as error:

@@ -63,6 +63,12 @@ class Written(Event, kw_only=True):
     what: str
 
 
+class Remarked(Event, kw_only=True):
+    """A remark that a user must know of, such as what launch files do differently from the plan."""
+
+    text: str
+
+
 class StageFinished(Event, kw_only=True):
     """A stage ended; `result` is its record (MachineFacts, Verdict, MeasurementSet, Plan, Recipe ...)."""
 

@@ -186,7 +186,7 @@ def _kind(nic: Nic) -> tuple[object, object]:
 
 
 def _checks(machine: MachineFacts) -> Iterator[Event]:
-    """Yield an event for each finding of `rigtune check` that is not a pass."""
+    """Yield an event for each FAIL and WARN of `rigtune check`, FAIL first, at most `_MOST_FINDINGS`."""
     findings = [
         event.finding
         for event in check_machine(evidence_under(_POLICY, machine, today=None))

@@ -8,24 +8,51 @@ from pathlib import Path
 import msgspec
 
 from assistant.storage import read_bytes, write_files
-from assistant.usecases.events import Event, Progress, StageStarted, Written, result_of, stage
+from assistant.usecases.events import Event, Progress, Remarked, StageStarted, Written, result_of, stage
+from assistant.usecases.own_program import warned_recipe
 from probes.base.errors import InputError, OutputError, UsageError
-from probes.base.nearest import did_you_mean
-from probes.base.record import Record, from_json, to_json
-from probes.base.table_rows import Row
+from probes.base.record import Record, from_json, to_json, value_or
+from probes.facts import MachineFacts
 from recipes.launch.edited import refreshed
+from recipes.launch.launch_files import asks_address, find_launcher, first_launcher, form_for, launch
 from recipes.launch.launcher_table import LAUNCHERS
-from recipes.launch.program_files import require_runnable
+from recipes.launch.plan_json import PLAN_FILE
+from recipes.launch.program_limits import require_runnable
 from recipes.launch.provision import ProvisionOptions, find_provision, render_provision
 from recipes.launch.recipe import Artifact, Recipe
 from recipes.launch.recipe_file import is_edited, load_recipe
-from recipes.planning.reasons import MEMORY_WARNING
+from recipes.launch.reference_files import HELPER, helper_file
+from recipes.launch.script_parts import PREFLIGHT, first_sentence
 
 MANIFEST = ".rigtune-export.json"
 
 
 class ChangedFileError(OutputError):
     """The folder contains a file of the same name that a person wrote or changed."""
+
+
+class StartCommand(Record, kw_only=True):
+    """Command that starts the files of one launcher."""
+
+    launcher: str
+    command: str
+    """Shell command, or an instruction if one command is not enough."""
+
+
+class Startable(Event, kw_only=True):
+    """The files of a launcher are complete."""
+
+    start: StartCommand
+
+
+class Exported(Record, kw_only=True):
+    """An export as JSON."""
+
+    schema_version: int = 1
+    files: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+    """Warnings, and remarks on what the program does differently from the plan."""
+    starts: tuple[StartCommand, ...] = ()
 
 
 class Manifest(Record, kw_only=True):
@@ -42,33 +69,51 @@ class Manifest(Record, kw_only=True):
     """
 
 
-def find_launcher(launcher_id: str) -> Row:
-    """Return the row of a launcher. Raises UsageError with the nearest id."""
-    rows = {row.id: row for row in LAUNCHERS}
-    if launcher_id in rows:
-        return rows[launcher_id]
-    raise UsageError(
-        f"there is no launcher {launcher_id[:80]!r}",
-        did_you_mean(launcher_id, rows, f"launchers: {', '.join(rows)}"),
-    )
-
-
 def how_to_start(recipe: Recipe, launcher_id: str, directory: str) -> str:
     """Return the shell command that starts the files in `directory`.
 
     If one command is not enough, return an instruction instead.
     """
+    # a path that begins with a dash would be an option
+    folder = f"./{directory}" if directory.startswith("-") else directory
+    address = "MASTER_ADDR=ADDRESS " if asks_address(recipe, launcher_id) else ""
     try:
-        return shlex.join(find_launcher(launcher_id).load().start(recipe, directory, ())).removesuffix(" --")
+        command = shlex.join(find_launcher(launcher_id).load().start(recipe, folder, ()))
     except UsageError as error:
         return error.hint
+    return f"{address}{command.removesuffix(' --')}"
+
+
+def how_to_export(recipe: Recipe, file: Path, batch_system: str) -> str:
+    """Return the shell command that exports the recipe in `file` with a launcher of this site.
+
+    The default launcher is not named, even if it cannot start the recipe and no other launcher can.
+    """
+    launcher_id = first_launcher(recipe, batch_system)
+    option = "" if launcher_id in ("", LAUNCHERS[0].id) else f" --to {launcher_id}"
+    return f"rigtune export {shlex.quote(str(file))}{option}"
+
+
+def batch_system_of(facts: MachineFacts) -> str:
+    """Return the batch system of the machine in the words of `Scheduler.kind`; empty if there is none."""
+    scheduler = facts.scheduler
+    has_slurm = bool(value_or(scheduler.settings, ()))  # outside a job only its files show a batch system
+    return value_or(scheduler.kind, None) or ("slurm" if has_slurm else "")
 
 
 @stage("export")
 def export_recipe(
-    recipe: Recipe, launchers: tuple[str, ...], directory: Path, *, overwrite: bool = False
+    recipe: Recipe,
+    launchers: tuple[str, ...],
+    directory: Path,
+    *,
+    overwrite: bool = False,
+    with_helper: bool = False,
 ) -> Generator[Event, None, tuple[Path, ...]]:
     """Write the files of each launcher into `directory`; the last result is the tuple of their paths.
+
+    `with_helper` adds the file with which the user's torch program applies the plan. Without `with_helper`,
+    the helper of an earlier export stays, with the user's changes.
 
     The prediction is made again for the recipe's present settings, and decisions that a person changed are
     marked. Files of an earlier export are replaced. Raises UsageError for an unknown launcher or a
@@ -78,19 +123,23 @@ def export_recipe(
     yield StageStarted(stage="export", title=f"Writing launch files to {directory}")
     if not launchers:
         raise UsageError("no launcher is named", f"launchers: {', '.join(row.id for row in LAUNCHERS)}")
-    rows = [find_launcher(launcher_id) for launcher_id in launchers]
+    for launcher_id in launchers:
+        find_launcher(launcher_id)
     require_runnable(recipe)
-    recipe = refreshed(recipe)
+    before, recipe = recipe.decisions, warned_recipe(refreshed(recipe))
     for chosen in recipe.decisions:
-        if chosen.basis == "user":
+        if chosen.basis == "user" and chosen not in before:
             yield Progress(stage="export", message=chosen.sentence)
-    for note in recipe.notes:
-        if MEMORY_WARNING in note:
-            yield Progress(stage="export", message=note)
-    rendered = [row.load().render(recipe) for row in rows]
-    artifacts = {artifact.path: artifact for group in rendered for artifact in group}
+    helper = helper_file() if with_helper else _present_helper(directory)
+    launches = [launch(recipe, launcher_id, helper) for launcher_id in launchers]
+    artifacts = {artifact.path: artifact for each in launches for artifact in each.artifacts}
     kept = {path for path in artifacts if _same_recipe(directory / path, recipe)}
-    yield from _write(directory, artifacts, kept, what="launch script", overwrite=overwrite)
+    yield from _write(directory, artifacts, kept, overwrite=overwrite)
+    for remark in dict.fromkeys(remark for each in launches for remark in each.remarks):
+        yield Remarked(text=remark if remark.startswith("Warning:") else first_sentence(remark))
+    for launcher_id in launchers:
+        command = how_to_start(recipe, launcher_id, str(directory))
+        yield Startable(start=StartCommand(launcher=launcher_id, command=command))
     return tuple(directory / path for path in artifacts)
 
 
@@ -123,6 +172,8 @@ def run_recipe(
     from assistant.processes.foreground import run_in_foreground  # noqa: PLC0415 - most exports start nothing
 
     row = find_launcher(launcher)
+    require_runnable(recipe)
+    form_for(row, recipe)  # a launcher that cannot start the program at all names the others
     command: tuple[str, ...] = row.load().start(recipe, str(directory.absolute()), arguments)
     yield from result_of(export_recipe(recipe, (launcher,), directory))
     yield StageStarted(stage="run", title=f"Starting {recipe.name} with {row.id}")
@@ -131,9 +182,12 @@ def run_recipe(
 
 
 def _write(
-    directory: Path, artifacts: dict[str, Artifact], kept: set[str], *, what: str, overwrite: bool
+    directory: Path, artifacts: dict[str, Artifact], kept: set[str], *, what: str = "", overwrite: bool
 ) -> Iterator[Event]:
-    """Write `artifacts` except `kept`; without `overwrite`, refuse if a person changed such a file."""
+    """Write `artifacts` except `kept`; without `overwrite`, refuse if a person changed such a file.
+
+    `what` names all of them; if it is empty, each file of a launch is named by its purpose.
+    """
     manifest = _read_manifest(directory)
     if not overwrite:
         _refuse_foreign(
@@ -143,12 +197,29 @@ def _write(
     # files.
     new = [artifact for path, artifact in artifacts.items() if path not in kept]
     write_files(directory, [_manifest_file(manifest, artifacts.values()), *new])
-    for path in artifacts:
+    for path, artifact in artifacts.items():
         if "/" not in path and path not in kept:
-            yield Written(path=str(directory / path), what=_WHAT.get(path, what))
+            yield Written(path=str(directory / path), what=what or _what(artifact))
 
 
-_WHAT = {"recipe.toml": "recipe", "workload.json": "configuration of the reference program"}
+_WHAT = {
+    PREFLIGHT: "tests that run on each node before the job",
+    "recipe.toml": "recipe",
+    "workload.json": "configuration of the reference program",
+    PLAN_FILE: "plan for the program, which RIGTUNE_RECIPE names",
+    HELPER: "module that your program can import",
+}
+
+
+def _what(artifact: Artifact) -> str:
+    """Return the purpose of a file of a launch."""
+    is_script = artifact.text.startswith("#!")
+    return _WHAT.get(artifact.path) or ("launch script" if is_script else "file that the launch needs")
+
+
+def _present_helper(directory: Path) -> Artifact | None:
+    path = directory / HELPER
+    return Artifact(path=HELPER, text=read_bytes(path).decode()) if path.is_file() else None
 
 
 def _same_recipe(path: Path, recipe: Recipe) -> bool:
@@ -159,7 +230,7 @@ def _same_recipe(path: Path, recipe: Recipe) -> bool:
     if path.name != "recipe.toml" or not path.exists():
         return False
     try:
-        return refreshed(load_recipe(read_bytes(path).decode(), str(path))) == recipe
+        return warned_recipe(refreshed(load_recipe(read_bytes(path).decode(), str(path)))) == recipe
     except (InputError, UsageError, UnicodeDecodeError):
         return False
 

@@ -63,7 +63,7 @@ def lint_files(
     settings = settings or LintSettings()
     given, in_folders = _files(paths, settings.exclude)
     for path in given:
-        text = _text(path)
+        text = text_of_file(path)
         document = read_document(str(path), text, kind)
         if document is None:
             notes += [] if skip_unknown else [_unknown(path, text)]
@@ -72,7 +72,7 @@ def lint_files(
             notes += [f"{path}, {problem}" for problem in document.problems]
     for path in in_folders:
         try:
-            document = read_document(str(path), _text(path))
+            document = read_document(str(path), text_of_file(path))
         except UsageError:
             continue  # a binary file, or a file that this user may not read
         documents += [document] if document is not None else []
@@ -162,7 +162,7 @@ def _followed(documents: Sequence[Document], given: set[Path]) -> list[Document]
                     continue
                 visited.add(path.resolve())
                 try:
-                    other = read_document(str(path), _text(path))
+                    other = read_document(str(path), text_of_file(path))
                 except InputError:
                     continue
                 followed += [other] if other is not None else []
@@ -237,7 +237,7 @@ def redacted(linted: Linted) -> Linted:
     )
 
 
-def _text(path: Path) -> str:
+def text_of_file(path: Path) -> str:
     """Read a file as text; bytes that are not UTF-8 are kept for the patch. Raises InputError."""
     if str(path) == "-":
         data = read_bounded(sys.stdin.buffer, "standard input", _LONGEST_BYTES, advice="give a launch file")

@@ -14,7 +14,9 @@ from recipes.job.models.counts import load_models, parameter_count
 from recipes.job.models.image_models import load_vision_models
 from recipes.job.training_recipes import load_training_recipes
 from recipes.launch.launcher_table import LAUNCHERS
-from recipes.launch.program_files import WRITTEN
+from recipes.launch.placeholders import PLACEHOLDERS
+from recipes.launch.program_table import WRITTEN
+from recipes.launch.slots import load_slots
 from recipes.lint.rule_table import load_rules
 from recipes.planning.programs import Program, load_programs
 from recipes.predict.stacks import load_stacks
@@ -26,6 +28,8 @@ KINDS = (
     "benchmarks",
     "launchers",
     "programs",
+    "placeholders",
+    "slots",
     "strategies",
     "models",
     "machines",
@@ -41,6 +45,7 @@ _TITLED: dict[str, Callable[[], Iterable[Any]]] = {
     "machines": lambda: load_catalogue().machines,
     "stacks": lambda: load_stacks().values(),
     "kinds": lambda: PASTES,
+    "placeholders": PLACEHOLDERS.values,
 }
 """Tables whose rows are listed only with id and title."""
 
@@ -91,6 +96,8 @@ def list_entries(kind: str) -> tuple[dict[str, Any], ...]:
                 }
                 for row in load_programs().values()
             )
+        case "slots":
+            return tuple(msgspec.to_builtins(row) for row in load_slots().values())
         case "strategies":
             return tuple(msgspec.to_builtins(row) for row in load_strategies().values())
         case "models":

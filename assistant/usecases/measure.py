@@ -8,14 +8,15 @@ from typing import get_args
 
 import msgspec
 
+from assistant.usecases.bench.asked_hosts import ask_hosts, require_shared, use_by_others
 from assistant.usecases.bench.bench_context import bench_context, machine_id
 from assistant.usecases.bench.bench_folder import work_folder
 from assistant.usecases.bench.bench_gate import Gate, Hindrance, busy_with, gate_of
 from assistant.usecases.bench.bench_run import RunEnded
-from assistant.usecases.bench.bench_suite import failure_of, jobs_of, run_jobs
+from assistant.usecases.bench.bench_suite import BenchJob, failure_of, jobs_of, run_jobs
 from assistant.usecases.bench.bench_watch import Watch
 from assistant.usecases.events import BenchFailed, Event, Progress, StageStarted, stage
-from probes.base.errors import UsageError
+from probes.base.errors import OutputError, UsageError, WorkerError
 from probes.base.nearest import did_you_mean
 from probes.base.record import Record
 from probes.base.table_rows import BenchmarkRow
@@ -57,10 +58,11 @@ def measure_machine(
     """Run the benchmarks one after the other; the last event's result is the `MeasurementSet`.
 
     A `Measured` event is yielded as soon as all ranks have ended a case; the result contains the same
-    measurements, with the conditions until the end of their benchmark. A cause that prevents a measurement
-    (no torch, busy GPUs, a crash) is a `BenchFailed` event and part of the result. `stop` is called four
-    times a second; when it returns True, the stage finishes with the measurements so far. Raises UsageError
-    for unknown ids and an impossible number of ranks, and WorkerError for an unusable work folder.
+    measurements, with the conditions (clocks, temperatures) recorded until their benchmark ended. A cause
+    that prevents a measurement (no torch, busy GPUs, a crash) is a `BenchFailed` event and part of the
+    result. `stop` is called four times a second; when it returns True, the stage finishes with the
+    measurements so far. Raises UsageError for unknown ids and an impossible number of ranks, and WorkerError
+    for an unusable work folder.
     """
     started = datetime.now(timezone.utc)
     rows = _rows(options)
@@ -151,7 +153,8 @@ def _events(
                 failure_of(row, Hindrance(kind="unsupported", message=f"{row.id} does not apply here{needs}"))
             )
     yield from (BenchFailed(failure=failure) for failure in prevented)
-    busy = "" if options.force or not jobs else busy_with(facts)
+    local = {job.row.id for job in jobs if not job.request.hosts}
+    busy = "" if options.force or not local else busy_with(facts)
     has_gpus = bool(training_gpus(facts))
     if busy and options.accept_busy_host and not has_gpus:
         yield Progress(stage="bench", message=f"{busy}: the rates are lower than on an idle machine")
@@ -159,19 +162,60 @@ def _events(
         hindrance = Hindrance(
             kind="busy", message=f"{busy}: wait, or measure now with `rigtune bench --force`"
         )
-        ready = {job.row.id for job in jobs}
-        yield from (BenchFailed(failure=failure_of(row, hindrance)) for row in rows if row.id in ready)
-        return
+        yield from (BenchFailed(failure=failure_of(row, hindrance)) for row in rows if row.id in local)
+        rows = tuple(row for row in rows if row.id not in local)  # hosts are asked for themselves
+        jobs = [job for job in jobs if job.request.hosts]
     if not jobs:
         return
     device = "CPUs and disk" if has_gpus else "all CPUs"
     if any(job.request.device == "cuda" for job in jobs):
         device = plural(context.ranks_per_node, "GPU")
     with work_folder(options.work_directory) as folder:
+        free, failures = _free_hosts(jobs, options, folder.path)
+        if failures:
+            yield from (BenchFailed(failure=failure) for failure in failures)
+            jobs, _ = jobs_of(rows, msgspec.structs.replace(context, hosts=free), gate)
+        if not jobs:
+            return
         for event in run_jobs(jobs, folder.path, watch=watch, stop=stop, device=device):
             # Keep the log and the request after a failure, but not if the user stopped the run.
             folder.keep = folder.keep or (isinstance(event, BenchFailed) and event.failure.kind != "stopped")
             yield event
+
+
+def _free_hosts(
+    jobs: list[BenchJob], options: MeasureOptions, directory: Path
+) -> tuple[tuple[str, ...], tuple[BenchFailure, ...]]:
+    """Return the hosts that nobody else uses, and a failure of each benchmark for each other host.
+
+    If a host does not answer or does not see the folder, there is no free host, and one failure for each
+    benchmark over hosts. Raises UsageError if the engine lacks its Python module.
+    """
+    rows = {job.row.id: job.row for job in jobs if job.request.hosts}
+    if not rows:
+        return options.hosts, ()
+    try:
+        answers = ask_hosts(options.hosts, options.spread_by, directory)
+        require_shared(answers, options.spread_by, directory)
+    except (WorkerError, OutputError) as error:
+        hindrance = Hindrance(kind="crashed", message=f"{error.message} ({error.hint})")
+        return (), tuple(failure_of(row, hindrance) for row in rows.values())
+    reasons = {host: use_by_others(answer, force=options.force) for host, answer in answers.items()}
+    free = tuple(host for host, why in reasons.items() if not why)
+    # force measures beside programs on the GPUs, but not on a host that the site does not give
+    hint = {"ok": "; wait, or measure on it now with `rigtune bench --force`"}
+    left_out = {
+        host: f"left out: {why}{hint.get(answers[host].outcome, '')}" for host, why in reasons.items() if why
+    }
+    failures = [
+        BenchFailure(bench_id=bench_id, subject=host, kind="busy", message=message)
+        for bench_id in rows
+        for host, message in left_out.items()
+    ]
+    if len(free) < 2:
+        alone = Hindrance(kind="busy", message=f"only {plural(len(free), 'host')} of {len(reasons)} is free")
+        failures += [failure_of(row, alone) for row in rows.values()]
+    return free, tuple(failures)
 
 
 def _context(facts: MachineFacts, options: MeasureOptions, gate: Gate) -> BenchContext:

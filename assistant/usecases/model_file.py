@@ -6,6 +6,7 @@ from pathlib import Path
 from assistant.storage import read_bytes
 from probes.base.errors import UsageError
 from probes.base.nearest import did_you_mean
+from probes.base.record import quoted
 from recipes.job.models.counts import load_models
 from recipes.job.models.files import model_from_file, names_model_file
 from recipes.job.models.image_models import find_vision_model, load_vision_models
@@ -56,7 +57,7 @@ def transformer_named(name: str) -> TransformerModel:
     model = model_named(name)
     if isinstance(model, VisionModel):
         raise UsageError(
-            f"{model.id} is an image model: benchmarks and recipes build only transformers",
+            f"{model.id} is an image model: benchmarks build only transformers",
             f"plan it with `rigtune plan {model.id}`, and measure your own step with `rigtune bench --step`",
         )
     return model
@@ -65,4 +66,4 @@ def transformer_named(name: str) -> TransformerModel:
 def _unknown(name: str, last: str) -> UsageError:
     ids = [*(model.id for model in load_models()), *load_vision_models()]
     rest = "see `rigtune list models`, or give the path of a model file"
-    return UsageError(f"there is no model {name[:80]!r}", did_you_mean(last, ids, rest, most=_NEAR))
+    return UsageError(f"there is no model {quoted(name)}", did_you_mean(last, ids, rest, most=_NEAR))

@@ -9,7 +9,7 @@ import msgspec
 from assistant.usecases.events import Event, StageStarted, stage
 from assistant.usecases.model_file import model_named
 from probes.base.errors import UsageError
-from probes.base.record import Record, Unknown
+from probes.base.record import Record, Unknown, quoted
 from probes.catalogue.hardware import load_catalogue
 from probes.facts import MachineFacts
 from probes.facts.measurements import Measurement
@@ -38,6 +38,7 @@ from recipes.planning.program_comparison import fastest_program
 from recipes.planning.programs import OWN, REFERENCE_PROGRAM, Program, program_named
 from recipes.planning.resorts import best_plan
 from recipes.planning.run_cost import RunLength, run_cost
+from recipes.planning.verified_step import with_verified_steps
 from recipes.planning.what_if import Variation
 from recipes.settings.recipe_choice import optimizer_of
 from recipes.settings.setting import NOTHING_STATED, Stated
@@ -73,7 +74,7 @@ class PlanRequest(Record, kw_only=True):
     optimizer: Optimizer | None = None
     """None for AdamW, or for the usual optimizer of an image model."""
     fine_tuning: bool | None = None
-    """Whether a trained model is trained further; None: only adapters are."""
+    """True if a trained model is trained further; None means only if adapters are trained."""
     stated: Stated = NOTHING_STATED
     """Knowledge of the user about rates, batches, failures and storage."""
     keeps_program: bool = False
@@ -110,7 +111,7 @@ def situation_of(
 ) -> Situation:
     """Return the situation in which strategies are judged: the plan on all ranks of the requested machine."""
     here = Situation(plan, facts, request.pins, request.headroom)
-    return on_all_ranks(here, _cluster_of(facts, measurements, request))
+    return on_all_ranks(here, cluster_of(facts, measurements, request))
 
 
 def plan_of(
@@ -139,11 +140,11 @@ def plan_of(
     _require_price(request)
     program = program_named(request.program or OWN)
     asked = request.own_model or (model_named(request.model) if request.model else None)
-    unchanged = _cluster_of(facts, measurements, request, None)
+    unchanged = cluster_of(facts, measurements, request, None)
     whole = Size(unchanged.nodes, unchanged.ranks_per_node)
 
     def cluster_at(size: Size | None) -> Cluster:
-        cluster = _cluster_of(facts, measurements, request, size)
+        cluster = cluster_of(facts, measurements, request, size)
         return cluster if change is None else change(cluster)
 
     def planned(
@@ -159,6 +160,8 @@ def plan_of(
         timed = cluster
         if request.model and program.id != REFERENCE_PROGRAM:
             timed = with_own_steps(cluster, workload, measurements)
+        if request.model:
+            timed = with_verified_steps(timed, workload, measurements, program.id)
         # Last resorts (another program, fewer GPUs, offloading) are tried only for the whole machine. Goals
         # that may leave GPUs idle compare plans of several sizes anyway.
         is_whole = size == whole and change is None and request.objective in ("throughput", "time")
@@ -348,7 +351,7 @@ def machine_of(facts: MachineFacts, request: PlanRequest) -> MachineFacts:
     return completed_facts(facts, request.gpu, request.gpus, load_catalogue())
 
 
-def _cluster_of(
+def cluster_of(
     facts: MachineFacts,
     measurements: tuple[Measurement, ...],
     request: PlanRequest,
@@ -385,12 +388,15 @@ def pins_of(pinned: tuple[str, ...], **pins: Any) -> Pins:
         name, _, value = text.partition("=")
         name = name.strip().replace("-", "_")
         if name not in _PINS:
-            raise UsageError(f"{text[:60]!r} pins nothing", f"give NAME=VALUE with one of {', '.join(_PINS)}")
+            raise UsageError(
+                f"{quoted(text)} pins nothing", f"give NAME=VALUE with one of {', '.join(_PINS)}"
+            )
         try:
             values[name] = _PINS[name](value.strip())
         except ValueError:
             raise UsageError(
-                f"the pin {text[:60]!r} has no valid value", "give a positive whole number or a known word"
+                f"the pin {quoted(text)} has no valid value",
+                "give a positive whole number or a known word",
             ) from None
     try:
         return msgspec.convert(values, Pins)

@@ -1,7 +1,7 @@
 """Run the commands of a policy's site checks on this machine.
 
-Each command runs as the caller, in the root folder, under the guard that ends everything that it started. A
-policy or a program that others can write is not trusted (`probes/reading/pythons.py`).
+Each command runs as the caller, in the root folder, under a guard that ends all processes that the command
+started. A policy or a program that others can write is not trusted (`probes/reading/pythons.py`).
 """
 
 import contextlib
@@ -96,7 +96,7 @@ def _outcome(check: SiteCheck, source: Source, ends: float | None) -> SiteOutcom
             name=check.name,
             exit_code=Unknown(Reason.TIMEOUT, f"{check.command[0]} took longer than {left_s:.3g} s"),
         )
-    if code == _NOT_EXECUTED and lines[-1:] and lines[-1].startswith(f"cannot start {program}: "):
+    if code == _NOT_EXECUTED and lines and lines[-1].startswith(f"cannot start {program}: "):
         return SiteOutcome(name=check.name, exit_code=Unknown(Reason.ERROR, lines[-1]))
     return SiteOutcome(name=check.name, exit_code=code, lines=lines[-_MOST_LINES:])
 

@@ -11,8 +11,9 @@ import msgspec
 from assistant.processes.runner import busy_host
 from assistant.storage import appending, make_directory, read_bytes, refuse_unwritable, write_bytes
 from assistant.usecases.events import Event, Progress, StageStarted, Written, stage
-from assistant.usecases.export import find_launcher, refuse_edited_recipe
-from assistant.usecases.short_run import ShortRun, never, short_run
+from assistant.usecases.export import refuse_edited_recipe
+from assistant.usecases.run_report import median_step_s
+from assistant.usecases.short_run import ShortRun, never, other_program_notes, short_run
 from probes.base.errors import UsageError, WorkerError
 from probes.base.record import Record
 from probes.base.units import duration, plural
@@ -20,7 +21,8 @@ from probes.facts import MachineFacts
 from recipes.environment.choosing_variables import environment_of
 from recipes.environment.job_situation import Situation
 from recipes.launch.edited import refreshed
-from recipes.launch.program_files import require_runnable
+from recipes.launch.launch_files import find_launcher
+from recipes.launch.program_limits import require_runnable
 from recipes.launch.recipe import Command, Environment, Recipe
 from recipes.launch.recipe_file import dump_recipe, require_valid
 from recipes.tuning.contest import Rules, Trial, most_trials
@@ -32,8 +34,6 @@ from recipes.tuning.variants import BASELINE, Variant, memory_of_recipe, variabl
 JOURNAL = "journal.jsonl"
 BEFORE = "recipe-before.toml"
 """Copy of the recipe as it was before the winner was written into it."""
-_WARM_UP = 3
-"""First steps that a step time leaves out, if at least as many follow (like the reference program)."""
 _SLOWEST = 3.0
 """A candidate is ended when its run takes this many times as long as the baseline's."""
 _MARGIN_S = 60.0
@@ -52,7 +52,7 @@ class TuneRequest(Record, kw_only=True):
     python: str | None = None
     """Training interpreter; None for the interpreter of the recipe."""
     uses_reference: bool = False
-    """Whether the reference workload runs instead of the recipe's own program."""
+    """True if the reference workload runs instead of the recipe's own program."""
     resume: bool = False
     dry_run: bool = False
 
@@ -107,7 +107,7 @@ def tune_recipe(
     variables = variable_variants(measured, begun.options.variables)
     for variant in (*(each for tuned in begun.stages() for each in tuned.variants), *variables):
         require_valid(variant.recipe)
-    notes: tuple[str, ...] = () if recipe.command.kind == measured.command.kind else (_NOT_OWN,)
+    notes = other_program_notes(recipe, measured)
     if request.dry_run:
         names = ", ".join(each.name for each in variables[1:])
         notes += (f"Then, on top of the winner: {names}",) if names else ()
@@ -201,9 +201,6 @@ def _write(
     return target
 
 
-_NOT_OWN = "The reference workload ran with the recipe's shapes, not the recipe's own program."
-
-
 def _as_measured(recipe: Recipe, request: TuneRequest) -> Recipe:
     """Return the recipe with the interpreter and the program of the trials. Raises UsageError."""
     resources = msgspec.structs.replace(recipe.resources, python=request.python or recipe.resources.python)
@@ -295,7 +292,7 @@ def _steps_only(running: Generator[Event, None, ShortRun]) -> Generator[Event, N
 
 
 def _limit_s(stage: Stage, name: str) -> float | None:
-    """Return the longest time of a candidate's run; None as long as the baseline has not run."""
+    """Return the longest time of a candidate's run; None for the baseline, and until the baseline has run."""
     known = [trial.took_s for trial in stage.contest.trials if trial.candidate == BASELINE]
     return None if name == BASELINE or not known else _SLOWEST * statistics.median(known) + _MARGIN_S
 
@@ -312,16 +309,14 @@ def _trial_of(run: ShortRun, number: int, variant: Variant) -> Trial:
             reason=run.failure or "it reported no step",
             took_s=run.took_s,
         )
-    left_out = _WARM_UP if len(run.steps_s) >= 2 * _WARM_UP else 1
-    own_s = statistics.median(run.steps_s[left_out:] or run.steps_s)
     done = run.done
     return Trial(
         round=number,
         candidate=variant.name,
         outcome="measured",
-        step_time_s=own_s if done is None else done.median_step_time_s,
+        step_time_s=median_step_s(run.steps_s) if done is None else done.median_step_time_s,
         steps_s=run.steps_s,
-        peak_memory_bytes=None if done is None else done.peak_memory_bytes,
+        peak_memory_bytes=run.allocated_bytes,
         took_s=run.took_s,
     )
 

@@ -1,7 +1,8 @@
 """Keep earlier benchmark runs of each machine in the user's state directory, for comparison.
 
-There are two files for each machine: `previous.json` contains the last run of every benchmark and suite,
-`pinned.json` the runs that the user pinned. A run replaces only the benchmarks that it contains.
+There are three files for each machine: `previous.json` contains the last run of every benchmark and suite,
+`pinned.json` the runs that the user pinned, and `verified.json` the steps that `rigtune verify` measured, for
+the next plan. A run replaces only the benchmarks that it contains.
 """
 
 import hashlib
@@ -16,11 +17,13 @@ import platformdirs
 from assistant.storage import read_bytes, write_record
 from probes.base.errors import InputError
 from probes.base.grouping import grouped
-from probes.base.record import Record, from_json
-from probes.facts.measurements import SCHEMA_VERSION, Baseline, MeasurementSet
+from probes.base.record import Record, from_json, to_json
+from probes.facts.measurements import SCHEMA_VERSION, Baseline, Measurement, MeasurementSet
 
 Kind = Literal["previous", "pinned"]
 KINDS: tuple[Kind, ...] = ("pinned", "previous")
+_VERIFIED = "verified"
+_SUITE_OF_VERIFY = "verify"
 
 
 class _Kept(Record, kw_only=True):
@@ -44,6 +47,24 @@ def pin(measured: MeasurementSet) -> Path:
     """
     _save("previous", measured)
     return _save("pinned", measured)
+
+
+def save_verified(measured: MeasurementSet) -> Path:
+    """Store a verified step of the machine, in place of an earlier step of the same job; return its file.
+
+    Raises OutputError if the file cannot be written.
+    """
+    return _save(_VERIFIED, measured)
+
+
+def verified_steps(machine: str, report: Callable[[str], object] = lambda _: None) -> tuple[Measurement, ...]:
+    """Return the steps that `rigtune verify` measured; `report` gets a line about a damaged file."""
+    try:
+        runs = _read(file_of(machine, _VERIFIED), machine)
+    except InputError as error:
+        report(f"{error.message}: {error.hint}")
+        return ()
+    return tuple(measurement for run in runs for measurement in run.measurements)
 
 
 def load_baselines(
@@ -72,14 +93,17 @@ def load_baselines(
 
 
 def _is_earlier(kind: Kind, started: str, moment: str) -> bool:
-    """Return whether a run began before `moment`; both are UTC in the same format, compared as text."""
+    """Return whether a run may be compared with the run of `moment`: an earlier run, or another pinned run.
+
+    Both times are UTC in the same format, and are compared as text. An empty `moment` admits every run.
+    """
     return not moment or (started != moment if kind == "pinned" else started < moment)
 
 
 def file_of(machine: str, name: str) -> Path:
     """Return the path of the stored file with this name for a machine.
 
-    The name of a machine is shortened and cleaned, because it may be long or contain a slash.
+    The name of a machine is quoted and cleaned, because it may be long or contain a slash.
     """
     safe = re.sub(r"[^A-Za-z0-9._-]", "_", machine)[:60].lstrip(".") or "machine"
     if safe != machine:
@@ -111,7 +135,7 @@ def _read(path: Path, machine: str) -> tuple[MeasurementSet, ...]:
     return kept.runs
 
 
-def _save(kind: Kind, measured: MeasurementSet) -> Path:
+def _save(kind: str, measured: MeasurementSet) -> Path:
     path = file_of(measured.machine, kind)
     try:
         before = _read(path, measured.machine)
@@ -135,8 +159,16 @@ def _split(measured: MeasurementSet) -> Iterable[MeasurementSet]:
         yield msgspec.structs.replace(measured, measurements=own, failures=())
 
 
-def _key(run: MeasurementSet) -> tuple[str, str]:
-    return run.suite, run.measurements[0].bench_id if run.measurements else ""
+def _key(run: MeasurementSet) -> tuple[str, str, str]:
+    """Return the suite and the benchmark of a run, and the job of a verified step.
+
+    A new run replaces the stored run with the same key.
+    """
+    if not run.measurements:
+        return run.suite, "", ""
+    first = run.measurements[0]
+    job = to_json(dict(sorted(first.parameters.items()))).decode() if run.suite == _SUITE_OF_VERIFY else ""
+    return run.suite, first.bench_id, job
 
 
 def _joined(runs: Iterable[MeasurementSet]) -> Iterable[MeasurementSet]:

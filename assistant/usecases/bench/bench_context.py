@@ -77,9 +77,10 @@ def _cpu_model(facts: MachineFacts, ranks: int) -> ReferenceModel:
 
 
 def _gpu_model(facts: MachineFacts) -> ReferenceModel:
-    """Return the largest model that fits the smallest GPU, in the precision that plans choose for it.
+    """Return the largest model that fits the smallest GPU, in the precision that plans choose for these GPUs.
 
-    The training states need at most half of the memory, which leaves room for activations.
+    The training states need at most half of the memory, which leaves room for activations. If no model fits,
+    the smallest model is returned.
     """
     gpus = training_gpus(facts)
     memory_bytes = min((gpu.memory_bytes for gpu in gpus if known(gpu.memory_bytes)), default=0)

@@ -24,8 +24,6 @@ START_S = 120.0
 """Time to start torch on every rank, which can take a minute on a network file system without caches."""
 _PREPARE_S = 60.0
 """Time to build and release what a benchmark needs. The budget does not include this time."""
-_OVERRUN = 3.0
-"""Factor by which a benchmark may exceed its budget, because a case that has begun is finished."""
 _MOST_LOG_BYTES = 64 * MIB
 _CAUSE_BYTES = 64 * 1024
 """Size of the end of the log that is searched for the cause of a failure."""
@@ -40,7 +38,7 @@ class CaseMeasured(Record, kw_only=True):
 class Provisional(Record, kw_only=True):
     """Measurements of cases that all ranks have ended.
 
-    `RunEnded` contains them again, with the conditions until the end.
+    `RunEnded` contains them again, with the conditions recorded until the end of the request.
     """
 
     measurements: tuple[Measurement, ...]
@@ -73,7 +71,8 @@ def run_request(
 
     The workers are stopped when `stop` returns True, after `deadline_s`, or if they do not start or end in
     time. If something prevents the start, such as a full disk, the result is a failure too. With `sessions`,
-    ranks that are already running may execute the request.
+    ranks that are already running may execute the request. The hosts of a request were asked before, and see
+    `directory`.
     """
     answers = AnswerFiles(directory / "answers", request.ranks)
     stream = NewMeasurements(request, module)
@@ -112,7 +111,7 @@ def run_request(
 
 
 def _prepare(request: BenchRequest, directory: Path) -> tuple[str, ...]:
-    """Write the request and an empty folder for answers; return the worker's arguments. Raises OSError."""
+    """Write the request, empty the folder for answers, and return the worker's arguments. Raises OSError."""
     request_path, folder = directory / "request.json", directory / "answers"
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob("rank*.jsonl"):
@@ -174,7 +173,7 @@ class _Run:
             return True
         if self._started_s is None:
             return now_s > self._begun_s + START_S
-        return now_s > self._started_s + _PREPARE_S + _OVERRUN * self.request.budget_s
+        return now_s > self._started_s + _PREPARE_S + self.request.longest_s
 
 
 def _queued(request: BenchRequest) -> str:

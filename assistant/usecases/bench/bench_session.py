@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from assistant.processes.runner import Job
-from assistant.usecases.bench.bench_start import argv_of, environment_of
+from assistant.usecases.bench.bench_start import HostsJob, argv_of, environment_of
 from probes.bench.bench_requests import BenchRequest
 
 _LOOK_S = 0.05
@@ -77,7 +77,7 @@ class Sessions(contextlib.AbstractContextManager["Sessions"]):
     def job(
         self, request: BenchRequest, python: str, directory: Path, program: tuple[str, ...]
     ) -> Iterator[Job | Turn]:
-        """Start `request`, whose files are in `directory`; `program` is the command that runs it separately.
+        """Start `request`, whose files are in `directory`; `program` runs it in ranks of its own.
 
         Raises OSError or WorkerError if nothing can be started.
         """
@@ -151,7 +151,8 @@ class Sessions(contextlib.AbstractContextManager["Sessions"]):
 
 def own_job(request: BenchRequest, python: str, directory: Path, program: tuple[str, ...]) -> Job:
     """Start `program` on new ranks."""
-    return Job(
+    kind = HostsJob if request.hosts else Job
+    return kind(
         argv_of(python, request, directory, program),
         directory=directory,
         environment=environment_of(request, directory),
@@ -160,7 +161,7 @@ def own_job(request: BenchRequest, python: str, directory: Path, program: tuple[
 
 
 def session_key(request: BenchRequest, python: str) -> tuple[object, ...] | None:
-    """Return a key that is equal for requests that may share ranks; None if a request needs its own."""
+    """Return a key that is equal for requests that may share ranks; None for one that needs its own ranks."""
     if not request.shares_start or request.hosts or not request.needs_torch:
         return None
     return (

@@ -103,7 +103,7 @@ class Watch:
         """Processes of others that used each GPU during the request, such as `python 4711`, by GPU."""
 
     def begin(self) -> None:
-        """Begin a request. The interval since the end of the last request is evaluated as well."""
+        """Begin a request, and compute the share of the CPUs that others used since the last request."""
         now = _CpuTimes.now()
         self._before = now.others_since(
             self._mark, self._before if self.others_cpu_share is None else self.others_cpu_share

@@ -1,0 +1,1 @@
+"""The same checks over many nodes: start, collect, compare, keep."""
