@@ -73,7 +73,7 @@ def _report_no_verdict(error: str) -> int:
     given = " ".join(sys.argv).replace("=", " ")
     if "--exit-profile npd" in given:
         return 2
-    names_profile = "--exit-profile " in given  # Only then the format of Nagios does not imply its profile.
+    names_profile = "--exit-profile " in given  # without one, the format implies the profile
     if ("--exit-profile nagios" if names_profile else "--format nagios") not in given:
         return _BUG
     sys.stdout.write(f"RIGTUNE UNKNOWN - {error}: rigtune cannot run; see its standard error\n")

@@ -1,14 +1,16 @@
 """Write files completely or not at all, into a run folder that later runs can read.
 
-A file gets its name only after its content is complete. A reader of the folder, and a user who kills rigtune
-at any moment, finds only complete files. Only this module writes files for the application.
+A file gets its name only after its content is complete, so that readers of the folder find only complete
+files, even if rigtune was killed. Only this module writes files for the application.
 """
 
 import contextlib
 import errno
 import fcntl
 import os
+import shutil
 import stat
+import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timezone
 from pathlib import Path
@@ -35,6 +37,10 @@ _HINTS = {
 }
 
 
+_BLOCK_BYTES = 1 << 20
+"""Bytes that are read at once in the search for the end of a journal's last complete line."""
+
+
 def default_run_directory() -> Path:
     """Return a new run folder in the user's state directory, named by the UTC time."""
     return (
@@ -45,7 +51,8 @@ def default_run_directory() -> Path:
 
 
 @contextlib.contextmanager
-def _output_errors(path: Path) -> Iterator[None]:
+def output_errors(path: Path) -> Iterator[None]:
+    """Raise an OutputError that names `path` for each error of the system in the body."""
     try:
         yield
     except OSError as error:
@@ -56,11 +63,28 @@ def _output_errors(path: Path) -> Iterator[None]:
 
 def make_directory(path: Path) -> Path:
     """Create `path` and its missing parents. Raises OutputError if this fails or `path` is not writable."""
-    with _output_errors(path):
+    with output_errors(path):
         path.mkdir(parents=True, exist_ok=True)
         if not os.access(path, os.W_OK | os.X_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     return path
+
+
+@contextlib.contextmanager
+def scratch_folder(prefix: str) -> Iterator[Path]:
+    """Yield a private temporary folder, which is removed at the end. Raises OutputError."""
+    try:
+        folder = tempfile.mkdtemp(prefix=prefix)
+    except OSError as error:
+        words = os.strerror(error.errno or 0).lower()
+        place = os.environ.get("TMPDIR", "/tmp")  # noqa: S108 - the first place that Python tries
+        raise OutputError(
+            f"cannot make a temporary folder in {place}: {words}", "free some space there, or set TMPDIR"
+        ) from error
+    try:
+        yield Path(folder)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def refuse_unwritable(path: Path) -> None:
@@ -68,7 +92,7 @@ def refuse_unwritable(path: Path) -> None:
 
     Callers do this before long work. The disk may still fill up later.
     """
-    with _output_errors(path):
+    with output_errors(path):
         if path.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         target = (
@@ -98,9 +122,9 @@ def write_bytes(path: Path, data: bytes, mode: int = 0o644, *, for_others: bool 
 def writing(path: Path, mode: int = 0o644) -> Iterator[BinaryIO]:
     """Yield a file that replaces `path` when the body ends, and is dropped if the body raises.
 
-    A device or a pipe is written to directly. Raises OutputError, also for the body's own writes.
+    A device or a pipe is written to directly. Raises OutputError, also if the body fails to write.
     """
-    with _output_errors(path):
+    with output_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
@@ -119,7 +143,7 @@ def writing(path: Path, mode: int = 0o644) -> Iterator[BinaryIO]:
 
 @contextlib.contextmanager
 def _complete(path: Path, mode: int) -> Iterator[BinaryIO]:
-    """Give the file its name only when all its data is on disk, if the file system can do that (O_TMPFILE).
+    """Yield a file that gets its name only when all its data is on disk, if the file system has O_TMPFILE.
 
     The caller's umask removes permissions from `mode`.
     """
@@ -146,11 +170,11 @@ def _complete(path: Path, mode: int) -> Iterator[BinaryIO]:
 def appending(path: Path, whole_bytes: int) -> Iterator[Callable[[bytes], None]]:
     """Yield a function that appends a line to a journal and returns when the line is on disk.
 
-    The file is first cut to `whole_bytes`, its complete lines, because a killed run may have left half a
-    line. Raises OutputError, also if another process appends to the same file, or has done so since the
-    caller read the file.
+    The file is first cut to `whole_bytes`, the length of its complete lines, because a killed run may have
+    left half a line. Raises OutputError, also if another process appends to the file, or has appended since
+    the caller read the file.
     """
-    with _output_errors(path):
+    with output_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("a+b") as file:
             try:
@@ -170,7 +194,7 @@ def appending(path: Path, whole_bytes: int) -> Iterator[Callable[[bytes], None]]
             file.truncate(whole_bytes)
 
             def append(line: bytes) -> None:
-                with _output_errors(path):
+                with output_errors(path):
                     file.write(line)
                     file.flush()
                     os.fsync(file.fileno())
@@ -181,13 +205,22 @@ def appending(path: Path, whole_bytes: int) -> Iterator[Callable[[bytes], None]]
 def clear_partial_files(directory: Path) -> None:
     """Remove files of a run that was killed between completing a file and renaming it."""
     for leftover in directory.glob(".*.tmp"):
-        with _output_errors(leftover):
+        with output_errors(leftover):
             leftover.unlink(missing_ok=True)
 
 
 def write_record(path: Path, record: Record) -> None:
     """Write `record` as JSON that only its owner may read: it contains names of the machine and its users."""
     write_bytes(path, to_json(record), mode=0o600)
+
+
+def remove_file(path: Path) -> None:
+    """Remove a file of an earlier run if there is one. Raises OutputError, for example for a folder."""
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        words = os.strerror(error.errno or 0).lower()
+        raise OutputError(f"cannot remove {path}: {words}", "remove it, or choose another folder") from error
 
 
 def write_files(directory: Path, artifacts: Iterable[Artifact]) -> tuple[Path, ...]:
@@ -222,6 +255,38 @@ def read_head(path: Path, size: int) -> bytes:
     """Return at most the first `size` bytes of a file that the user named. Raises InputError."""
     with _opened(path) as file:
         return file.read(size)
+
+
+def complete_lines(path: Path, *, longest_bytes: int) -> Iterator[bytes]:
+    """Yield the complete lines of a journal; a missing file has none. Raises InputError.
+
+    A killed run may have left half a line at the end, which is left out.
+    """
+    if not path.exists():
+        return
+    with _opened(path) as file:
+        while (line := file.readline(longest_bytes)).endswith(b"\n"):
+            yield line
+        if len(line) == longest_bytes:
+            raise InputError(
+                f"{path} has a line of more than {longest_bytes >> 20} MiB",
+                "this is not a file of the expected kind",
+            )
+
+
+def complete_bytes(path: Path) -> int:
+    """Return the size of the complete lines of a journal; 0 for a missing file. Raises InputError."""
+    if not path.exists():
+        return 0
+    with _opened(path) as file:
+        end = file.seek(0, os.SEEK_END)
+        while end > 0:
+            start = max(0, end - _BLOCK_BYTES)
+            file.seek(start)
+            if (place := file.read(end - start).rfind(b"\n")) >= 0:
+                return start + place + 1
+            end = start
+    return 0
 
 
 @contextlib.contextmanager

@@ -25,19 +25,21 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "capture": ("machine_commands", "record all that can be read here, without names and secrets"),
     "diff": ("machine_commands", "show what changed between two nodes, or two moments"),
     "bench": ("bench_command", "measure this machine"),
+    "fleet": ("fleet_commands", "check and compare many nodes through Slurm or ssh"),
     "lint": ("lint_command", "find the mistakes in launch scripts and configurations"),
     "predict": ("predict_command", "memory and speed of one run or a table of runs, before they are started"),
     "plan": ("plan_commands", "choose strategy, batch, learning rate and environment"),
+    "import": ("import_command", "read an existing launch (scripts, configurations) into a recipe"),
     "export": ("recipe_commands", "write launch files from a recipe"),
     "run": ("recipe_commands", "start a recipe"),
-    "verify": ("recipe_commands", "train a few steps, and compare predicted with measured"),
+    "verify": ("verify_command", "prove the launch, and compare predicted with measured steps"),
     "tune": ("tune_command", "measure the best few candidates of a recipe, and keep the winner"),
     "explain": ("explain_command", "what NCCL, torch, Slurm or kernel logs show: what happened, where, why"),
     "advise": ("advise_commands", "what to install; hardware, MIG, containers, kubelet and network"),
     "list": ("table_commands", "the rows of rigtune's tables: checks, models, machines, gpus and others"),
     "tui": ("tui_command", "the terminal UI (the default on a terminal)"),
 }
-"""The module in this package that defines `<name>_command`, and one line of help."""
+"""Module of this package that defines `<name>_command`, and one line of help, by command."""
 
 
 _AGAIN_AFTER_S = 0.05
@@ -75,9 +77,9 @@ class LazyGroup(click.Group):
 
 def _print_version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
     if wanted and not context.resilient_parsing:
-        from assistant.formats.build import build_labels
+        from assistant.formats.build import build_line
 
-        click.echo("rigtune {version} (commit {commit})".format(**build_labels()))
+        click.echo(build_line())
         context.exit()
 
 

@@ -7,12 +7,14 @@ from pathlib import Path
 import click
 
 from assistant.cli.diagnostics import follow, say
+from assistant.cli.find_hosts import find_hosts
 from assistant.cli.interrupts import stop_on_signals
 from assistant.cli.options import (
     PATH,
     facts_of,
     format_option,
     names_of,
+    policy_option,
     python_option,
     require_function,
     verbosity_options,
@@ -21,12 +23,11 @@ from assistant.cli.output import emit_answer, emit_data
 from assistant.formats.bench_csv import csv_text
 from assistant.formats.json_answer import json_answer
 from assistant.pages.measured.bench_costs import list_page
-from assistant.pages.measured.bench_page import bench_page, hosts_page
-from assistant.storage import refuse_unwritable, write_bytes, write_record
+from assistant.pages.measured.bench_page import bench_page
+from assistant.storage import refuse_unwritable, write_bytes
 from assistant.usecases.bench.baseline import load_baselines, pin, save_run
 from assistant.usecases.bench.bench_context import shape_of
 from assistant.usecases.bench.bench_list import list_benchmarks
-from assistant.usecases.bench.find_bad_nodes import HostSearch, find_bad_hosts
 from assistant.usecases.check import judge_measurements
 from assistant.usecases.learn import read_policy
 from assistant.usecases.measure import MeasureOptions, measure_machine
@@ -39,9 +40,7 @@ from probes.compare.measurement_judgement import Judgement
 from probes.facts import MachineFacts
 from probes.facts.measurements import MeasurementSet
 from probes.judging.findings import Status
-from probes.judging.policies.file import thresholds_under
 from probes.judging.policies.host_sections import for_host
-from probes.judging.policies.policy import Policy
 from probes.judging.verdict import FailOn
 
 _LARGEST_SIDE = 2**20
@@ -106,7 +105,7 @@ def _read_shapes(
     help="Measure the matrix products of this model, a preset or a file (default: a reference model).",
 )
 @click.option(
-    "--noise-scale", is_flag=True, help="Also measure the gradient noise scale, for the batch size."
+    "--noise-scale", is_flag=True, help="Also measure the gradient noise scale, to choose the batch size."
 )
 @click.option(
     "--hosts",
@@ -128,8 +127,7 @@ def _read_shapes(
 @click.option(
     "--all", "show_all", is_flag=True, help="Show every measured case instead of the best of each sweep."
 )
-@click.option("--policy", "policy_file", type=PATH, metavar="FILE", envvar="RIGTUNE_POLICY", show_envvar=True,
-              help="Policy with other limits, and waivers.")  # fmt: skip
+@policy_option
 @click.option("--fail-on", type=click.Choice(("fail", "warn")), default="fail", show_default=True,
               help="Least serious finding that gives exit code 1.")  # fmt: skip
 @click.option(
@@ -166,7 +164,7 @@ def bench_command(
     quiet: bool,
     verbose: bool,
 ) -> int:
-    """Measure the rates that decide training speed on this machine.
+    """Measure the rates that determine training speed on this machine.
 
     Each result is compared with the usual rate of such hardware, with the last run, and with equal devices.
 
@@ -196,10 +194,7 @@ def bench_command(
         _print_entries(facts, options, output_format)
         return int(ExitCode.OK)
     if find_bad_hosts:
-        slow_below = thresholds_under(policy or Policy()).measured_fail_fraction.value
-        return _find_hosts(
-            facts, options, slow_below, output=output, output_format=output_format, quiet=quiet
-        )
+        return find_hosts(facts, options, policy, output=output, output_format=output_format, quiet=quiet)
     with stop_on_signals() as is_stopped:
         measured: MeasurementSet = follow(
             measure_machine(facts, options, is_stopped), quiet=quiet, verbose=verbose
@@ -269,8 +264,13 @@ def _keep(measured: MeasurementSet, *, pins: bool, quiet: bool) -> None:
 
 
 def _exit_code(measured: MeasurementSet, judgement: Judgement, fail_on: FailOn) -> int:
-    # Wrong results are a finding about the machine.
-    if any(failure.kind != WRONG for failure in measured.failures):
+    # A wrong result is a finding about the machine, no failure of the benchmark; neither is a host that is
+    # left out, if the benchmark measured the others.
+    with_result = {measurement.bench_id for measurement in measured.measurements}
+    if any(
+        failure.kind != WRONG and not (failure.kind == "busy" and failure.bench_id in with_result)
+        for failure in measured.failures
+    ):
         return int(ExitCode.WORKER)
     statuses = {finding.status for finding in judgement.findings if finding.waived is None}
     is_bad = Status.FAIL in statuses or (fail_on == "warn" and Status.WARN in statuses)
@@ -309,30 +309,3 @@ def _print_entries(facts: MachineFacts, options: MeasureOptions, output_format: 
         lambda width: list_page(entries, width=width),
         is_wide=True,
     )
-
-
-def _find_hosts(
-    facts: MachineFacts,
-    options: MeasureOptions,
-    slow_below: float,
-    *,
-    output: Path | None,
-    output_format: str,
-    quiet: bool,
-) -> int:
-    """Search for bad hosts, report them, and return the exit code: 1 for a bad host or link, 4 if undecided.
-
-    A link is slow if it reaches less than the fraction `slow_below` of the best pair.
-    """
-    with stop_on_signals() as is_stopped:
-        result: HostSearch = follow(
-            find_bad_hosts(facts, options, is_stopped, slow_below=slow_below), quiet=quiet
-        )
-    if output is not None:
-        write_record(output, result)
-    emit_answer(result, output_format, lambda _: hosts_page(result), is_wide=True)
-    if not result.complete:
-        return int(ExitCode.INTERRUPTED)
-    if result.bad_hosts or result.bad_links:
-        return int(ExitCode.FINDINGS)
-    return int(ExitCode.WORKER if result.unresolved else ExitCode.OK)

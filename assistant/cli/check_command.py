@@ -86,7 +86,7 @@ class Answer(Record, kw_only=True):
     type=PATH,
     metavar="FILE",
     help="Write a policy that expects what this machine has now, and name the values that may come from a "
-    "fault of this machine. Reads deeply unless --tier quick.",
+    "fault of this machine. Reads in tier deep unless --tier quick is given.",
 )
 @click.option("--beside", multiple=True, type=PATH, metavar="PATH",
               help="With --learn: a recording of another machine of this kind, repeatable. The policy names "
@@ -246,7 +246,7 @@ def check_command(
 def _site_checks(
     policy: Policy, file: Path | None, source: Source, selection: Selection
 ) -> tuple[SiteCheck, ...]:
-    """Return the commands of the policy that will run: on the live machine, if their check is selected.
+    """Return the commands of the policy; none if the machine is not live or their check is not selected.
 
     Raises InputError if others can write the policy.
     """
@@ -336,7 +336,7 @@ def _policy(file: Path | None, learn: Path | None) -> Policy:
 
 
 def _measured(file: Path | None) -> tuple[MeasurementSet | None, tuple[Baseline, ...]]:
-    """Return the measurements in a file, and the earlier runs to compare them with."""
+    """Return the measurements in a file and earlier runs of the same machine; None and () without a file."""
     if file is None:
         return None, ()
     from assistant.storage import read_measurements

@@ -10,7 +10,7 @@ def counted_modules(targets: tuple[str, ...], python: str | None) -> dict[str, V
 
     The modules are counted on this machine even if they are predicted or planned for another machine.
     """
-    from assistant.usecases.own_module import count_modules  # few commands name one
+    from assistant.usecases.own_module import count_modules  # few commands name a module
 
     status = StatusLine()
     status.show(f"Counting {', '.join(targets)}")

@@ -16,6 +16,7 @@ from assistant.usecases.events import (
     Event,
     Measured,
     Progress,
+    Remarked,
     StageFinished,
     StageStarted,
     Written,
@@ -63,7 +64,7 @@ def complain_bug(error: Exception) -> None:
 
 
 def complain_usage(error: click.ClickException) -> None:
-    """Print click's own usage errors in the same form."""
+    """Print a usage error of click in one line, with the command whose `--help` explains the usage."""
     context = getattr(error, "ctx", None)
     path = "rigtune" if context is None else context.command_path
     say(f"rigtune: {one_line(error.format_message())} (hint: {path} --help)")
@@ -198,6 +199,8 @@ def _words(event: Event, verbose: bool) -> str:
     match event:
         case Progress() if verbose or not event.total:
             return f"  {event.message}"
+        case Remarked():
+            return f"  {event.text}"
         case Written():
             return f"  wrote {event.path}  ({event.what})"
         case StageFinished() if verbose:

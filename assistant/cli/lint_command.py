@@ -14,7 +14,7 @@ from assistant.formats.json_answer import json_answer
 from assistant.usecases.lint import Linted, lint_files
 from assistant.usecases.lint_settings import FailOn, LintSettings, settings_in, settings_of
 from probes.base.errors import ExitCode, UsageError
-from probes.base.record import printable
+from probes.base.record import printable, quoted
 from recipes.lint.context import Context
 from recipes.lint.document import DocumentKind
 from recipes.lint.finding import Severity
@@ -226,7 +226,7 @@ def _ids(given: tuple[str, ...]) -> tuple[str, ...]:
 
 def _check_version(option: str, version: str | None) -> None:
     if version is not None and not _VERSION.match(version):
-        raise UsageError(f"{option} {version[:40]!r} is not a version", "write a version such as 2.27.5")
+        raise UsageError(f"{option} {quoted(version)} is not a version", "write a version such as 2.27.5")
 
 
 def _formatted(linted: Linted, output_format: Format, *, colour: bool, verbose: bool) -> str:

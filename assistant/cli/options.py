@@ -11,6 +11,7 @@ import click
 
 from assistant.cli.diagnostics import follow, say
 from probes.base.errors import UsageError
+from probes.base.record import quoted
 from probes.collect.collecting import CollectOptions
 from probes.facts import MachineFacts
 from probes.facts.measurements import MeasurementSet
@@ -29,7 +30,7 @@ class _AnyPath(click.Path):
             Path(os.fsdecode(path)).exists()
         except OSError as error:
             reason = os.strerror(error.errno or 0).lower()
-            self.fail(f"{str(value)[:60]!r} cannot be used: {reason}; name another path", param, ctx)
+            self.fail(f"{quoted(str(value))} cannot be used: {reason}; name another path", param, ctx)
         return path
 
 
@@ -100,6 +101,19 @@ def python_option(function: Command) -> Command:
     )(function)
 
 
+def policy_option(function: Command) -> Command:
+    """Add `--policy FILE` to a command that measures, which gets the path as `policy_file`."""
+    return click.option(
+        "--policy",
+        "policy_file",
+        type=PATH,
+        metavar="FILE",
+        envvar="RIGTUNE_POLICY",
+        show_envvar=True,
+        help="Policy with other limits, and waivers.",
+    )(function)
+
+
 def _from_anywhere(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
     """Return an absolute path, because programs run in other folders.
 
@@ -140,7 +154,7 @@ class _Count(click.ParamType):  # type: ignore[type-arg]
         except (ValueError, OverflowError):
             number = 0
         if not 1 <= number <= 10**18:
-            self.fail(f"{text[:40]!r} is not a number; give one such as 300B", param, ctx)
+            self.fail(f"{quoted(text)} is not a number; give one such as 300B", param, ctx)
         return number
 
 
@@ -167,7 +181,7 @@ class _Nodes(click.ParamType):  # type: ignore[type-arg]
                     counts.append(int(word))
         except (ValueError, IndexError):
             self.fail(
-                f"{str(value)[:60]!r} is not a number of nodes; give 4, or 1,2,4,...,64 for a curve",
+                f"{quoted(str(value))} is not a number of nodes; give 4, or 1,2,4,...,64 for a curve",
                 param,
                 ctx,
             )

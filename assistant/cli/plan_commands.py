@@ -1,14 +1,13 @@
 """`rigtune plan` and `rigtune auto`: plan how a model should run on a machine."""
 
-import shlex
 from pathlib import Path
 from typing import Any
 
 import click
-import msgspec
 
 from assistant.cli.counting import counted_modules
 from assistant.cli.diagnostics import follow, say
+from assistant.cli.import_command import given_settings
 from assistant.cli.interrupts import stop_on_signals
 from assistant.cli.options import (
     PATH,
@@ -26,25 +25,28 @@ from assistant.cli.options import (
     verbosity_options,
 )
 from assistant.cli.output import emit_answer
+from assistant.cli.plan_questions import Questions, answer_question
 from assistant.cli.training_options import stated_of, training_options
 from assistant.pages.training.plan_page import plan_page
-from assistant.pages.training.strategies_page import strategies_page
-from assistant.pages.training.what_if_page import comparison_page, scaling_page, sensitivity_page
 from assistant.storage import default_run_directory, write_bytes
-from assistant.usecases.export import refuse_edited_recipe
+from assistant.usecases.bench.baseline import verified_steps
+from assistant.usecases.export import batch_system_of, how_to_export, refuse_edited_recipe
 from assistant.usecases.model_file import model_named
+from assistant.usecases.own_program import warned_plan
 from assistant.usecases.plan import PlanRequest, machine_of, pins_of, plan_workload
-from assistant.usecases.what_if import Place, compare, scale, vary
-from assistant.usecases.why_not_strategies import judge_strategies
+from assistant.usecases.what_if import Place
 from probes.base.errors import UsageError
-from probes.catalogue.hardware import load_catalogue
+from probes.base.record import quoted
 from probes.facts import MachineFacts
+from probes.facts.measurements import Measurement
 from recipes.job.models.counted import names_own_module
-from recipes.job.workload import VisionModel
-from recipes.launch.program_files import WRITTEN
+from recipes.launch.imports.unwrapping import unwrap
+from recipes.launch.program_limits import command_without_script
+from recipes.launch.program_table import WRITTEN
 from recipes.launch.recipe import Command
-from recipes.launch.recipe_file import dump_recipe, require_command
-from recipes.launch.resolve import no_image_recipe, recipe_of
+from recipes.launch.recipe_file import dump_recipe
+from recipes.launch.resolve import machine_in_words, recipe_of, require_program
+from recipes.launch.user_command import user_command
 from recipes.planning.programs import REFERENCE_PROGRAM, program_of_command
 
 
@@ -73,6 +75,15 @@ from recipes.planning.programs import REFERENCE_PROGRAM, program_of_command
     help="Plan the same job on a catalogue machine or on nodes with another GPU, side by side; repeatable.",
 )
 @click.option(
+    "--from-script",
+    "scripts",
+    multiple=True,
+    type=PATH,
+    metavar="FILE",
+    help="Plan the job of an existing launch again, and show the better plan as a diff of its files; "
+    "repeatable for the files of one launch. Other options give what the files do not state.",
+)
+@click.option(
     "--why-not",
     "strategies",
     multiple=True,
@@ -92,6 +103,7 @@ def plan_command(
     sensitivity: bool,
     others: tuple[str, ...],
     strategies: tuple[str, ...],
+    scripts: tuple[Path, ...],
     output: Path | None,
     overwrite: bool,
     output_format: str,
@@ -118,8 +130,8 @@ def plan_command(
     if names_own_module(model):
         require_function("MODEL", model)
         own_model = counted_modules((model,), python)[model]
-    if output is not None and model and isinstance(own_model or model_named(model), VisionModel):
-        raise no_image_recipe(model)
+    if output is not None and model:
+        require_program(own_model or model_named(model), command)
     node_counts: tuple[int, ...] = wanted["nodes"]
     asked = [
         name
@@ -128,6 +140,7 @@ def plan_command(
             ("--sensitivity", sensitivity),
             ("--compare", bool(others)),
             ("--why-not", bool(strategies)),
+            ("--from-script", bool(scripts)),
             ("-o", output is not None),
         )
         if is_asked
@@ -135,22 +148,20 @@ def plan_command(
     if len(asked) > 1:
         raise UsageError(f"{asked[0]} and {asked[1]} are two questions", "ask one at a time")
     settings = {**wanted, "nodes": node_counts[0], "own_model": own_model}
+    given = _given_of_script(model, settings) if scripts else {}
     request = _request_of(model, settings, command, for_recipe=output is not None)
     is_read = request.gpu is None or from_paths
     facts = facts_of(from_paths, machine, python) if is_read else MachineFacts()
     measured = measurements_for(measurements, machine_of(facts, request), quiet=quiet).measurements
+    measured += _verified(facts, request)
     if asked and output is None:
-        name = request.gpu or machine or "this machine"
-        place = Place(name, facts, measured, request)
-        if strategies:
-            judged = follow(judge_strategies(place, strategies), quiet=True)
-            emit_answer(judged, output_format, lambda _: strategies_page(judged), is_wide=True)
-        else:
-            _answer_what_if(place, node_counts, others, output_format)
+        place = Place(request.gpu or machine or "this machine", facts, measured, request)
+        questions = Questions(node_counts, others, strategies, scripts, given)
+        answer_question(place, questions, output_format)
         return
-    plan = follow(plan_workload(facts, measured, request), quiet=True)
-    if command.kind == "reference" and plan.chosen.program not in WRITTEN:
-        command = Command(kind="program")
+    plan = warned_plan(follow(plan_workload(facts, measured, request), quiet=True), command)
+    if command.kind == "reference":
+        command = command_without_script(plan.chosen.program)
     if output is not None:
         interpreter = python or (facts.training.path if isinstance(facts.training.path, str) else "")
         recipe = recipe_of(
@@ -159,8 +170,9 @@ def plan_command(
         write_bytes(output, dump_recipe(recipe).encode("utf-8", "surrogateescape"))
     emit_answer(plan, output_format, lambda _: plan_page(plan, verbose=verbose), is_wide=True)
     if output_format != "json" and output is not None and not quiet:
-        next_step = f"; next: rigtune export {shlex.quote(str(output))}"
-        say(f"wrote {output}{next_step if plan.chosen.program in WRITTEN else ''}")
+        is_written = plan.chosen.program in WRITTEN
+        step = f"; next: {how_to_export(recipe, output, batch_system_of(facts))}" if is_written else ""
+        say(f"wrote {output}{step}")
 
 
 @click.command(cls=ProgramCommand)
@@ -227,33 +239,33 @@ def auto_command(
     emit_answer(result, output_format, lambda _: auto_page(result), is_wide=True)
 
 
-def _answer_what_if(
-    place: Place, node_counts: tuple[int, ...], others: tuple[str, ...], output_format: str
-) -> None:
-    """Print the scaling curve, the comparison, or the effect of each hardware number."""
-    if len(node_counts) > 1:
-        curve = follow(scale(place, node_counts), quiet=True)
-        emit_answer(curve, output_format, lambda _: scaling_page(curve), is_wide=True)
-    elif others:
-        compared = follow(compare((place, *(_place_named(name, place) for name in others))), quiet=True)
-        emit_answer(compared, output_format, lambda _: comparison_page(compared), is_wide=True)
-    else:
-        effects = follow(vary(place), quiet=True)
-        emit_answer(effects, output_format, lambda _: sensitivity_page(effects), is_wide=True)
+def _verified(facts: MachineFacts, request: PlanRequest) -> tuple[Measurement, ...]:
+    """Return the steps that `rigtune verify` measured on this machine; none for described nodes."""
+    name = "" if request.gpu is not None else machine_in_words(facts)
+    return verified_steps(name, say) if name else ()
 
 
-def _place_named(name: str, first: Place) -> Place:
-    """Return a catalogue machine, or as many nodes with the GPU of this name. Raises UsageError."""
-    catalogue = load_catalogue()
-    request = msgspec.structs.replace(first.request, gpu=None, gpus=None, network=None)
-    if catalogue.machine(name) is not None:
-        return Place(name, facts_of((), name), (), request)
-    if catalogue.gpu_named(name) is None:
-        raise UsageError(
-            f"--compare {name[:60]!r} names no machine and no GPU of the catalogue",
-            "see `rigtune list machines` and `rigtune list gpus`",
-        )
-    return Place(name, MachineFacts(), (), msgspec.structs.replace(request, gpu=name))
+def _given_of_script(model: str, settings: dict[str, Any]) -> dict[str, str]:
+    """Return the options that describe the launch of a script, and remove its layout from `settings`.
+
+    The strategy and the micro-batch describe the given files; the better plan must be free to change them.
+    """
+    context = click.get_current_context()
+    by_user = {
+        name
+        for name in _SCRIPT_OPTIONS
+        if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+    }
+    given = given_settings({"model": model or None, **{name: settings[name] for name in by_user}})
+    settings.update(dict.fromkeys(("strategy", "micro_batch"), None))
+    return given
+
+
+_SCRIPT_OPTIONS = (
+    *("nodes", "ranks_per_node", "sequence_length", "global_batch", "precision", "strategy"),
+    *("micro_batch", "steps", "learning_rate"),
+)
+"""Options that describe what the files of a launch do not state."""
 
 
 def _require_one_machine(machine: str | None, gpu: str | None) -> None:
@@ -301,34 +313,29 @@ def _request_of(model: str, wanted: dict[str, Any], command: Command, *, for_rec
 def _own_program(model: str, *, is_here: bool) -> Command:
     """Return the user's training command: `script.py ARGS`, `python script.py ARGS` or `-m module ARGS`.
 
-    The program runs in the current folder, so that its relative paths keep their meaning. Raises UsageError
-    if no model is given, for a wrong placeholder, and for a script that is missing on this machine. If
-    `is_here` is False, the plan is for another machine, which may have the script.
+    A launcher before the program (`torchrun`, `accelerate launch`, `mpirun` ...) is left out, and a message
+    names each of its options.
+
+    The program runs in the folder in which the job is started, or in that of the slot `workdir`. Raises
+    UsageError if no model is given, for a wrong placeholder, and for a script that is missing on this
+    machine. If `is_here` is False, the plan is for another machine, which may have the script.
     """
-    words = list(program_after_dashes())
-    if words and Path(words[0]).name.startswith("python"):
-        words.pop(0)
-    if not words:
-        return Command(kind="reference")
+    words = program_after_dashes()
+    for sentence in unwrap(words).dropped:
+        say(f"rigtune: {sentence}")
+    command = user_command(words)
+    if command.kind == "reference":
+        return command
     if not model:
         raise UsageError(
-            f"no model is named for {words[0][:60]!r}: a plan needs the sizes of the model that it trains",
+            f"no model is named for {quoted(words[0])}: a plan needs the sizes of the model that it trains",
             "name a preset (`rigtune list models`), a config.json or a TOML row before `--`: "
             "rigtune plan llama-3-8b -- train.py",
         )
-    is_module = words[0] == "-m" and len(words) > 1
-    target, *arguments = words[is_module:]
-    command = Command(
-        kind="module" if is_module else "script",
-        target=target,
-        arguments=tuple(arguments),
-        working_directory=str(Path.cwd()),
-    )
-    require_command(command)
-    if not is_module and not Path(target).exists():
-        missing = f"there is no script {target[:200]} in {Path.cwd()}"
+    if command.kind == "script" and not Path(command.target).exists():
+        missing = f"there is no script {command.target[:200]} in {Path.cwd()}"
         if is_here:
-            hint = "give the Python script itself, without an interpreter's options and without a launcher"
+            hint = "give the path of the Python script on this machine"
             raise UsageError(missing, hint)
         say(f"rigtune: {missing}; the launch files need this script on the nodes")
     return command

@@ -32,6 +32,7 @@ from assistant.usecases.predict import (
     predict_collectives,
 )
 from probes.base.errors import OutputError, UsageError
+from probes.base.record import quoted
 from probes.facts import MachineFacts
 from recipes.cases.case import COLUMNS, NOT_INPUTS
 from recipes.cases.resolved import HERE, Here
@@ -187,14 +188,14 @@ def _row_of(settings: tuple[str, ...], columns: tuple[str, ...]) -> CaseRow:
                 if near and equals
                 else f"give COLUMN=VALUE; the columns are {', '.join(columns)}"
             )
-            raise UsageError(f"--set {setting[:60]!r} names no column", hint)
+            raise UsageError(f"--set {quoted(setting)} names no column", hint)
         cells[column] = value
     # Unknown words in a table are ignored, because other people may have written it; an unknown word that was
     # typed in an option is a mistake.
     sharding = cells.get("sharding", "").strip()
     if not sharing_of(sharding).is_known:
         raise UsageError(
-            f"sharding is {sharding[:40]!r}, which is not known",
+            f"sharding is {quoted(sharding)}, which is not known",
             "give ddp, zero1 to zero3, fsdp, hsdp or single",
         )
     return CaseRow(line=1, cells=cells)
@@ -256,7 +257,7 @@ def _only(rows: Iterator[CaseRow], case_id: str) -> Iterator[CaseRow]:
         if row.cells.get("case_id", "").strip() == case_id.strip():
             yield row
             return
-    raise UsageError(f"no case is named {case_id[:60]!r}", "give a value from the column case_id")
+    raise UsageError(f"no case is named {quoted(case_id)}", "give a value from the column case_id")
 
 
 @contextlib.contextmanager

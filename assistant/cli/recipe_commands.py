@@ -1,21 +1,41 @@
-"""`rigtune export`, `run` and `verify`: write launch files from a recipe, start it, or try it."""
+"""`rigtune export` and `run`: write launch files from a recipe, or start it."""
 
 import shlex
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
 
 from assistant.cli.diagnostics import follow, say
-from assistant.cli.options import PATH, format_option, python_option, verbosity_options
-from assistant.cli.output import emit_answer, emit_text
+from assistant.cli.options import PATH, format_option, verbosity_options
+from assistant.cli.output import emit_data, emit_text
 from assistant.formats.build import build_labels
+from assistant.formats.json_answer import json_answer
 from assistant.storage import read_bytes
-from assistant.usecases.export import export_provision, export_recipe, run_recipe
+from assistant.usecases.events import Event, Remarked
+from assistant.usecases.export import (
+    Exported,
+    Startable,
+    StartCommand,
+    export_provision,
+    export_recipe,
+    run_recipe,
+)
 from assistant.usecases.hooks import judge_hooks
+from assistant.usecases.site_slots import filled
 from probes.base.errors import ExitCode, UsageError
 from recipes.launch.provision import ProvisionOptions, find_provision
 from recipes.launch.recipe import Recipe
 from recipes.launch.recipe_file import load_recipe
+
+slot_option = click.option(
+    "--slot",
+    "slots",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Fill a place of the launch files, such as account=lab; one of `rigtune list slots`; repeatable. "
+    "~/.config/rigtune/site.toml and the file in RIGTUNE_SITE fill them for every recipe.",
+)
 
 
 @click.command()
@@ -99,15 +119,26 @@ from recipes.launch.recipe_file import load_recipe
     help="Folder to write to (default: launch/ beside the recipe, or provision/).",
 )
 @click.option("--overwrite", is_flag=True, help="Replace files that rigtune did not write.")
+@click.option(
+    "--helper",
+    "with_helper",
+    is_flag=True,
+    help="Also write rigtune_helper.py, with which your own torch program applies the plan.",
+)
+@slot_option
+@format_option("text", "json")
 @verbosity_options
 def export_command(
     files: tuple[Path, ...],
     launchers: tuple[str, ...],
+    slots: tuple[str, ...],
     kind: str | None,
     checks: bool,
     program: str | None,
     directory: Path | None,
     overwrite: bool,
+    with_helper: bool,
+    output_format: str,
     quiet: bool,
     verbose: bool,
     **given: str | int | None,
@@ -124,7 +155,7 @@ def export_command(
             "`export --program` is now `export --rigtune`",
             f"write --rigtune {shlex.quote(program)} for the path of rigtune on the nodes",
         )
-    if checks and (kind is not None or stated):
+    if checks and (kind is not None or stated or output_format == "json"):
         raise UsageError(
             "--check writes nothing and takes only files and folders", "rigtune export --check FOLDER"
         )
@@ -149,12 +180,44 @@ def export_command(
         raise UsageError(f"{len(files)} recipes are too many", "export each recipe with a separate command")
     else:
         target = directory or files[0].parent / "launch"
-        events = export_recipe(read_recipe(files[0]), launchers, target, overwrite=overwrite)
-    paths = follow(events, quiet=quiet, verbose=verbose)
-    if kind is not None and not quiet:
-        say(find_provision(kind).install)
-    emit_text("\n".join(str(path) for path in paths))
+        recipe = filled(read_recipe(files[0]), slots, launchers)
+        events = export_recipe(recipe, launchers, target, overwrite=overwrite, with_helper=with_helper)
+    _run_export(events, kind, output_format, quiet=quiet, verbose=verbose)
     return 0
+
+
+def _run_export(
+    events: Iterator[Event], kind: str | None, output_format: str, *, quiet: bool, verbose: bool
+) -> None:
+    """Run an export, and print the files on stdout and the next step on stderr."""
+    remarks: list[str] = []
+    starts: list[StartCommand] = []
+    paths = follow(_noted(events, remarks, starts), quiet=quiet, verbose=verbose)
+    if not quiet:
+        say(find_provision(kind).install if kind is not None else _next(starts))
+    written = tuple(str(path) for path in paths)
+    if output_format == "json":
+        answer = Exported(files=written, remarks=tuple(remarks), starts=tuple(starts))
+        emit_data(json_answer(answer).decode())
+    else:
+        emit_text("\n".join(written))
+
+
+def _noted(events: Iterator[Event], remarks: list[str], starts: list[StartCommand]) -> Iterator[Event]:
+    """Yield the events, and collect what they state besides the files."""
+    for event in events:
+        match event:
+            case Remarked():
+                remarks.append(event.text)
+            case Startable():
+                starts.append(event.start)
+        yield event
+
+
+def _next(starts: Sequence[StartCommand]) -> str:
+    """Return a line for each launcher that states how its files are started."""
+    several = len(starts) > 1
+    return "\n".join(f"next{f' ({each.launcher})' * several}: {each.command}" for each in starts)
 
 
 def _check_hooks(files: tuple[Path, ...]) -> int:
@@ -190,11 +253,13 @@ def read_recipe(path: Path) -> Recipe:
     default=None,
     help="Folder for the launch files (default: launch/ beside the recipe).",
 )
+@slot_option
 @verbosity_options
 def run_command(
     recipe_file: Path,
     arguments: tuple[str, ...],
     launcher: str,
+    slots: tuple[str, ...],
     directory: Path | None,
     quiet: bool,
     verbose: bool,
@@ -204,30 +269,9 @@ def run_command(
     The exit code is the training program's own.
     """
     running = run_recipe(
-        read_recipe(recipe_file),
+        filled(read_recipe(recipe_file), slots, (launcher,)),
         launcher=launcher,
         directory=directory or recipe_file.parent / "launch",
         arguments=arguments,
     )
     return int(follow(running, quiet=quiet, verbose=verbose))
-
-
-@click.command()
-@click.argument("recipe_file", type=PATH, metavar="RECIPE")
-@python_option
-@click.option(
-    "--steps", type=click.IntRange(min=2), default=20, show_default=True, help="Optimizer steps to run."
-)
-@format_option("text", "json")
-@verbosity_options
-def verify_command(
-    recipe_file: Path, python: str | None, steps: int, output_format: str, quiet: bool, verbose: bool
-) -> None:
-    """Run some steps of RECIPE and print predicted and measured step time and peak memory."""
-    from assistant.pages.training.recipe_page import verify_page
-    from assistant.usecases.verify import verify_recipe
-
-    result = follow(
-        verify_recipe(read_recipe(recipe_file), steps=steps, python=python), quiet=quiet, verbose=verbose
-    )
-    emit_answer(result, output_format, lambda _: verify_page(result), is_wide=True)

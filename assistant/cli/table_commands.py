@@ -19,10 +19,11 @@ from assistant.usecases.listing import KINDS, list_entries
 def list_command(kind: str, output_format: str) -> None:
     """List the rows of a table: checks, benchmarks, launchers, programs, strategies, models and others.
 
-    Programs are the training software that `rigtune plan --program` can plan for. Strategies are ways to
-    train on several GPUs that `rigtune plan --why-not` can judge. Stacks are software stacks
-    whose speed `rigtune predict` can model. Kinds are the kinds of tool output that `--from` can read. Rules
-    are the rules of `rigtune lint`, whose option `--explain RULE` shows more.
+    Programs are the training software that `rigtune plan --program` can plan for. Placeholders are the names
+    in braces that the arguments of your own program may contain. Strategies are ways to train on several GPUs
+    that `rigtune plan --why-not` can judge. Stacks are software stacks whose speed `rigtune predict` can
+    model. Kinds are the kinds of tool output that `--from` can read. Rules are the rules of `rigtune lint`,
+    whose option `--explain RULE` shows more.
     """
     entries = list_entries(kind)
     if output_format == "json":

@@ -14,6 +14,8 @@ from probes.base.errors import UsageError
 @click.command()
 @source_options
 @python_option
+@click.option("--fleet", type=PATH, default=None, metavar="FOLDER",
+              help="List the nodes of a run of `rigtune fleet check`, and open each.")  # fmt: skip
 @click.option("--out", "directory", type=PATH, default=None, help="Folder for recipes and launch files.")
 @click.option("--ascii/--no-ascii", "plain", default=None,
               help="Draw only ASCII characters (default: only if the locale is not UTF-8).")  # fmt: skip
@@ -21,6 +23,7 @@ def tui_command(
     from_paths: tuple[Path, ...],
     machine: str | None,
     python: str | None,
+    fleet: Path | None,
     directory: Path | None,
     plain: bool | None,
 ) -> int:
@@ -30,11 +33,24 @@ def tui_command(
         raise UsageError(
             f"the terminal UI needs a terminal{dumb}", "`rigtune auto` checks, measures and plans without it"
         )
-    from assistant.tui.app import run_tui
-    from assistant.tui.services import Services
+    from assistant.tui.app import RigtuneApp, run_tui
 
-    services = Services(source_of(from_paths, machine), python=python, directory=directory)
-    code, words = run_tui(services, ascii=not shows_utf8() if plain is None else plain)
+    ascii_only = not shows_utf8() if plain is None else plain
+    app: RigtuneApp
+    if fleet is not None:
+        if from_paths or machine:
+            raise UsageError("--fleet shows the nodes of a run, not one machine", "give it alone")
+        from assistant.engines.clustershell_runs import folded
+        from assistant.tui.fleet_app import FleetApp
+        from assistant.usecases.fleet.fleet_store import default_store
+
+        app = FleetApp(fleet, folded, store=default_store(), ascii_only=ascii_only)
+    else:
+        from assistant.tui.services import Services
+
+        services = Services(source_of(from_paths, machine), python=python, directory=directory)
+        app = RigtuneApp(services, ascii_only=ascii_only)
+    code, words = run_tui(app)
     if words:
         say(words)
     return code

@@ -12,6 +12,7 @@ from assistant.cli.output import emit_answer
 from assistant.cli.recipe_commands import read_recipe
 from assistant.usecases.tune import TuneRequest, experiment_variables, tune_recipe
 from probes.base.errors import ExitCode
+from probes.base.record import quoted
 from recipes.tuning.tune_result import TuneResult
 from recipes.tuning.tune_stages import MOST_CANDIDATES, MOST_STEPS
 from recipes.tuning.variants import variables_to_try
@@ -32,7 +33,7 @@ class _Duration(click.ParamType):  # type: ignore[type-arg]
         parts = _PARTS.findall(text)
         seconds = sum(float(number) * _SECONDS[unit] for number, unit in parts)
         if "".join(number + unit for number, unit in parts) != text or not 0 < seconds < 1e7:
-            self.fail(f"{text[:40]!r} is not a time; give one such as 90s, 20m or 1h30m", param, ctx)
+            self.fail(f"{quoted(text)} is not a time; give one such as 90s, 20m or 1h30m", param, ctx)
         return seconds
 
 

@@ -1,10 +1,9 @@
 """Define how each status is written, the order of the statuses, and the names of a finding's parts."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import NamedTuple, TypeVar
 
 from assistant.pages.blocks import Tone, Words, words
-from probes.base.grouping import grouped
 from probes.base.record import T, Unknown
 from probes.judging.findings import Finding, Status
 
@@ -73,10 +72,3 @@ def short(value: T | Unknown | None, how: Callable[[T], str] = str) -> str:
     if isinstance(value, Unknown):
         return "?"
     return "-" if value is None else how(value)
-
-
-def folded(indices: Sequence[int]) -> str:
-    """Return `0-3,6` for 0, 1, 2, 3, 6."""
-    # In a run of consecutive indices, the difference between index and position is the same.
-    runs = grouped((index - position, index) for position, index in enumerate(sorted(indices)))
-    return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs.values())

@@ -1,4 +1,4 @@
-"""Run a child process in the foreground: it has this process's terminal, and receives its signals."""
+"""Run a child in the foreground: it shares the terminal of this process and gets the signals sent to it."""
 
 import contextlib
 import os

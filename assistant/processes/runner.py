@@ -44,6 +44,20 @@ _BUSY_CPU_PERCENT = 60.0
 _CPU_SAMPLE_S = 0.5
 
 
+def tail_of(path: Path, limit_bytes: int = 4000) -> str:
+    """Return the end of a log, from the start of a line; empty if there is no such file."""
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - limit_bytes))
+            text = file.read()
+    except OSError:
+        return ""
+    if size > limit_bytes:
+        text = text.partition(b"\n")[2]
+    return text.decode("utf-8", "replace").strip()
+
+
 class Job:
     """A running program. Use the job as a context manager: at its end all remaining processes are ended."""
 
@@ -86,7 +100,7 @@ class Job:
     def wait(self, timeout_s: float) -> int | None:
         """Return the exit code, 128 + N after signal N; None if the program still runs after `timeout_s`."""
         assert self._guard.stdout is not None  # noqa: S101 - opened above
-        # The guard never writes: its standard output becomes readable when it ends.
+        # The guard writes nothing to its standard output, so this becomes readable only when the guard ends.
         if self._guard.returncode is None and not select.select([self._guard.stdout], [], [], timeout_s)[0]:
             return None
         return self._guard.wait()
@@ -112,16 +126,7 @@ class Job:
 
     def log_tail(self, limit_bytes: int = 4000) -> str:
         """Return the end of the output, from the start of a line."""
-        try:
-            with self.log.open("rb") as file:
-                size = file.seek(0, os.SEEK_END)
-                file.seek(max(0, size - limit_bytes))
-                text = file.read()
-        except OSError:
-            return ""
-        if size > limit_bytes:
-            text = text.partition(b"\n")[2]
-        return text.decode("utf-8", "replace").strip()
+        return tail_of(self.log, limit_bytes)
 
     def __enter__(self) -> "Job":
         return self
@@ -165,7 +170,10 @@ def output_of(
 def _start_guard(
     argv: tuple[str, ...], directory: Path, environment: Mapping[str, str], *, output: int, grace_s: float
 ) -> subprocess.Popen[bytes]:
-    """Start `argv` below the guard, which writes the program's output to `output` as its standard error."""
+    """Start `argv` below the guard.
+
+    The program's output goes to the guard's standard error, which is `output`.
+    """
     inherited = {
         name: value
         for name, value in os.environ.items()
@@ -185,7 +193,7 @@ def _start_guard(
 def worker_variables(threads: int) -> dict[str, str]:
     """Return the variables of every program with several ranks on this node.
 
-    Variables that the user has set are left out.
+    Except for OMP_NUM_THREADS, variables that the user has set are left out.
     """
     wanted = {
         "OMP_NUM_THREADS": str(threads),
@@ -211,10 +219,10 @@ def busy_gpus(facts: MachineFacts) -> str:
     return "; ".join(held)
 
 
-def busy_host(limit_percent: float = _BUSY_CPU_PERCENT) -> str:
+def busy_host() -> str:
     """Return in words how busy the CPUs are; empty if they are idle enough to measure.
 
     The call takes half a second.
     """
     percent = psutil.cpu_percent(interval=_CPU_SAMPLE_S)
-    return f"the CPUs are {percent:.0f} % busy with other work" if percent > limit_percent else ""
+    return f"the CPUs are {percent:.0f} % busy with other work" if percent > _BUSY_CPU_PERCENT else ""

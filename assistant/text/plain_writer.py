@@ -5,6 +5,7 @@ The library rich is not used because of its start-up time.
 
 import itertools
 import os
+import re
 import sys
 import textwrap
 from collections.abc import Iterator
@@ -37,6 +38,8 @@ _SGR: dict[Tone, str] = {
 _WIDEST_FIGURE = 100
 _STEP = 2
 """Indentation of a row's last cell, which is below the other cells if the page is too narrow for columns."""
+_PARTS = re.compile(r"[^/_=,.:-]*[/_=,.:-]+|[^/_=,.:-]+")
+"""Parts of a long word, such as a path or an option: each ends with its signs."""
 _NARROWEST = 8
 """Smallest width, in characters, to which a column of a table is narrowed."""
 
@@ -148,22 +151,42 @@ def _folded(cell: Cell, space: int, *, colour: bool) -> list[tuple[str, str]]:
     text = clean(plain(cell))
     if len(text) <= space:
         return [(painted(cell, colour=colour), text)]
-    lines = textwrap.wrap(text, max(space, 1), break_on_hyphens=False)
+    lines = _Folder(max(space, 1), break_on_hyphens=False).wrap(text)
     return list(zip(coloured(cell, lines) if colour else lines, lines, strict=True))
 
 
+class _Folder(textwrap.TextWrapper):
+    """Fold a text between words; a word that is longer than a line is folded after its signs first."""
+
+    def _split(self, text: str) -> list[str]:
+        """Return the pieces between which a line may end; textwrap's name."""
+        pieces = super()._split(text)
+        return [
+            part for word in pieces for part in (_PARTS.findall(word) if len(word) > self.width else [word])
+        ]
+
+
 def _widths(table: Table, rows: list[tuple[Cell, ...]], width: int) -> list[int]:
-    """Return the width of each column; if the page is too narrow, the widest columns are narrowed first."""
-    widths = []
+    """Return the width of each column; if the page is too narrow, the widest columns are narrowed first.
+
+    A column becomes narrower than its longest word only if the page is too narrow for all of these words.
+    """
+    widths, words_least = [], []
     for number, column in enumerate(table.columns):
-        longest = max((len(plain(row[number])) for row in rows), default=0)
+        texts = [plain(row[number]) for row in rows]
+        longest = max(map(len, texts), default=0)
         widths.append(max(min(longest, column.most or longest), column.least, len(column.heading)))
-    free = [number for number, column in enumerate(table.columns) if not column.fixed]
-    while free and sum(widths) + table.gap * (len(widths) - 1) > width:
-        widest = max(free, key=lambda number: widths[number])
-        if widths[widest] <= _NARROWEST:
-            break
-        widths[widest] -= 1
+        words_least.append(max((len(word) for text in texts for word in text.split()), default=0))
+    for least in (words_least, [0] * len(widths)):
+        while sum(widths) + table.gap * (len(widths) - 1) > width:
+            free = [
+                number
+                for number, column in enumerate(table.columns)
+                if not column.fixed and widths[number] > max(least[number], _NARROWEST)
+            ]
+            if not free:
+                break
+            widths[max(free, key=lambda number: widths[number])] -= 1
     return widths
 
 

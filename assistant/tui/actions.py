@@ -35,6 +35,8 @@ class Action(Record, frozen=True, kw_only=True):
     footer: bool = True
     dangerous: bool = False
     """True if the action occupies the machine or writes files; the UI announces it and asks before it."""
+    needs_machine: bool = False
+    """True if the action makes no sense for a node of which only the report is known."""
 
 
 SCREENS: tuple[ScreenRow, ...] = (
@@ -54,6 +56,11 @@ SCREENS: tuple[ScreenRow, ...] = (
     ScreenRow(id="recipe", key="6", title="Recipe", purpose="The launch script, and where to write it."),
 )
 
+NODES = ScreenRow(
+    id="nodes", key="0", title="Nodes", purpose="The nodes of a fleet's run: which are fit or not, and why."
+)
+"""The first screen of `rigtune tui --fleet`; its other screens show the node that was opened."""
+
 ACTIONS: tuple[Action, ...] = (
     Action(
         id="next_step",
@@ -70,12 +77,19 @@ ACTIONS: tuple[Action, ...] = (
         screens=("findings",),
     ),
     Action(
+        id="open_node",
+        title="Open",
+        help="Open the screens of the chosen node",
+        key="enter",
+        screens=("nodes",),
+    ),
+    Action(
         id="filter",
         title="Filter",
-        help="Show only findings that contain some words",
+        help="Show only lines that contain some words",
         key="slash",
         shown_key="/",
-        screens=("findings",),
+        screens=("findings", "nodes"),
     ),
     Action(
         id="start",
@@ -84,6 +98,7 @@ ACTIONS: tuple[Action, ...] = (
         key="s",
         screens=("benchmarks",),
         dangerous=True,
+        needs_machine=True,
     ),
     Action(
         id="suite",
@@ -92,6 +107,7 @@ ACTIONS: tuple[Action, ...] = (
         key="f",
         screens=("benchmarks",),
         footer=False,
+        needs_machine=True,
     ),
     Action(
         id="plot",
@@ -99,6 +115,7 @@ ACTIONS: tuple[Action, ...] = (
         help="Show curves and matrices instead of the table, or the table again",
         key="t",
         screens=("benchmarks",),
+        needs_machine=True,
     ),
     Action(
         id="pin",
@@ -106,6 +123,7 @@ ACTIONS: tuple[Action, ...] = (
         help="Store this run, so that later runs are compared with it",
         key="p",
         screens=("benchmarks",),
+        needs_machine=True,
     ),
     Action(
         id="show_all",
@@ -120,6 +138,7 @@ ACTIONS: tuple[Action, ...] = (
         help="Choose model, program, tuning, batch, nodes, GPUs and pins, then plan again",
         key="w",
         screens=("plan",),
+        needs_machine=True,
     ),
     Action(
         id="rejected",
@@ -127,6 +146,7 @@ ACTIONS: tuple[Action, ...] = (
         help="Show the alternatives and the rejected candidates, with the reasons",
         key="x",
         screens=("plan",),
+        needs_machine=True,
     ),
     Action(
         id="launcher",
@@ -134,6 +154,7 @@ ACTIONS: tuple[Action, ...] = (
         help="Show the files of the next launcher",
         key="tab",
         screens=("recipe",),
+        needs_machine=True,
     ),
     Action(
         id="export",
@@ -142,13 +163,14 @@ ACTIONS: tuple[Action, ...] = (
         key="e",
         screens=("recipe",),
         dangerous=True,
+        needs_machine=True,
     ),
     Action(
         id="copy",
         title="Copy",
-        help="Copy the remedy or the script to the clipboard (OSC 52, also over SSH)",
+        help="Copy the remedy, the script or the shown nodes to the clipboard (OSC 52, also over SSH)",
         key="y",
-        screens=("findings", "recipe"),
+        screens=("findings", "recipe", "nodes"),
     ),
     Action(
         id="stop",
@@ -158,7 +180,9 @@ ACTIONS: tuple[Action, ...] = (
         shown_key=".",
         footer=False,
     ),
-    Action(id="probe_again", title="Probe", help="Read the machine again and repeat the checks", key="r"),
+    Action(
+        id="probe_again", title="Reload", help="Read the machine, or the folder of the fleet, again", key="r"
+    ),
     Action(
         id="explain",
         title="Logs",
@@ -187,11 +211,16 @@ ACTIONS: tuple[Action, ...] = (
 )
 
 
-def actions_of(screen: str) -> tuple[Action, ...]:
-    """Return the actions of `screen`: its own actions first, then the actions of all screens."""
-    return tuple(row for row in ACTIONS if screen in row.screens) + tuple(
-        row for row in ACTIONS if not row.screens
-    )
+MACHINE_ACTIONS = frozenset(row.id for row in ACTIONS if row.needs_machine)
+
+
+def actions_of(screen: str, *, has_machine: bool = True) -> tuple[Action, ...]:
+    """Return the actions of `screen`: its own actions first, then the actions of all screens.
+
+    Without `has_machine`, actions that need a machine are left out.
+    """
+    rows = tuple(row for row in ACTIONS if has_machine or not row.needs_machine)
+    return tuple(row for row in rows if screen in row.screens) + tuple(row for row in rows if not row.screens)
 
 
 def shown_key(action: Action) -> str:
@@ -205,11 +234,13 @@ def screen_bindings(screen: str) -> list[BindingType]:
 
 def global_bindings() -> list[BindingType]:
     """Return the bindings that apply everywhere: the screens' digits, then the global actions."""
-    digits: list[BindingType] = [
-        Binding(row.key, f"app.go('{row.id}')", row.title, show=False, id=row.id, tooltip=row.purpose)
-        for row in SCREENS
-    ]
-    return digits + [_binding(row, f"app.{row.id}") for row in ACTIONS if row.key and not row.screens]
+    everywhere = (row for row in ACTIONS if row.key and not row.screens)
+    return [*map(digit_binding, SCREENS), *(_binding(row, f"app.{row.id}") for row in everywhere)]
+
+
+def digit_binding(row: ScreenRow) -> BindingType:
+    """Return the binding of the digit that opens a screen."""
+    return Binding(row.key, f"app.go('{row.id}')", row.title, show=False, id=row.id, tooltip=row.purpose)
 
 
 def _binding(action: Action, call: str) -> Binding:

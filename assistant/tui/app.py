@@ -7,6 +7,7 @@ import asyncio
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from typing import ClassVar
 
 import msgspec
 from textual import events
@@ -15,8 +16,9 @@ from textual.filter import LineFilter
 from textual.screen import Screen
 
 from assistant.pages.measured.bench_page import lacks_torch
+from assistant.pages.training.plan_form import JobRequest
 from assistant.pages.training.recipe_page import start_words
-from assistant.tui.actions import SCREENS, actions_of, global_bindings
+from assistant.tui.actions import SCREENS, ScreenRow, actions_of, global_bindings
 from assistant.tui.appearance import ANSI_COLOURS, THEME, AsciiFilter
 from assistant.tui.background import (
     StageEnded,
@@ -43,7 +45,6 @@ from assistant.tui.session import Problem, State, advance, begin, end
 from assistant.tui.typing_order import TypingOrder
 from assistant.usecases.events import Event
 from assistant.usecases.export import ChangedFileError
-from assistant.usecases.plan import PlanRequest
 from probes.base.errors import RigtuneError
 
 ASKS_BEFORE_LEAVING = {"bench": "A benchmark", "export": "An export"}
@@ -57,6 +58,7 @@ class RigtuneApp(App[int]):
     """The application: it probes, checks and plans at once, and measures and writes only on request."""
 
     TITLE = "rigtune"
+    SCREEN_ROWS: ClassVar[tuple[ScreenRow, ...]] = SCREENS
     CSS_PATH = "app.tcss"
     BINDINGS = global_bindings()
     HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (60, "-narrow"), (100, "-medium"), (140, "-roomy")]
@@ -100,22 +102,26 @@ class RigtuneApp(App[int]):
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """Yield the entries of the palette: the screens, then the actions of the current screen."""
-        for row in SCREENS:
+        for row in self.SCREEN_ROWS:
             yield SystemCommand(f"{row.title}", row.purpose, partial(self.action_go, row.id))
         if isinstance(screen, Frame):
-            for action in actions_of(screen.SCREEN_ID):
+            for action in actions_of(screen.SCREEN_ID, has_machine=self.state.has_machine):
                 call = f"{'screen' if action.screens else 'app'}.{action.id}"
                 if action.id != "command_palette":
                     yield SystemCommand(action.title, action.help, partial(self.run_action, call, screen))
 
     def on_mount(self) -> None:
-        self.switch_mode(SCREENS[0].id)
-        self._probe()
+        self.begin_work()
         if self._terminal is not None:
             loop = asyncio.get_running_loop()
             leave_with_terminal(
                 self._terminal, lambda: loop.call_soon_threadsafe(self._leave), GONE_TIMEOUT_S
             )
+
+    def begin_work(self) -> None:
+        """Show the first screen and start what fills it."""
+        self.switch_mode(SCREENS[0].id)
+        self._probe()
 
     # Requests of screens and keys
 
@@ -173,9 +179,10 @@ class RigtuneApp(App[int]):
         except RigtuneError as error:
             self.say(f"{error.message}: {error.hint}", is_problem=True)
 
-    def plan(self, request: PlanRequest) -> None:
-        """Make a plan for `request`, then its recipe."""
-        self.state = msgspec.structs.replace(self.state, request=request)
+    def plan(self, job: JobRequest) -> None:
+        """Make a plan for `job`, then its recipe."""
+        self.state = msgspec.structs.replace(self.state, job=job)
+        request = job.request
         self._wants_plan = True
         facts, measurements = self.state.facts, self.state.measured.measurements
         if facts is not None and self.state.facts_complete:
@@ -228,7 +235,8 @@ class RigtuneApp(App[int]):
 
     def action_keys(self) -> None:
         if isinstance(self.screen, Frame):
-            self.push_screen(KeysDialog(self.screen.SCREEN_ID))
+            actions = actions_of(self.screen.SCREEN_ID, has_machine=self.state.has_machine)
+            self.push_screen(KeysDialog(self.screen.SCREEN_ID, self.SCREEN_ROWS, actions))
 
     async def action_back(self) -> None:
         if isinstance(self.screen, Frame) and not self.screen.leave():
@@ -271,12 +279,14 @@ class RigtuneApp(App[int]):
     def _plan_if_wanted(self) -> None:
         is_open = self.state.plan is None and self.state.problem_of("plan") is None
         if self._wants_plan and is_open and not self._is_running("plan"):
-            self.plan(self.state.request)
+            self.plan(self.state.job)
 
     def _prepare(self) -> None:
-        plan, facts = self.state.plan, self.state.facts
+        plan, facts, command = self.state.plan, self.state.facts, self.state.job.command
         if plan is not None and facts is not None:
-            self._start("recipe", "Writing the recipe", lambda stop: self.services.prepare(plan, facts))
+            self._start(
+                "recipe", "Writing the recipe", lambda stop: self.services.prepare(plan, facts, command)
+            )
 
     def _explain(self, path: str) -> None:
         self.state = msgspec.structs.replace(self.state, log=path, explanation=None)
@@ -332,14 +342,14 @@ class RigtuneApp(App[int]):
             case "probe":
                 self._check()
                 if self._wants_plan:
-                    self.plan(self.state.request)
+                    self.plan(self.state.job)
             case "bench" if self._wants_bench:
                 self.measure()
             case "bench":
                 self._judge()
                 self._check()
                 if self.state.plan is not None:
-                    self.plan(self.state.request)
+                    self.plan(self.state.job)
             case "plan":
                 self._prepare()
             case "explain" if self.state.explanation is not None:
@@ -379,9 +389,8 @@ class RigtuneApp(App[int]):
             bench.wait(timeout_s)
 
 
-def run_tui(services: Services, *, ascii: bool = False) -> tuple[int, str]:  # noqa: A002  the option's name
+def run_tui(app: RigtuneApp) -> tuple[int, str]:
     """Open the terminal UI; return the exit code and the words to print after it has closed."""
-    app = RigtuneApp(services, ascii_only=ascii)
     try:
         result = app.run()
     finally:

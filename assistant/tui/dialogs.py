@@ -1,5 +1,6 @@
 """Define the dialogs: a titled box in the middle of the screen that `esc` closes."""
 
+from collections.abc import Sequence
 from typing import ClassVar, NamedTuple, TypeVar
 
 from rich.text import Text
@@ -13,16 +14,22 @@ from textual.widgets import Input, Label, Static
 
 from assistant.pages.blocks import Cell, Column, Section, Table, section, words
 from assistant.pages.explain_page import explain_page
-from assistant.pages.training.plan_form import FIELDS, choices, form_hints, form_values, read_form
+from assistant.pages.training.plan_form import (
+    FIELDS,
+    JobRequest,
+    choices,
+    form_hints,
+    form_values,
+    read_form,
+)
 from assistant.pages.training.recipe_page import LauncherFiles, file_names, overwrite_words
-from assistant.tui.actions import ACTIONS, SCREENS, shown_key
+from assistant.tui.actions import Action, ScreenRow, shown_key
 from assistant.tui.panel_writer import body, line, whole
 from assistant.tui.session import State
-from assistant.usecases.plan import PlanRequest
 from probes.logs.diagnosis import Explanation
 
 Answer = TypeVar("Answer")
-REPLACE_HINT = "e again: choose another folder, or ctrl+o before enter replaces it"
+REPLACE_HINT = "press e again, and choose another folder, or press ctrl+o before enter to replace the file"
 """Hint about a file that a person changed."""
 MOVING = (
     ("arrows", "Move", "Move in a list, or scroll; page up and down, home and end do it in larger steps"),
@@ -127,19 +134,23 @@ class KeysDialog(Dialog[None]):
     AUTO_FOCUS = ".dialog"
     TITLE_WORDS = "Keys"
 
-    def __init__(self, screen_id: str) -> None:
+    def __init__(self, screen_id: str, screens: Sequence[ScreenRow], actions: Sequence[Action]) -> None:
         super().__init__()
         self._screen_id = screen_id
+        self._screens = screens
+        self._actions = actions
 
     def compose_content(self) -> ComposeResult:
-        here = next(row for row in SCREENS if row.id == self._screen_id)
-        own = [(shown_key(row), row.title, row.help) for row in ACTIONS if here.id in row.screens]
-        everywhere = [(shown_key(row), row.title, row.help) for row in ACTIONS if not row.screens and row.key]
+        here = next(row for row in self._screens if row.id == self._screen_id)
+        own = [(shown_key(row), row.title, row.help) for row in self._actions if row.screens]
+        everywhere = [
+            (shown_key(row), row.title, row.help) for row in self._actions if not row.screens and row.key
+        ]
         rows: list[tuple[Cell, ...]] = []
         for heading, keys in (
             (here.title, own),
             ("Everywhere", [*everywhere, *MOVING]),
-            ("Screens", [(row.key, row.title, row.purpose) for row in SCREENS]),
+            ("Screens", [(row.key, row.title, row.purpose) for row in self._screens]),
         ):
             rows += [()] * bool(rows) + [("", words((heading, "strong")))]
             rows += [
@@ -211,7 +222,7 @@ class QuitDialog(Dialog[bool]):
         self.dismiss(True)  # noqa: FBT003 - the answer
 
 
-class WorkloadDialog(Dialog[PlanRequest]):
+class WorkloadDialog(Dialog[JobRequest]):
     """A form with the values of the present plan; an empty field leaves the choice to rigtune."""
 
     TITLE_WORDS = "Workload"
@@ -220,8 +231,8 @@ class WorkloadDialog(Dialog[PlanRequest]):
 
     def __init__(self, state: State, models: tuple[str, ...]) -> None:
         super().__init__()
-        self._request = state.request
-        self._values = form_values(state.request, state.plan)
+        self._job = state.job
+        self._values = form_values(state.job, state.plan)
         self._hints = form_hints(state.plan)
         self._models = models
 
@@ -264,13 +275,13 @@ class WorkloadDialog(Dialog[PlanRequest]):
     @on(Input.Submitted)
     def _accept(self) -> None:
         values = {field.name: self.query_one(f"#{field.name}", Input).value for field in FIELDS}
-        filled = read_form(values, self._request)
+        filled = read_form(values, self._job.request)
         for field in FIELDS:
             complaint = self.query_one(f"#{field.name}-complaint", Static)
             complaint.update(filled.complaints.get(field.name, ""))
             complaint.display = field.name in filled.complaints
-        if filled.request is not None:
-            self.dismiss(filled.request)
+        if filled.job is not None:
+            self.dismiss(filled.job)
         else:
             wrong = next(field.name for field in FIELDS if field.name in filled.complaints)
             self.query_one(f"#{wrong}", Input).focus()

@@ -10,7 +10,7 @@ from textual.widgets import Footer, Static
 
 from assistant.pages.blocks import Section, section, words
 from assistant.pages.machine.header import machine_line, progress, running_line
-from assistant.tui.actions import SCREENS
+from assistant.tui.actions import MACHINE_ACTIONS
 from assistant.tui.panel_writer import body, line, whole
 from assistant.tui.session import Problem, State
 
@@ -59,7 +59,7 @@ class TitleBar(Vertical):
 
     def compose(self) -> ComposeResult:
         names = []
-        for row in SCREENS:
+        for row in cast("RigtuneApp", self.app).SCREEN_ROWS:
             marks = ("[reverse]", "[/reverse]") if row.id == self._screen_id else ("", "")
             label = f" [b]{row.key}[/b] {row.title} ".join(marks)
             names.append(f"[@click=app.go('{row.id}')]{label}[/]")
@@ -67,7 +67,7 @@ class TitleBar(Vertical):
         yield Static(id="machine")
 
     def show(self, state: State) -> None:
-        shown = machine_line(state.facts, state.source_title)
+        shown = machine_line(state.facts, state.source_title, trains=state.has_machine)
         if state.running:
             now = state.running[-1]
             shown = running_line(state.facts, progress(now.title, now.message, now.done, now.total))
@@ -99,6 +99,10 @@ class Frame(Screen[None]):
     def show(self, state: State) -> None:
         """Draw `state`; called after each change, when the screen appears and after a resize."""
         raise NotImplementedError
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Return whether an action applies; Textual's name."""
+        return self.desk.state.has_machine or action not in MACHINE_ACTIONS
 
     def leave(self) -> bool:
         """Handle `esc`: return True if it closed something on the page, False to return to the overview."""

@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 import platformdirs
 
+from assistant.pages.training.plan_form import REFERENCE
 from assistant.pages.training.recipe_page import LauncherFiles, Prepared
 from assistant.storage import write_bytes
 from assistant.usecases.bench.baseline import load_baselines, pin, save_run
@@ -19,7 +20,8 @@ from assistant.usecases.export import export_recipe
 from assistant.usecases.measure import MeasureOptions, measure_machine
 from assistant.usecases.plan import PlanRequest, plan_workload
 from assistant.usecases.probe import probe_machine
-from probes.base.errors import OutputError
+from assistant.usecases.site_slots import filled
+from probes.base.errors import OutputError, UsageError
 from probes.base.record import value_or
 from probes.bench.bench_requests import Suite
 from probes.collect.collecting import CollectOptions
@@ -29,12 +31,13 @@ from probes.facts.measurements import Measurement, MeasurementSet
 from probes.judging.policies.policy import Policy
 from probes.sources.base import Source
 from recipes.job.models.counts import load_models
-from recipes.launch.launcher_table import LAUNCHERS
-from recipes.launch.program_files import command_without_script, require_runnable
-from recipes.launch.recipe import Recipe
+from recipes.launch.launch_files import launch_files
+from recipes.launch.launcher_table import LAUNCHERS, LauncherRow
+from recipes.launch.program_limits import command_without_script, require_runnable
+from recipes.launch.recipe import Command, Recipe
 from recipes.launch.resolve import recipe_of
 from recipes.planning.plan import Plan
-from recipes.planning.programs import REFERENCE_PROGRAM
+from recipes.planning.programs import OWN, REFERENCE_PROGRAM
 
 
 class Services:
@@ -107,30 +110,28 @@ class Services:
     def plan(
         self, facts: MachineFacts, measurements: tuple[Measurement, ...], request: PlanRequest
     ) -> Iterator[Event]:
-        """Make a plan for the reference workload, which the recipe runs; the result is a Plan."""
-        program = request.program or REFERENCE_PROGRAM
+        """Make a plan for the user's program, or for the reference workload; the result is a Plan."""
+        program = request.program or (OWN if request.keeps_program else REFERENCE_PROGRAM)
         return plan_workload(facts, measurements, msgspec.structs.replace(request, program=program))
 
     @stage("recipe")
-    def prepare(self, plan: Plan, facts: MachineFacts) -> Generator[Event, None, Prepared]:
+    def prepare(self, plan: Plan, facts: MachineFacts, command: Command) -> Generator[Event, None, Prepared]:
         """Make the recipe of a plan and its files; the result is a Prepared.
 
-        Raises UsageError if rigtune cannot write launch files for the program of the plan.
+        Raises UsageError if rigtune cannot write launch files for the program of the plan, and for a site
+        file that cannot be read.
         """
         yield StageStarted(stage="recipe", title="Writing the recipe")
         recipe = recipe_of(
             plan,
             name=plan.workload.model.id,
-            command=command_without_script(plan.chosen.program),
+            command=command if command != REFERENCE else command_without_script(plan.chosen.program),
             python=self._python or value_or(facts.training.path, None) or "",
             facts=facts,
         )
         require_runnable(recipe)
-        files = tuple(
-            LauncherFiles(launcher=row.id, title=row.title, artifacts=tuple(row.load().render(recipe)))
-            for row in LAUNCHERS
-        )
-        return Prepared(recipe=recipe, launchers=files)
+        recipe = filled(recipe, (), ())
+        return Prepared(recipe=recipe, launchers=tuple(_files_of(recipe, row) for row in LAUNCHERS))
 
     def export(self, recipe: Recipe, launcher: str, directory: str, *, overwrite: bool) -> Iterator[Event]:
         """Write the launch files; the result is the tuple of their paths."""
@@ -146,3 +147,11 @@ class Services:
         path = platformdirs.user_state_path("rigtune") / "bugs" / name
         write_bytes(path, text.encode("utf-8", "backslashreplace"), mode=0o600)
         return str(path)
+
+
+def _files_of(recipe: Recipe, row: LauncherRow) -> LauncherFiles:
+    """Return the files of one launcher, or the reason why it cannot start this recipe."""
+    try:
+        return LauncherFiles(launcher=row.id, title=row.title, artifacts=launch_files(recipe, row.id))
+    except UsageError as error:
+        return LauncherFiles(launcher=row.id, title=row.title, problem=f"{error.message}: {error.hint}")

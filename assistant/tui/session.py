@@ -6,6 +6,7 @@ state can be tested without a terminal.
 
 import msgspec
 
+from assistant.pages.training.plan_form import JobRequest
 from assistant.pages.training.recipe_page import Prepared
 from assistant.usecases.events import (
     BenchFailed,
@@ -18,12 +19,13 @@ from assistant.usecases.events import (
     StageStarted,
     Written,
 )
-from assistant.usecases.plan import PlanRequest
+from assistant.usecases.fleet.check_fleet import StoredRun
 from probes.base.record import Record
 from probes.bench.bench_requests import Suite
 from probes.compare.measurement_judgement import Judgement
 from probes.facts import MachineFacts
 from probes.facts.measurements import MeasurementSet
+from probes.fleet.node_report import NodeReport
 from probes.judging.findings import Finding
 from probes.judging.verdict import Verdict
 from probes.logs.diagnosis import Explanation
@@ -65,7 +67,8 @@ class State(Record, frozen=True, kw_only=True):
     """The findings and comparisons of `measured`; empty until the measurements were judged."""
     measuring_note: str = ""
     """A remark on all results of the last run, for example that other programs used the machine."""
-    request: PlanRequest = PlanRequest()
+    job: JobRequest = JobRequest()
+    """The job that the user asked for."""
     plan: Plan | None = None
     prepared: Prepared | None = None
     """The recipe of the plan and the files of every launcher."""
@@ -77,8 +80,17 @@ class State(Record, frozen=True, kw_only=True):
     """Path of the log that was explained last."""
     explanation: Explanation | None = None
     """Explanation of that log."""
+    fleet: StoredRun | None = None
+    """The run of a fleet whose nodes are listed."""
+    report: NodeReport | None = None
+    """The report of the opened node, from which the facts and the verdict come; None for a machine."""
     running: tuple[Running, ...] = ()
     problems: tuple[Problem, ...] = ()
+
+    @property
+    def has_machine(self) -> bool:
+        """Return False while only the report of a node is known."""
+        return self.report is None
 
     def running_stage(self, stage: str) -> Running | None:
         return next((entry for entry in self.running if entry.stage == stage), None)
@@ -177,6 +189,8 @@ def _with_result(state: State, event: StageFinished) -> State:
             return replace(state, plan=plan, prepared=None, written=())
         case Explanation() as explanation:
             return replace(state, explanation=explanation)
+        case StoredRun() as run:
+            return replace(state, fleet=run)
         case Prepared() as prepared:
             return replace(state, prepared=prepared)
     return state

@@ -137,9 +137,9 @@ def _model(gpu: Gpu) -> Line:
 
 
 def _pcie(link: PcieLink) -> str | Unknown:
-    """Return the widest and fastest link that the GPU supports.
+    """Return the highest generation and the present width of the GPU's link.
 
-    An idle GPU lowers its link speed, but not the link width.
+    An idle GPU lowers the generation of its link, but not the width.
     """
     if isinstance(link.width, Unknown) and isinstance(link.generation_max, Unknown):
         return link.width

@@ -1,7 +1,5 @@
 """Describe the host: its processors and memory, settings and limits, power and disks."""
 
-from collections import Counter
-
 from assistant.pages.machine.facts_words import (
     Line,
     Subject,
@@ -44,29 +42,7 @@ def identity(facts: MachineFacts, *, verbose: bool) -> list[Subject]:
         )
     )
     source = Line(f"read from {facts.source}" if facts.source not in ("", "live") else "")
-    return [subject("Source", [source]), subject("Machine", [whole, *_expected(facts)])]
-
-
-def _expected(facts: MachineFacts) -> list[Line]:
-    """Return the devices and the cluster that the machine should have, according to a given description."""
-    lines = []
-    profile, cluster = facts.profile, facts.cluster
-    if known(profile.devices) or known(profile.ports):
-        kinds = Counter(device.kind for device in items_of(profile.devices))
-        words = [f"{count} {kind}" for kind, count in kinds.items()]
-        ports = len(items_of(profile.ports))
-        words += [plural(ports, "network port")] * bool(ports)
-        lines.append(Line(f"should have {', '.join(words)}" if words else "a profile without devices"))
-    tree = joined(
-        (
-            ("nodes", _many(cluster.nodes, "node")),
-            ("switches", _many(cluster.switches, "switch")),
-            ("tiers", _many(cluster.tiers, "tier")),
-            ("NVLink domains", _many(cluster.nvlink_domains, "NVLink domain")),
-        ),
-        head="its cluster: ",
-    )
-    return [*lines, Line(tree.text)]
+    return [subject("Source", [source]), subject("Machine", [whole])]
 
 
 def _many(number: int | Unknown, noun: str) -> str | Unknown:
@@ -171,7 +147,7 @@ def _uptime(uptime_s: float) -> str:
 
 
 def _trouble(facts: MachineFacts, *, verbose: bool) -> Line:
-    """Return the errors that the kernel counts, if there are any."""
+    """Return the memory errors that the kernel counts, and blocked processes, if there are any."""
     kernel, blocked = facts.kernel, items_of(facts.kernel.blocked_processes)
     return Line(
         tone="caution",
@@ -230,7 +206,7 @@ def _power(facts: MachineFacts) -> Line:
     line = joined(
         (
             ("draw", said(power.system_w, "{:.0f} W now")),
-            ("supplies", said(power.supply_capacity_w, "supplies of {:.0f} W")),
+            ("supplies", said(power.supply_capacity_w, "supplies of {:.0f} W in total")),
             ("failed", f"failed: {', '.join(first(failed, 6))}" if failed else ""),
             ("alarms", f"outside of limits: {', '.join(first(alarms, 6))}" if alarms else ""),
         )

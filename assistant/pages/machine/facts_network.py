@@ -132,7 +132,7 @@ def _counters(nics: Sequence[Nic], *, verbose: bool) -> list[Line]:
 def _folded(names: Sequence[str], *, verbose: bool) -> str:
     """Return names, with numbered series folded.
 
-    If the names cannot be folded, return only the first few, because there can be many cards named by slot.
+    If the names cannot be folded, return only the first few: many cards may be named by their slots.
     """
     parts = fold_names(names).split(", ")
     return ", ".join(parts if verbose else first(parts, _NAMES_SHOWN))
@@ -201,7 +201,7 @@ def _fabric(facts: MachineFacts) -> Subject:
 
 
 def _interfaces(facts: MachineFacts, *, verbose: bool) -> Subject:
-    """Return the real interfaces that are up; equal interfaces share a line."""
+    """Return bonds and the physical interfaces that are not down; equal interfaces share a line."""
     interfaces = facts.interfaces
     if isinstance(interfaces, Unknown):
         return unknown_subject("Network", interfaces)
@@ -226,7 +226,7 @@ def _interfaces(facts: MachineFacts, *, verbose: bool) -> Subject:
     rest = len(interfaces) - len(shown) - len(down)
     left = len(lines) - len(texts)
     others = [f"down: {', '.join(first(down, 6))}"] * bool(down)
-    others += [f"{rest} virtual or of bonds"] * bool(rest)
+    others += [f"{rest} virtual or part of a bond"] * bool(rest)
     more = f"and {left} more" if left else ""
     return subject("Network", [*texts, more, "; ".join(others)] if interfaces else ["none"])
 

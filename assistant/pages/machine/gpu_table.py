@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 
 from assistant.pages.blocks import Cell, Column, Row, Section, Table, plain, words
 from assistant.pages.machine.facts_words import cut, ranged
-from assistant.pages.terms import STATUS, folded, short
-from probes.base.grouping import grouped
+from assistant.pages.terms import STATUS, short
+from probes.base.grouping import folded, grouped
 from probes.base.record import Reason, Unknown, known, value_or
 from probes.base.units import gib, plural
 from probes.facts import Gpu, MachineFacts, PcieLink
@@ -22,16 +22,26 @@ _NAME_WIDTH = 15
 
 
 def gpus_section(
-    facts: MachineFacts, findings: Sequence[Finding], *, complete: bool, fold: bool, width: int
+    facts: MachineFacts,
+    findings: Sequence[Finding],
+    *,
+    complete: bool,
+    fold: bool,
+    width: int,
+    reported: tuple[Row, ...] = (),
 ) -> Section:
-    """Return the GPUs, or a statement that there are none, with possible causes."""
+    """Return the GPUs, or a statement that there are none, with possible causes.
+
+    `reported` is this statement for a node of which only the report is known.
+    """
     if known(facts.gpus) and facts.gpus:
         return Section(
             f"GPUs  {gpu_title(facts.gpus)}", (gpu_table(facts.gpus, findings, fold=fold, width=width),)
         )
     if not complete:
         return Section("GPUs", (Row(words(("reading …", "dim"))),))
-    return Section("GPUs  unknown" if isinstance(facts.gpus, Unknown) else "GPUs  none", no_gpu(facts))
+    title = "GPUs  unknown" if isinstance(facts.gpus, Unknown) else "GPUs  none"
+    return Section(title, reported or no_gpu(facts))
 
 
 def gpu_table(gpus: Sequence[Gpu], findings: Sequence[Finding], *, fold: bool, width: int) -> Table:
@@ -70,7 +80,7 @@ def _row(group: Sequence[Gpu], findings: Sequence[Finding]) -> tuple[Cell, ...]:
     first = group[0]
     status = _worst(first, findings)
     return (
-        folded([gpu.index for gpu in group]),
+        folded(gpu.index for gpu in group),
         words(("·", "dim")) if status is None else STATUS[status].badge,
         _memory(first),
         _range((gpu.temperature_c for gpu in group), "°C"),
@@ -83,8 +93,10 @@ def _row(group: Sequence[Gpu], findings: Sequence[Finding]) -> tuple[Cell, ...]:
 
 def gpu_title(gpus: Sequence[Gpu]) -> str:
     """Return `8 × NVIDIA H100 80GB HBM3, 80.0 GiB`; different models are counted separately."""
-    models = Counter((short(gpu.name), _memory(gpu)) for gpu in gpus)
-    return "; ".join(f"{number} × {name}, {memory}" for (name, memory), number in models.items())
+    models = Counter(
+        short(gpu.name) + (f", {gib(gpu.memory_bytes)}" if known(gpu.memory_bytes) else "") for gpu in gpus
+    )
+    return "; ".join(f"{number} × {model}" for model, number in models.items())
 
 
 def _worst(gpu: Gpu, findings: Sequence[Finding]) -> Status | None:

@@ -9,9 +9,9 @@ from probes.facts import MachineFacts
 _HOST_WIDTH = 32
 
 
-def machine_line(facts: MachineFacts | None, source_title: str) -> Words:
-    """Return `node-17 · live · /opt/venv/bin/python (torch 2.9.0)`."""
-    rest = source_title if facts is None else f"{source_title}  ·  {interpreter(facts)}"
+def machine_line(facts: MachineFacts | None, source_title: str, *, trains: bool = True) -> Words:
+    """Return `node-17 · live · /opt/venv/bin/python (torch 2.9.0)`; without `trains` no interpreter."""
+    rest = source_title if facts is None or not trains else f"{source_title}  ·  {interpreter(facts)}"
     return words((_host(facts), "strong"), (f"  ·  {rest}", "dim"))
 
 

@@ -26,10 +26,10 @@ def list_page(entries: Sequence[BenchEntry], *, width: int) -> Page:
 
 
 def costs_table(entries: Sequence[BenchEntry], *, width: int, suites: Sequence[Suite] = _SUITES) -> Table:
-    """Return the costs in `suites`.
+    """Return the costs of `entries` in `suites`.
 
-    For a single suite, list only the benchmarks that apply to this machine, and leave out the suite names and
-    the reasons why others do not apply.
+    For a single suite, whose entries all apply to this machine, the names of suites and the reasons why
+    benchmarks do not apply are left out.
     """
     is_wide, is_list = width >= _WIDE, len(suites) > 1
     columns = [

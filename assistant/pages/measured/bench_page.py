@@ -43,6 +43,8 @@ _MOST_CASES = 4
 """Number of cases in the line of a benchmark that has just ended."""
 _MOST_LINES = 3
 """Largest number of cases that are named for one log: a faulty GPU may fail in every case."""
+_MUCH_NOISE = 0.1
+"""Share of slow runs of good hosts above which the page mentions the noise."""
 _MOST_LINKS = 4
 _DIRECTIONS = {
     "sends": "is slow when it sends",
@@ -323,16 +325,29 @@ def hosts_page(result: HostSearch) -> Page:
         )
         lines += _rates(link.rates)
     lines += [f"slow, but the cause is unclear: {', '.join(group)}" for group in result.unresolved]
+    lines += [f"no answer: {', '.join(group)}: no run gave a result" for group in result.silent_groups]
+    lines += [f"{each.host}: left out: {each.reason}" for each in result.left_out]
+    if result.slow_by_chance >= _MUCH_NOISE:
+        lines.append(
+            f"the measurements vary: good hosts were slow in {result.slow_by_chance:.0%} of their runs"
+        )
     if not result.complete:
         lines.append("the search was stopped")
-    elif not (result.bad_hosts or result.bad_links or result.unresolved):
-        lines.append(f"all {len(result.hosts)} hosts and the links between them are equally fast")
+    elif not result.runs:
+        lines.append("nothing was measured: fewer than two hosts can be used")
+    elif not (result.bad_hosts or result.bad_links or result.unresolved or result.silent_groups):
+        measured = len(result.hosts) - len(result.left_out)
+        lines.append(f"all {measured} hosts and the links between them are equally fast")
     saved = f" instead of {result.all_pairs} pairs" if result.runs < result.all_pairs else ""
     runs = f"{plural(result.runs, 'run')} in {plural(result.rounds, 'round')}{saved}"
-    lines.append(
-        f"{runs}; a pair counts as slow below {result.slow_below:.0%} of the best pair, "
-        f"{quantity(result.reference_bytes_per_s, 'byte/s')}"
-    )
+    if result.pairs_measured < result.all_pairs:
+        runs += f"; {result.pairs_measured} of {result.all_pairs} links were measured"
+    if result.reference_bytes_per_s:
+        runs += (
+            f"; a pair counts as slow below {result.slow_below:.0%} of the fast pairs, "
+            f"{quantity(result.reference_bytes_per_s, 'byte/s')}"
+        )
+    lines.append(runs)
     return (Section("", tuple(Row(line, literal=True) for line in lines)),)
 
 

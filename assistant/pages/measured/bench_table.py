@@ -92,7 +92,10 @@ _IMPLIED = frozenset(
         "batch_size",
     }
 )
-"""Parameters that the subject, the section or the shape contains, or that are equal in all cases."""
+"""Parameters that the name of a case leaves out.
+
+The subject, the section or the shape contains them, or they are equal in all cases.
+"""
 _BOOLEANS = {
     "pinned": ("", "pageable"),
     "near": ("", "far"),
@@ -155,7 +158,7 @@ def case(parameters: dict[str, Parameter]) -> str:
         if name in _IMPLIED or (within and name == "direction") or (name == "operation" and value == "read"):
             continue
         if name == "pinned" and "work" in parameters:
-            continue  # In this benchmark the NUMA node belongs to the ranks' CPUs, not to the memory.
+            continue  # here it is about the CPUs of the ranks, not about memory
         parts.append(_value(name, value))
     return " ".join([*filter(None, parts), *([shape] if shape else [])])
 

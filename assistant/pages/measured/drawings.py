@@ -217,7 +217,10 @@ def worth_a_line(measurements: Sequence[Measurement], *, show_all: bool) -> list
 def _by_case(
     measurements: Sequence[Measurement],
 ) -> dict[tuple[str, str], dict[tuple[str, str], list[Measurement]]]:
-    """Return measurements by benchmark and case, then by pair; each link is represented by its best size."""
+    """Return measurements by benchmark and case, then by pair; those of a pair differ in size (`bytes`).
+
+    Cases with fewer than `_FEWEST_PAIRS` pairs are left out.
+    """
     paired = []
     for entry in measurements:
         pair = pair_of(entry)

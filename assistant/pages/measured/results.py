@@ -8,10 +8,9 @@ import statistics
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from assistant.pages.terms import folded
-from probes.base.grouping import grouped
+from probes.base.grouping import folded, grouped
 from probes.base.units import percent
-from probes.compare.comparing import SWEPT, size_of, worse
+from probes.compare.comparing import SWEPT, kind_of, size_of, worse
 from probes.compare.measurement_judgement import ComparedTo, Comparison
 from probes.facts.measurements import Measurement, Parameter
 from probes.judging.findings import WORST_FIRST, Status
@@ -124,7 +123,7 @@ def _best(cases: Sequence[tuple[list[Measurement], Result]]) -> list[tuple[list[
 
 
 def _sweep_of(entry: Measurement) -> Key:
-    return entry.bench_id, _family(entry.subject), _key(entry.parameters, without=_swept(entry))
+    return entry.bench_id, kind_of(entry.subject), _key(entry.parameters, without=_swept(entry))
 
 
 def _swept(entry: Measurement | Comparison) -> frozenset[str]:
@@ -132,15 +131,10 @@ def _swept(entry: Measurement | Comparison) -> frozenset[str]:
     return SWEPT | also | (frozenset({"numa_node"}) if "near" in entry.parameters else frozenset())
 
 
-def _family(subject: str) -> str:
-    """Return the name that equal devices share: `GPU#` for GPU0. The count in `8 ranks` stays."""
-    return re.sub(r"(?<=\D)\d+", "#", subject)
-
-
 def _group_key(entry: Measurement) -> Key:
     # The nearest memory of each GPU is on a different NUMA node, but these GPUs are still equal.
     alike = frozenset({"numa_node"}) if "near" in entry.parameters else frozenset()
-    return entry.bench_id, entry.metric, _family(entry.subject), _key(entry.parameters, without=alike)
+    return entry.bench_id, entry.metric, kind_of(entry.subject), _key(entry.parameters, without=alike)
 
 
 def _sweep_key(entry: Measurement | Comparison) -> Key:
@@ -205,7 +199,7 @@ def subjects(names: Sequence[str]) -> str:
         return ", ".join(dict.fromkeys(names))
     family = numbers[0][1]
     plural_family = f"{family[:-1]}s " if family.endswith(" ") else family
-    return plural_family + folded([int(match[2]) for match in numbers])
+    return plural_family + folded(int(match[2]) for match in numbers)
 
 
 def _slowest(group: Sequence[Measurement], middle: float) -> str:

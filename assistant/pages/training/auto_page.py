@@ -30,6 +30,7 @@ def _next_steps(result: AutoResult) -> tuple[str, ...]:
     if result.cannot_start:
         return (
             f"These scripts cannot start here yet: {result.cannot_start}",
-            "Then run the same command again: it measures with that torch and writes the scripts for it.",
+            "When this is solved, run the same command again: it measures with the torch that it then finds, "
+            "and writes the scripts for it.",
         )
     return (f"Start training{'' if result.is_for_here else ' on that machine'}:  {result.start}",)

@@ -1,11 +1,13 @@
 """Show the cost of one training step, term by term: memory of a GPU, time, and the resulting speed."""
 
-from assistant.pages.blocks import Share, Shares
+from assistant.pages.blocks import Block, Cell, Share, Shares, words
 from probes.base.record import Unknown, value_or
-from probes.base.units import count, duration, gib, percent
-from recipes.predict.breakdowns import MemoryBreakdown, TimeBreakdown, terms_of
+from probes.base.units import MIB, count, duration, gib_of_terms, percent
+from recipes.planning.reasons import bound_words
+from recipes.predict.breakdowns import MEMORY_TERMS, MemoryBreakdown, TimeBreakdown, terms_of
 
-_MEMORY_TERMS = ("parameters", "gradients", "optimizer", "activations", "logits", "buffers", "overhead")
+_LEAST_FREE_BYTES = 100 * MIB
+"""Smallest amount of free blocks that is worth a line."""
 _LEAST_SHARE = 0.0005
 """Smallest fraction of the sum that is shown; a smaller fraction would be written as 0 %."""
 
@@ -13,15 +15,22 @@ _EXPONENT_FROM = 10_000
 """Number from which four digits would be written with an exponent."""
 
 
-def memory_terms(memory: MemoryBreakdown) -> Shares:
-    """Return the peak memory of the GPU that needs most, term by term."""
-    return Shares(
-        tuple(
-            Share(name, gib(value), value / memory.total) if value else Share(f"{name} at the peak", "none")
-            for name, value in ((name, getattr(memory, name)) for name in _MEMORY_TERMS)
-            if name == "gradients" or value >= _LEAST_SHARE * (memory.total or 1)
-        )
-    )
+def memory_lines(memory: MemoryBreakdown) -> list[Block | Cell]:
+    """Return the peak memory of the GPU that needs most, term by term, their sum, and the worst case."""
+    *sizes, total = gib_of_terms([getattr(memory, name) for name in MEMORY_TERMS])
+    terms = []
+    for name, size in zip(MEMORY_TERMS, sizes, strict=True):
+        value = getattr(memory, name)
+        if float(size.split()[0]):
+            terms.append(Share(name, size, value / memory.total))
+        elif name == "gradients" and not value:
+            terms.append(Share(f"{name} at the peak", "none"))
+    lines: list[Block | Cell] = [Shares((*terms, Share("total", total)))]
+    if memory.margin and memory.total - memory.needed >= _LEAST_FREE_BYTES:
+        lines.append(words(("Free blocks of the overhead are returned when memory is short.", "dim")))
+    if memory.upper > memory.total or memory.margin:
+        lines.append(words((f"worst case: {bound_words(memory)}", "dim")))
+    return lines
 
 
 def time_terms(time: TimeBreakdown) -> Shares:

@@ -6,10 +6,10 @@ from recipes.machine.cluster_records import Cluster
 
 
 def environment_section(environment: EnvironmentPlan, cluster: Cluster) -> Section:
-    """Return the platform, every variable that the machine sets or that two owners set differently.
+    """Return the platform, and every variable that the machine sets or that several owners set differently.
 
-    Variables follow that only a measurement or the owner of the network can decide. The section is empty on a
-    machine without such variables.
+    Then follow the variables that only a measurement or the owner of the network can decide. The section is
+    empty if there is no such variable and no platform.
     """
     notable = [row for row in environment.effective if row.origin != "plan" or row.overridden]
     undecided = _undecided(environment, cluster)

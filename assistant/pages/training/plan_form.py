@@ -3,6 +3,7 @@
 Every value is checked at its field, so that a mistake is reported beside its field.
 """
 
+import shlex
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -11,17 +12,32 @@ import msgspec
 from assistant.usecases.plan import PINNED_NAMES, PlanRequest, pins_of
 from probes.base.errors import UsageError
 from probes.base.nearest import did_you_mean
-from probes.base.record import Record
+from probes.base.record import Record, quoted
 from probes.catalogue.hardware import load_catalogue
 from recipes.job.models.files import names_model_file
 from recipes.job.models.names import find_model
 from recipes.job.pins import Pins
 from recipes.job.workload import Tuning, Workload
+from recipes.launch.launch_files import find_launcher
+from recipes.launch.launcher_table import LAUNCHERS
+from recipes.launch.placeholders import PLACEHOLDERS
+from recipes.launch.program_table import WRITTEN
+from recipes.launch.recipe import Command
+from recipes.launch.user_command import user_command
 from recipes.machine.completed import required_gpu, required_network
 from recipes.planning.plan import Plan
-from recipes.planning.programs import load_programs, program_named
+from recipes.planning.programs import load_programs, program_named, program_of_command
 
-TUNINGS: tuple[Tuning, ...] = ("full", "lora", "qlora")
+TASKS: dict[str, tuple[Tuning, bool | None]] = {
+    "pretraining": ("full", False),
+    "fine-tuning": ("full", True),
+    "lora": ("lora", None),
+    "qlora": ("qlora", None),
+}
+"""Words that the field `task` accepts, each with its tuning and whether a trained model is trained further
+(None if the word does not decide this).
+"""
+REFERENCE = Command(kind="reference")
 _LONGEST_NUMBER = 9
 _MOST_CHOICES = 12
 
@@ -48,19 +64,31 @@ def _program(text: str) -> str:
     rows = load_programs()
     if text not in rows:
         hint = did_you_mean(text, rows) or "see `rigtune list programs`"
-        raise UsageError(f"there is no program {text[:30]!r}", hint)
+        raise UsageError(f"there is no program {quoted(text)}", hint)
     return text
 
 
-def _tuning(text: str) -> str:
-    if text not in TUNINGS:
-        raise UsageError(f"there is no tuning {text[:20]!r}", f"give {', '.join(TUNINGS)}")
-    return text
+def _task(text: str) -> tuple[Tuning, bool | None]:
+    if text not in TASKS:
+        raise UsageError(f"there is no task {quoted(text)}", f"give {', '.join(TASKS)}")
+    return TASKS[text]
+
+
+def _command(text: str) -> Command:
+    try:
+        words = tuple(shlex.split(text))
+    except ValueError as error:
+        raise UsageError(f"the quotes do not match: {error}", "close each quote") from None
+    return user_command(words)
+
+
+def _launcher(text: str) -> str:
+    return find_launcher(text).id
 
 
 def _number(text: str) -> int:
     if not text.isascii() or not text.isdigit() or len(text) > _LONGEST_NUMBER or int(text) < 1:
-        raise UsageError(f"{text[:20]!r} is not a positive whole number", "correct or clear the field")
+        raise UsageError(f"{quoted(text)} is not a positive whole number", "correct or clear the field")
     return int(text)
 
 
@@ -76,23 +104,46 @@ def _pins(text: str) -> Pins:
 FIELDS = (
     Field("model", "model", "preset or path of a model file", _model, ""),
     Field("program", "program", "training software", _program, ""),
-    Field("tuning", "tuning", "all weights, or adapters", _tuning, "full"),
+    Field("task", "task", "pretraining, or adapters on a trained model", _task, ("full", None)),
+    Field(
+        "command",
+        "command",
+        "your own, such as train.py --lr {learning_rate}",
+        _command,
+        REFERENCE,
+    ),
+    Field("launcher", "launcher", "program or site that starts the ranks", _launcher, LAUNCHERS[0].id),
+    Field("nodes", "nodes", "machines like this one, or with the GPUs below", _number, 1),
     Field("global_batch", "global batch", "sequences per optimizer step", _number),
     Field("sequence_length", "sequence length", "tokens", _number),
-    Field("nodes", "nodes", "machines like this one, or with the GPUs below", _number, 1),
     Field("gpu", "gpu", "another GPU than this machine's", _gpu),
-    Field("gpus", "gpus per node", "for gpu", _number),
-    Field("network", "network", "of a node, for gpu, such as 8x400G IB", required_network),
+    Field("gpus", "gpus per node", "only with another gpu", _number),
+    Field("network", "network", "only with another gpu; such as 8x400G IB per node", required_network),
     Field("pins", "pins", "such as tp=4 pp=2 strategy=fsdp", _pins, Pins()),
 )
 
 
-def form_values(request: PlanRequest, plan: Plan | None) -> dict[str, str]:
+class JobRequest(Record, kw_only=True):
+    """The plan that the user wants, the program to plan for, and the launcher to show first."""
+
+    request: PlanRequest = PlanRequest()
+    command: Command = REFERENCE
+    launcher: str = LAUNCHERS[0].id
+
+
+def form_values(job: JobRequest, plan: Plan | None) -> dict[str, str]:
     """Return the initial values of the form: the planned model, and the settings that the user chose.
 
     Fields whose values rigtune chose are left empty, so that rigtune may choose again.
     """
-    values = {field.name: _text(field, getattr(request, field.name)) for field in FIELDS}
+    request = job.request
+    present = {
+        **msgspec.structs.asdict(request),
+        "task": (request.tuning, request.fine_tuning),
+        "command": job.command,
+        "launcher": job.launcher,
+    }
+    values = {field.name: _text(field, present[field.name]) for field in FIELDS}
     return values if plan is None else {**values, "model": request.model or plan.workload.model.id}
 
 
@@ -102,6 +153,12 @@ def _text(field: Field, value: object) -> str:
         return " ".join(f"{name}={pinned}" for name, pinned in known if pinned is not None)
     if value is None or (value == field.default and field.name != "nodes"):
         return ""
+    if isinstance(value, Command):
+        return shlex.join(("-m",) * (value.kind == "module") + (value.target, *value.arguments))
+    if isinstance(value, tuple):
+        return next(
+            word for word, task in TASKS.items() if task[0] == value[0] and value[1] in (task[1], None)
+        )
     return str(value)
 
 
@@ -113,37 +170,45 @@ def form_hints(plan: Plan | None) -> dict[str, str]:
         hints["program"] += f", now {plan.chosen.program}"
         if isinstance(plan.workload, Workload):
             hints["sequence_length"] += f", now {plan.workload.sequence_length}"
-            hints["tuning"] += f", now {plan.workload.tuning}"
     return hints
 
 
 def choices(name: str, text: str, models: tuple[str, ...]) -> str:
-    """Return the words that a field accepts, as far as the typed text allows; blank for a free field."""
+    """Return the words that a field accepts and that contain the typed text; empty if it lists no words.
+
+    The fields `pins` and `command` contain several words. For `pins` all names are returned; for `command`
+    only the placeholder at the end of the text counts.
+    """
     rows = {
         "model": models,
         "program": tuple(load_programs()),
-        "tuning": TUNINGS,
+        "task": tuple(TASKS),
+        "launcher": tuple(row.id for row in LAUNCHERS),
+        "command": tuple(f"{{{name}}}" for name in PLACEHOLDERS),
         "gpu": tuple(row.id for row in load_catalogue().gpus),
         "pins": tuple(f"{pin}=" for pin in PINNED_NAMES),
     }
-    wanted = text.strip().lower()
-    listed = rows.get(name, ())
-    fitting = [row for row in listed if wanted in row.lower()] if wanted and name != "pins" else list(listed)
-    more = f" and {len(fitting) - _MOST_CHOICES} more" if len(fitting) > _MOST_CHOICES else ""
-    most = len(fitting) if name == "pins" else _MOST_CHOICES
-    return ", ".join(fitting[:most]) + (more if most < len(fitting) else "")
+    wanted, most = text.strip().lower(), _MOST_CHOICES
+    match name:
+        case "pins":
+            wanted, most = "", len(PINNED_NAMES)
+        case "command":
+            wanted = wanted[wanted.rfind("{") :] if "{" in wanted.rpartition("}")[2] else ""
+    fitting = [row for row in rows.get(name, ()) if wanted in row.lower()]
+    more = f" and {len(fitting) - most} more" if len(fitting) > most else ""
+    return ", ".join(fitting[:most]) + more
 
 
 class Filled(Record, kw_only=True):
-    """A filled form: its request, or the complaints about its fields."""
+    """A filled form: its job, or the complaints about its fields."""
 
-    request: PlanRequest | None = None
+    job: JobRequest | None = None
     complaints: dict[str, str] = {}
     """Complaint about each field with a wrong value, by the field's name."""
 
 
 def read_form(values: dict[str, str], before: PlanRequest) -> Filled:
-    """Return the request of a filled form, or the complaint about each wrong field.
+    """Return the job of a filled form, or the complaint about each wrong field.
 
     Settings without a field keep the values of the previous request.
     """
@@ -161,7 +226,15 @@ def read_form(values: dict[str, str], before: PlanRequest) -> Filled:
     pins = msgspec.structs.asdict(read["pins"])
     kept = {name: getattr(before.pins, name) for name in pins if name not in PINNED_NAMES}
     read["pins"] = Pins(**{**pins, **kept})
-    return Filled(request=msgspec.structs.replace(before, **read))
+    read["tuning"], read["fine_tuning"] = read.pop("task")
+    command, launcher = read.pop("command"), read.pop("launcher")
+    guessed = program_of_command((command.target, *command.arguments)) if command != REFERENCE else None
+    request = msgspec.structs.replace(
+        before,
+        **{**read, "program": read["program"] or (guessed.id if guessed and guessed.id in WRITTEN else "")},
+        keeps_program=command != REFERENCE,
+    )
+    return Filled(job=JobRequest(request=request, command=command, launcher=launcher))
 
 
 def _contradictions(read: dict[str, Any]) -> dict[str, str]:
@@ -169,9 +242,11 @@ def _contradictions(read: dict[str, Any]) -> dict[str, str]:
     complaints = {}
     for name, what in (("gpus", "this number"), ("network", "this network")):
         if read.get(name) is not None and "gpu" in read and read["gpu"] is None:
-            complaints[name] = f"{what} describes nodes of another GPU; name that GPU too"
-    if read.get("program") and read.get("tuning"):
+            complaints[name] = f"{what} is only for a plan for another GPU; fill in the field gpu too"
+    if read.get("program") and "task" in read:
         program = program_named(read["program"])
-        if read["tuning"] not in program.tunings:
-            complaints["tuning"] = f"{program.title} trains only {', '.join(program.tunings)}"
+        if read["task"][0] not in program.tunings:
+            complaints["task"] = f"{program.title} trains only {', '.join(program.tunings)}"
+    if read.get("command", REFERENCE) != REFERENCE and not read.get("model", "unread"):
+        complaints["model"] = "a plan for your command needs the model that it trains"
     return complaints

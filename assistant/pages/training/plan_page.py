@@ -16,20 +16,19 @@ from assistant.pages.blocks import (
     section,
     words,
 )
-from assistant.pages.training.bill import memory_terms, speed, time_terms
+from assistant.pages.training.bill import memory_lines, speed, time_terms
 from assistant.pages.training.environment_lines import environment_section
 from assistant.pages.training.run_lines import run_section
+from probes.base.grouping import grouped
 from probes.base.record import Unknown
 from probes.base.units import GIB, duration, gib, plural
 from probes.facts import MachineFacts
 from recipes.job.workload import AnyWorkload, Workload
-from recipes.launch.program_files import WRITTEN
 from recipes.machine.cluster_records import Basis
 from recipes.planning.layout_words import describe, layout_title, recomputation_words
 from recipes.planning.plan import OWN_PROGRAM, Choice, Decision, Plan
 from recipes.planning.program_settings import layout_of, program_settings
-from recipes.planning.programs import program_named
-from recipes.planning.reasons import bound_words
+from recipes.planning.programs import OWN, REFERENCE_PROGRAM, program_named
 from recipes.predict.breakdowns import memory_words
 
 _BASIS_TONES: dict[Basis, Tone] = {"measured": "good", "modelled": "code", "rule": "", "user": "odd"}
@@ -81,7 +80,7 @@ def headline(plan: Plan) -> Section:
         [
             words((", ".join(filter(None, settings)), "strong")),
             ", ".join(what),
-            words(where, (f"  {cluster.title}", "dim")),
+            words(where, (f"  {cluster.host}", "dim")),
             words((f"{_memory(chosen)}{_limit(plan)}", "dim")),
         ],
     )
@@ -121,37 +120,47 @@ def _limit(plan: Plan) -> str:
 
 
 def decisions(plan: Plan) -> Section:
-    """Return a table of the decisions; few columns leave room for the reasons at 80 columns."""
+    """Return a table of the decisions; few columns leave room for the reasons at 80 columns.
+
+    Variables with the same value for the same reason are one row, such as both names of a renamed variable.
+    """
+    alike = grouped(
+        ((row.value, row.basis, row.because) if row.name.isupper() else row.name, row)
+        for row in plan.decisions
+    )
     rows = tuple(
         (
-            words(f"{_name(row.name)} ", (row.value, "strong")),
-            _basis(row.basis) + words(f": {row.because}") + _others(row),
+            words(f"{', '.join(_name(row.name) for row in same)} ", (same[0].value, "strong")),
+            _because(same[0]) + _others(same[0]),
         )
-        for row in plan.decisions
+        for same in alike.values()
     )
     return Section("Decisions", (Table((Column("decision", most=_DECISION_WIDTH), Column("because")), rows),))
 
 
 def _others(row: Decision) -> Words:
-    """Return the alternatives of a decision whose reason does not compare them already, as layouts do."""
+    """Return the alternatives of a decision; empty if its reason compares them already, as for a layout."""
     if not row.alternatives or row.name not in _WITH_ALTERNATIVES:
         return words()
     return words((f"; or {'; or '.join(row.alternatives)}", "dim"))
 
 
-def _basis(basis: Basis) -> Words:
-    return words((basis, _BASIS_TONES.get(basis, "")))
+def _because(row: Decision) -> Words:
+    """Return the basis and the reason; a reason such as `borrowed from X: ...` names its basis already."""
+    if row.because.removeprefix("the ").startswith(f"{row.basis} "):
+        return words(row.because)
+    return words((row.basis, _BASIS_TONES.get(row.basis, "")), f": {row.because}")
 
 
 def _name(name: str) -> str:
-    """Return a decision as text; environment variables are not changed."""
+    """Return the name of a decision with spaces for `_`; names of environment variables stay as they are."""
     return name if name.isupper() else name.replace("_", " ")
 
 
 def own_words(plan: Plan) -> Section:
-    """Return the settings in the program's own words; empty for programs whose files rigtune writes."""
+    """Return the plan's settings under the program's own names; empty for programs without such names."""
     program = program_named(plan.chosen.program)
-    if program.id in WRITTEN:
+    if program.id in (OWN, REFERENCE_PROGRAM):
         return section("", [])
     rows = tuple(
         (name, words((value, "strong"))) for name, value in program_settings(program, layout_of(plan))
@@ -164,12 +173,8 @@ def prediction(plan: Plan) -> tuple[Section, Section]:
     """Return the memory of the rank that needs most, and the time of one step, term by term."""
     predicted = plan.chosen.predicted
     memory, step = predicted.memory_bytes_per_gpu, predicted.step_time_s
-    bound = [words((f"worst case: {bound_words(memory)}", "dim"))] if memory.margin else []
-    first = section(
-        f"Memory per rank  worst case {gib(memory.upper)}{_limit(plan)}",
-        [memory_terms(memory), *bound],
-        indent=2,
-    )
+    title = f"Memory per rank  {gib(memory.total)}{_limit(plan)}, worst case {gib(memory.upper)}"
+    first = section(title, memory_lines(memory), indent=2)
     if isinstance(step.total, Unknown):
         measure = words(("`rigtune bench` (4 Benchmarks) measures what is missing.", "dim"))
         return first, section("Step time  unknown", [str(step.total), measure], indent=2)
@@ -245,11 +250,20 @@ _WAITING = {
 """Texts of a page without a plan or recipe: after a failure, during the probe, and during planning."""
 
 
-def waiting(what: Literal["plan", "recipe"], facts: MachineFacts | None, *, has_failed: bool) -> Section:
-    """Return the page that is shown while no plan or recipe exists."""
+def waiting(
+    what: Literal["plan", "recipe"],
+    facts: MachineFacts | None,
+    *,
+    has_failed: bool,
+    has_machine: bool = True,
+) -> Section:
+    """Return the page that is shown while no plan or recipe exists.
+
+    Without `has_machine` only a report of the machine is known, and no other workload leads to a plan.
+    """
     failed, early, working = _WAITING[what]
     if has_failed:
-        return section("", [words((f"No {what}.", "strong"), failed)])
+        return section("", [words((f"No {what}.", "strong"), failed if has_machine else "")])
     return section(
         "", [words((f"No {what} yet.", "strong"), early) if facts is None else words((working, "strong"))]
     )

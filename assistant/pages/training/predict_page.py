@@ -3,12 +3,11 @@
 from collections.abc import Callable
 
 from assistant.pages.blocks import Block, Cell, Page, Row, Section, section, words
-from assistant.pages.training.bill import memory_terms, speed, time_terms
+from assistant.pages.training.bill import memory_lines, speed, time_terms
 from probes.base.record import known
 from probes.base.units import GIB, duration, gib
 from recipes.cases.collective import CollectivePrediction
 from recipes.cases.prediction import CasePrediction
-from recipes.planning.reasons import bound_words
 from recipes.predict.breakdowns import MemoryBreakdown, memory_words
 
 _FIGURES = {
@@ -63,7 +62,7 @@ def _memory(case: CasePrediction) -> Section:
     memory = case.memory
     if memory is None:
         return section("  Memory: not known", [])
-    blocks: list[Block | Cell] = [memory_terms(memory)]
+    blocks: list[Block | Cell] = memory_lines(memory)
     if case.peak_mem_gib is not None:
         low, high = (
             None if end is None else end * GIB for end in (case.peak_mem_low_gib, case.peak_mem_high_gib)
@@ -72,7 +71,6 @@ def _memory(case: CasePrediction) -> Section:
         where = "on the GPU that is logged," if case.logged_stage else "as users report this run,"
         figure = _FIGURES.get(case.memory_figure, "reported")
         blocks.append(f"{where} {figure}: {gib(case.peak_mem_gib * GIB)}{_interval(low, high, gib)}")
-    blocks += [f"worst case: {bound_words(memory)}"] if memory.margin else []
     figures = memory_words(memory.allocated, memory.reserved, memory.upper)
     return section(f"  Memory of the fullest GPU: {figures}; {_verdict(case, memory)}", blocks, _INDENT)
 

@@ -1,26 +1,22 @@
-"""Show a recipe: the exact files of each launcher, and a short run compared with its prediction."""
+"""Show a recipe: the exact files of each launcher."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import PurePosixPath
 
 from assistant.pages.blocks import (
     Block,
-    Column,
-    Page,
     Row,
     Section,
     Source,
-    Table,
     Words,
     section,
     words,
 )
 from assistant.usecases.export import how_to_start
 from probes.base.record import Record
-from probes.base.units import duration, gib, percent, plural
+from probes.base.units import plural
 from recipes.launch.recipe import Artifact, Recipe
-from recipes.launch.verification import Comparison, Verification
 
 _LANGUAGES = {
     ".sh": "bash",
@@ -32,12 +28,18 @@ _LANGUAGES = {
 }
 
 
+_TABS = 4
+"""Largest number of launchers that are named; more do not fit into 80 columns."""
+
+
 class LauncherFiles(Record, frozen=True, kw_only=True):
     """The files of one launcher; the first artifact is the file that starts the job."""
 
     launcher: str
     title: str
-    artifacts: tuple[Artifact, ...]
+    artifacts: tuple[Artifact, ...] = ()
+    problem: str = ""
+    """Reason why the launcher cannot start the recipe; then there are no files."""
 
 
 class Prepared(Record, frozen=True, kw_only=True):
@@ -53,12 +55,19 @@ def tabs(prepared: Prepared, current: int) -> Words:
         (f"[{entry.launcher}] ", "strong") if index == current else (f" {entry.launcher}  ", "dim")
         for index, entry in enumerate(prepared.launchers)
     ]
-    return words(*names, (f"  {prepared.launchers[current].title}", "dim"))  # type: ignore[arg-type]
+    first = max(0, min(current - 1, len(names) - _TABS))
+    more = len(names) - first - _TABS
+    return words(
+        *([("< ", "dim")] * (first > 0)),  # type: ignore[arg-type]
+        *names[first : first + _TABS],  # type: ignore[arg-type]
+        *([(f"> {more} more", "dim")] * (more > 0)),  # type: ignore[arg-type]
+        (f"  {prepared.launchers[current].title}", "dim"),
+    )
 
 
 def scripts(files: LauncherFiles) -> Section:
     """Return the exact text of the files, beginning with the file to start, without files in subfolders."""
-    blocks: list[Block] = []
+    blocks: list[Block] = [Row(words((files.problem, "caution")))] * bool(files.problem)
     for artifact in _top_files(files):
         blocks += [Row(), Row(words((artifact.path, "strong")))] * bool(blocks)
         blocks.append(Source(artifact.text, _LANGUAGES.get(PurePosixPath(artifact.path).suffix, "")))
@@ -100,41 +109,3 @@ def written(files: LauncherFiles, recipe: Recipe, paths: Sequence[str]) -> Secti
 def start_words(launcher: str, recipe: Recipe, paths: Sequence[str]) -> str:
     """Return the command or instruction that starts the files in `paths`."""
     return how_to_start(recipe, launcher, str(PurePosixPath(paths[0]).parent))
-
-
-def verify_page(result: Verification) -> Page:
-    """Return the run, the comparisons of time and memory, the change of the loss, and the path of the log."""
-    ran = (
-        f"{result.name}: {result.steps} steps on world size {result.world_size}, "
-        f"{result.backend}, {result.device_name}"
-    )
-    headings = ("", "predicted", "measured", "error", "within its interval")
-    memory = {
-        "allocated per rank": result.peak_memory_bytes,
-        "reserved per rank": result.reserved_memory_bytes,
-        "worst case per rank": result.worst_memory_bytes,
-    }
-    rows = (
-        ("step time", *_cells(result.step_time_s, duration)),
-        *((name, *_cells(row, gib)) for name, row in memory.items() if row is not None),
-    )
-    lines = [
-        f"loss {result.loss_first:.3f} -> {result.loss_last:.3f}",
-        *(f"! {note}" for note in result.notes),
-        *[f"log {result.log}"] * bool(result.log),
-    ]
-    return (
-        section("", [ran]),
-        Section("", (Table(tuple(map(Column, headings)), rows, tone="strong"),)),
-        section("", lines),
-    )
-
-
-def _cells(row: Comparison, spelled: Callable[[float], str]) -> tuple[str, str, str, str]:
-    predicted = spelled(row.predicted) if row.predicted is not None else "not predicted"
-    error = (
-        f"{'+' if row.relative_error > 0 else ''}{percent(row.relative_error)}"
-        if row.relative_error is not None
-        else ""
-    )
-    return predicted, spelled(row.measured), error, {None: "", True: "yes", False: "no"}[row.within_range]

@@ -7,7 +7,7 @@ from probes.base.units import count, percent, plural
 from recipes.planning.plan import FastestProgram, Plan, RunCost
 
 _LEAST_INTERRUPTIONS = 1.0
-"""Number of expected interruptions from which the loss is worth a line."""
+"""Smallest number of expected interruptions for which the loss is shown."""
 
 
 def run_section(plan: Plan) -> Section:

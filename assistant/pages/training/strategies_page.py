@@ -9,7 +9,7 @@ from recipes.strategies.verdicts import StrategyAnswers, Verdict
 _WITHOUT_A_GAIN = ("chosen", "not-applicable", "unknown")
 """Answers that begin with their reason."""
 _NOTICEABLE = 0.002
-"""Part of a step below which a difference is shown as none."""
+"""Differences below this part of a step are shown as no difference."""
 _NAMED = 2
 """Maximum number of experiments that a plan's line names."""
 
@@ -76,7 +76,7 @@ def experiment_line(plan: Plan) -> str:
 
 
 def _ranks(row: Experiment, plan: Plan) -> str:
-    """Return the time of a step, and on how many ranks if the plan uses fewer."""
+    """Return the time of a step, and the number of ranks if it differs from the plan's."""
     time = f" ({duration(row.step_time_s)}"
     if row.ranks == plan.cluster.world_size:
         return f"{time})"

@@ -54,7 +54,7 @@ def _numbers(answers: tuple[Answer, ...]) -> tuple[Column, ...]:
 
 
 def _growing_batch(answers: tuple[Answer, ...]) -> list[str]:
-    """Return a note if larger sizes need a larger global batch, because more GPUs then train more samples."""
+    """Return a note if the global batch grows with the size: as many steps then train more samples."""
     batches = [row.global_batch for row in answers if row.layout]
     if not batches or max(batches) == min(batches):
         return []
@@ -129,7 +129,7 @@ def best_words(answers: Sensitivity) -> str:
 
 
 def comparison_page(answers: Comparison) -> Page:
-    """Return a row per machine, the fastest named first in the title."""
+    """Return a row per machine; the title names the fastest machine."""
     has_price = any(row.cost is not None for row in answers.answers)
     rows = tuple(
         (

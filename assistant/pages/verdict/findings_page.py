@@ -75,7 +75,7 @@ def rows(findings: Sequence[Finding], *, show_all: bool, query: str = "") -> tup
 
 
 def _line_of(same: Sequence[Finding]) -> tuple[str, ...]:
-    """Return the line for findings that share it."""
+    """Return the texts of a line, by which lines that would look equal are detected."""
     return (same[0].status.value, same[0].summary, *(finding.subject for finding in same))
 
 
@@ -141,28 +141,38 @@ def remedy(same: Sequence[Finding]) -> str:
     return "\n".join(dict.fromkeys(each.command or each.text for each in remedies))
 
 
-def nothing(findings: Sequence[Finding], *, query: str, is_checking: bool) -> Section:
-    """Return the text for an empty list."""
+def nothing(
+    findings: Sequence[Finding], *, query: str, is_checking: bool, is_report: bool = False
+) -> Section:
+    """Return the text for an empty list; `is_report` marks a node's report, which names only problems."""
     if is_checking:
         lines = [words(("The checks are running.", "dim"))]
     elif query:
         lines = [words("Nothing matches ", (query, "strong"), "."), words("esc clears the filter.")]
+    elif is_report and not findings:
+        lines = [
+            words(("The node reports nothing wrong.", "strong")),
+            words("Its report names no passed checks; `rigtune check` on the node lists them."),
+        ]
     elif not findings:
         lines = [words(("No check has reported yet. r probes and checks again.", "dim"))]
     else:
         lines = [
             words(("Nothing wrong was found.", "strong")),
-            words(f"{counts_line(findings)}. a shows them."),
+            words(f"{counts_line(findings)}. Press a to show them."),
         ]
     return Section("", tuple(map(Row, lines)))
 
 
-def summary(findings: Sequence[Finding], limit: int) -> Section:
-    """Return the number of findings of each status, then the worst findings."""
+def summary(findings: Sequence[Finding], limit: int, *, is_report: bool = False) -> Section:
+    """Return the number of findings of each status, then the worst findings.
+
+    `is_report` marks a node's report, which names only problems.
+    """
     lines = rows(findings, show_all=False)
-    last = f"{len(lines) - limit} more on 3 Findings" if len(lines) > limit else ""
+    last = f"{len(lines) - limit} more: press 3 for Findings" if len(lines) > limit else ""
     if not lines:
-        last = "nothing wrong was found" if findings else "no check has reported yet"
+        last = "nothing wrong was found" if findings or is_report else "no check has reported yet"
     counted = joined_by("  ", (words(part) for part in counts(findings)))
     columns = (Column(least=BADGE_WIDTH - 1, fixed=True), Column(fixed=True), Column())
     table = [Table(columns, tuple(row.cells for row in lines[:limit]), gap=1)] if lines else []
@@ -207,7 +217,8 @@ def verdict_section(
     first = words((f"· {progress or 'Not checked yet'}", "strong"))
     if verdict is not None:
         terms = STATUS[verdict.verdict]
-        place = " on its CPU" if verdict.verdict is Status.PASS and not has_gpus(facts) else ""
+        lacks_gpus = facts is not None and known(facts.gpus) and not facts.gpus
+        place = " on its CPU" if verdict.verdict is Status.PASS and lacks_gpus else ""
         answer = (
             f"{terms.glyph} {short_name(name_of(verdict))} {terms.answer}{place}: "
             f"{counts_line(verdict.findings)}"

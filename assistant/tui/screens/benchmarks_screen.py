@@ -6,6 +6,7 @@ from textual.containers import VerticalScroll
 from textual.widgets import Static
 
 from assistant.pages.blocks import Section, section
+from assistant.pages.fleet_nodes_page import reported_measurements
 from assistant.pages.machine import header
 from assistant.pages.measured import bench_costs, bench_page
 from assistant.tui.actions import screen_bindings
@@ -44,6 +45,11 @@ class BenchmarksScreen(Frame):
 
     def show(self, state: State) -> None:
         self.show_problem(state.problem_of("bench"))
+        if state.report is not None:
+            self.show_words("intro", Section())
+            self.show_panels({"sick": Section(), "failures": Section()})
+            self.show_panels({"results": reported_measurements(state.report)})
+            return
         running, measured = state.running_stage("bench"), state.measured
         progress = ""
         if running:

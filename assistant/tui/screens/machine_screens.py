@@ -11,6 +11,7 @@ from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from assistant.pages.blocks import Section
+from assistant.pages.fleet_nodes_page import no_reported_gpu, reported_section
 from assistant.pages.machine import header
 from assistant.pages.machine.facts_page import panels
 from assistant.pages.machine.gpu_table import gpus_section
@@ -20,6 +21,7 @@ from assistant.tui.actions import SCREENS, screen_bindings
 from assistant.tui.frame import Frame, PanelBox, ScrollBox
 from assistant.tui.panel_writer import line
 from assistant.tui.session import State
+from probes.facts import MachineFacts
 from probes.judging.findings import Finding
 
 _TWO_COLUMNS = 100
@@ -69,21 +71,34 @@ class OverviewScreen(Frame):
         has_gpus = findings_page.has_gpus(facts)
         shown = {
             "accelerators": gpus_section(
-                facts, state.findings, complete=complete, fold=not is_tall, width=width
+                facts,
+                state.findings,
+                complete=complete,
+                fold=not is_tall or not state.has_machine,
+                width=width,
+                reported=() if state.report is None else no_reported_gpu(state.report),
             ),
             "processor": Section() if has_gpus else host._replace(title="Processor and host"),
             "finding-counts": findings_page.summary(
-                state.findings, _MOST_FINDINGS if is_tall else _FEW_FINDINGS
+                state.findings,
+                _MOST_FINDINGS if is_tall else _FEW_FINDINGS,
+                is_report=state.verdict is not None and not state.has_machine,
             ),
             "observed": machine.get("observed", Section()),
-            "way": findings_page.way(
-                facts, state.findings, state.measured, state.plan, state.written, is_live=state.is_live
-            ),
+            "way": self._way(state, facts),
             "fabric": machine.get("fabric", Section()),
             "software": machine.get("software", Section()),
             "host": host if has_gpus else Section(),
         }
         self.show_panels(shown)
+
+    def _way(self, state: State, facts: MachineFacts) -> Section:
+        """Return the steps to a launch script; for a node of a fleet, the rest of its report."""
+        if state.report is not None:
+            return reported_section(state.report, names_command=findings_page.has_gpus(facts))
+        return findings_page.way(
+            facts, state.findings, state.measured, state.plan, state.written, is_live=state.is_live
+        )
 
     def _verdict(self, state: State) -> Section:
         step = self._step(state)
@@ -97,6 +112,8 @@ class OverviewScreen(Frame):
         )
 
     def _step(self, state: State) -> findings_page.NextStep:
+        if not state.has_machine:
+            return findings_page.NextStep("findings", "see what the node reports")
         return findings_page.next_step(
             state.verdict.verdict if state.verdict is not None else None,
             is_live=state.is_live,
@@ -161,7 +178,10 @@ class FindingsScreen(Frame):
             self._fill(listing)
         listing.display = self.query_one("#finding-detail").display = bool(rows)
         nothing = findings_page.nothing(
-            state.findings, query=self._query, is_checking=state.running_stage("check") is not None
+            state.findings,
+            query=self._query,
+            is_checking=state.running_stage("check") is not None,
+            is_report=not state.has_machine,
         )
         self.show_words("empty", Section() if rows else nothing)
         self._show_detail()

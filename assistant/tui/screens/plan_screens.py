@@ -7,12 +7,12 @@ from textual.widgets import Static
 from assistant.pages.blocks import Row, Section
 from assistant.pages.training import plan_page, recipe_page
 from assistant.pages.training.environment_lines import environment_section
+from assistant.pages.training.plan_form import JobRequest
 from assistant.pages.training.run_lines import run_section
 from assistant.tui.actions import screen_bindings
 from assistant.tui.dialogs import ExportChoice, ExportDialog, WorkloadDialog
 from assistant.tui.frame import Frame, PanelBox
 from assistant.tui.session import State
-from assistant.usecases.plan import PlanRequest
 from recipes.planning.plan import Plan
 
 
@@ -52,7 +52,9 @@ class PlanScreen(Frame):
             "headline",
             plan_page.headline(plan)
             if plan
-            else plan_page.waiting("plan", state.facts, has_failed=problem is not None),
+            else plan_page.waiting(
+                "plan", state.facts, has_failed=problem is not None, has_machine=state.has_machine
+            ),
         )
         if plan is None:
             return
@@ -78,9 +80,9 @@ class PlanScreen(Frame):
             self.call_after_refresh(self.query_one("#rejected").scroll_visible, animate=False, top=True)
 
     def action_workload(self) -> None:
-        def planned(request: PlanRequest | None) -> None:
-            if request is not None:
-                self.desk.plan(request)
+        def planned(job: JobRequest | None) -> None:
+            if job is not None:
+                self.desk.plan(job)
 
         self.app.push_screen(WorkloadDialog(self.desk.state, self.desk.services.models), planned)
 
@@ -95,6 +97,8 @@ class RecipeScreen(Frame):
     def __init__(self) -> None:
         super().__init__()
         self._launcher = 0
+        self._asked = ""
+        """Launcher of the last job, which is shown first; afterwards the user chooses."""
         self._shown: tuple[recipe_page.LauncherFiles, ...] = ()
 
     def compose_body(self) -> ComposeResult:
@@ -112,10 +116,15 @@ class RecipeScreen(Frame):
         self.query_one("#destination").display = prepared is not None
         if prepared is None:
             self._shown = ()
-            self.show_words(
-                "launchers", plan_page.waiting("recipe", state.facts, has_failed=problem is not None)
+            waiting = plan_page.waiting(
+                "recipe", state.facts, has_failed=problem is not None, has_machine=state.has_machine
             )
+            self.show_words("launchers", waiting)
             return
+        if state.job.launcher != self._asked:
+            self._asked = state.job.launcher
+            ids = [entry.launcher for entry in prepared.launchers]
+            self._launcher = ids.index(self._asked) if self._asked in ids else 0
         self._launcher %= len(prepared.launchers)
         files = prepared.launchers[self._launcher]
         self.show_words("launchers", Section("", (Row(recipe_page.tabs(prepared, self._launcher)),)))
@@ -134,7 +143,7 @@ class RecipeScreen(Frame):
         self.refresh_state()
 
     def action_copy(self) -> None:
-        if not self._shown:
+        if not self._shown or not self._shown[0].artifacts:
             self.desk.say("There is no script yet.", is_problem=True)
             return
         artifact = self._shown[0].artifacts[0]
@@ -146,6 +155,9 @@ class RecipeScreen(Frame):
             self.desk.say("There is nothing to export yet. Make a plan first (press 5).", is_problem=True)
             return
         files = self._shown[0]
+        if files.problem:
+            self.desk.say(files.problem, is_problem=True)
+            return
 
         def chosen(choice: ExportChoice | None) -> None:
             if choice is not None:
