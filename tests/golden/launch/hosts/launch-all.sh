@@ -5,7 +5,8 @@
 #
 # Start: ./launch-all.sh [-- PROGRAM ARGUMENTS]
 # Needs: ssh to every host without a password, and this folder under the same path there.
-# Written by rigtune from recipe.toml beside this file: edit that and export again, or change this file as you like.
+# Written by rigtune from recipe.toml beside this file, which has the reasons and sources of every setting.
+# Edit recipe.toml and export again, or change this file as you like.
 
 # If started as `sh SCRIPT`, continue in bash.
 if [ -z "${BASH_VERSION-}" ]; then exec bash "$0" "$@"; fi
@@ -36,10 +37,11 @@ trap 'exit 143' TERM HUP
 
 for node_rank in "${!hosts[@]}"; do
   command=(env RIGTUNE_PYTHON="${RIGTUNE_PYTHON:-}" MASTER_ADDR="${MASTER_ADDR:-}" MASTER_PORT="${MASTER_PORT:-}"
+    RIGTUNE_PREFLIGHT="${RIGTUNE_PREFLIGHT:-1}" RIGTUNE_LOGS="${RIGTUNE_LOGS:-}"
     "$folder/launch.sh" "$node_rank" "$attempt" -- "$@")
   # The terminal of -tt makes the remote side end when the connection does; stty keeps its output free of carriage returns.
-  "${guard[@]}" ssh -tt -o BatchMode=yes -o ConnectTimeout=10 -- "${hosts[node_rank]}" \
-    "stty -opost 2>/dev/null; exec $(quoted "${command[@]}")" </dev/null &
+  remote="stty -opost 2>/dev/null; exec $(quoted "${command[@]}")"
+  "${guard[@]}" ssh -tt -o BatchMode=yes -o ConnectTimeout=10 -- "${hosts[node_rank]}" "$remote" </dev/null &
   processes+=("$!")
 done
 

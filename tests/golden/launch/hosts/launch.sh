@@ -9,24 +9,28 @@
 # NODE_RANK is 0 on the first node and 3 on the last. ATTEMPT is any number, the same on all nodes; give a new one
 # to each start, so that a process left from the previous start cannot join.
 # ./launch-all.sh does that over ssh.
-# Written by rigtune from recipe.toml beside this file: edit that and export again, or change this file as you like.
+# Written by rigtune from recipe.toml beside this file, which has the reasons and sources of every setting.
+# Edit recipe.toml and export again, or change this file as you like.
 
 # If started as `sh SCRIPT`, continue in bash.
 if [ -z "${BASH_VERSION-}" ]; then exec bash "$0" "$@"; fi
 set -euo pipefail
 
-# Environment
-# The plan was made with these values; they override those of the calling shell.
+folder=$(dirname -- "$(readlink -f -- "$0")")
 
-# Two of the ports belong to storage. The equals sign asks for exact names: mlx5_1 alone would match mlx5_10
-# too.
-# Source: NCCL user guide, environment variables
+# Site: modules, a conda environment, a file to source, a container (`rigtune export --slot NAME=VALUE` fills these lines).
+# module load cuda/12.8 gcc/13
+# eval "$(conda shell.bash hook)" && conda activate train
+# source /shared/env.sh
+
+# Environment. The plan was made with these values; they override those of the calling shell.
+# Two of the ports belong to storage
 export NCCL_IB_HCA='=mlx5_0,mlx5_3'
-
-# A value that a shell would read.
-# Source: user
+# A value that a shell would read
 # shellcheck disable=SC2016  # literal text
 export HYDRA_FULL_ERROR='$HOME it'"'"'s'
+# The plan as JSON, for the program
+export RIGTUNE_RECIPE=$folder/plan.json
 
 # The rank of this node
 usage() {
@@ -71,6 +75,33 @@ fi
 # The folder that the program runs in
 cd -- '/home/someone/my project'
 
+# Logs of this run in one file per rank, below the working folder; RIGTUNE_LOGS overrides the folder.
+logs=logs/mini-"$attempt"
+logs=${RIGTUNE_LOGS:-$logs}
+case $logs in
+  /*) ;;
+  *) logs=$PWD/$logs ;;
+esac
+export RIGTUNE_LOGS=$logs
+# NCCL states its transports and its errors, in one file per process
+export NCCL_DEBUG=${NCCL_DEBUG:-INFO}
+export NCCL_DEBUG_FILE=${NCCL_DEBUG_FILE:-$logs/nccl.%h.%p.log}
+# After a timeout torch's flight recorder writes the last collectives of every rank
+export TORCH_NCCL_DUMP_ON_TIMEOUT=${TORCH_NCCL_DUMP_ON_TIMEOUT:-1}
+export TORCH_FR_BUFFER_SIZE=${TORCH_FR_BUFFER_SIZE:-2000}
+export TORCH_NCCL_TRACE_BUFFER_SIZE=${TORCH_NCCL_TRACE_BUFFER_SIZE:-2000}
+export TORCH_FR_DUMP_TEMP_FILE=${TORCH_FR_DUMP_TEMP_FILE:-$logs/flight-recorder.rank}
+export TORCH_NCCL_DEBUG_INFO_TEMP_FILE=${TORCH_NCCL_DEBUG_INFO_TEMP_FILE:-$logs/flight-recorder.rank}
+# torchrun writes this before each line of a rank.
+# shellcheck disable=SC2016  # torchrun fills it in
+export TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE='[rank${rank}]: '
+
+# container=(apptainer exec --nv --bind "$PWD" /images/train.sif) # and "${container[@]}" before each command below
+
+# Tests on this node, which RIGTUNE_PREFLIGHT=0 skips
+mkdir -p -- "$logs"
+"$folder/preflight.sh" "$python"
+
 # The kernel kills the ranks when their torchrun dies, even by kill -9; otherwise they would keep running and hold their memory.
 # torchrun then calls the program `setpriv` in its messages.
 guard=(env)
@@ -84,11 +115,11 @@ port=${MASTER_PORT:-$((20000 + (9704 + attempt) % 10000))}
 # A static rendezvous: with c10d torchrun ignores --node-rank and assigns ranks in order of arrival.
 # shellcheck disable=SC2016  # literal text
 exec "$python" -m torch.distributed.run \
-  --nnodes 4 \
   --node-rank "$node_rank" \
   --master-addr "$master" \
   --master-port "$port" \
   --rdzv-id mini-"$attempt" \
-  --nproc-per-node 8 \
+  --tee 3 --log-dir "$logs" \
+  --nnodes 4 --nproc-per-node 8 \
   --no-python "${guard[@]}" "$python" -u \
   'train it.py' --batch=2 --lr 0.003 'it'"'"'s $HOME' '{"a": 1}' "$@"

@@ -8,24 +8,28 @@
 # Start: ./launch-mpi.sh [-- PROGRAM ARGUMENTS]
 # Needs: mpirun of Open MPI, MPICH or Intel MPI on every host, and this folder under the same path there.
 # mpirun only starts the ranks: they communicate by NCCL or gloo, never by MPI.
-# Written by rigtune from recipe.toml beside this file: edit that and export again, or change this file as you like.
+# Written by rigtune from recipe.toml beside this file, which has the reasons and sources of every setting.
+# Edit recipe.toml and export again, or change this file as you like.
 
 # If started as `sh SCRIPT`, continue in bash.
 if [ -z "${BASH_VERSION-}" ]; then exec bash "$0" "$@"; fi
 set -euo pipefail
 
-# Environment
-# The plan was made with these values; they override those of the calling shell.
+folder=$(dirname -- "$(readlink -f -- "$0")")
 
-# Two of the ports belong to storage. The equals sign asks for exact names: mlx5_1 alone would match mlx5_10
-# too.
-# Source: NCCL user guide, environment variables
+# Site: modules, a conda environment, a file to source, a container (`rigtune export --slot NAME=VALUE` fills these lines).
+# module load cuda/12.8 gcc/13
+# eval "$(conda shell.bash hook)" && conda activate train
+# source /shared/env.sh
+
+# Environment. The plan was made with these values; they override those of the calling shell.
+# Two of the ports belong to storage
 export NCCL_IB_HCA='=mlx5_0,mlx5_3'
-
-# A value that a shell would read.
-# Source: user
+# A value that a shell would read
 # shellcheck disable=SC2016  # literal text
 export HYDRA_FULL_ERROR='$HOME it'"'"'s'
+# The plan as JSON, for the program
+export RIGTUNE_RECIPE=$folder/plan.json
 
 # Arguments after `--` go to the program.
 if [[ ${1-} == -- ]]; then shift; fi
@@ -41,11 +45,32 @@ esac
 # The folder that the program runs in
 cd -- '/home/someone/my project'
 
+# Logs of this run in one file per rank, below the working folder; RIGTUNE_LOGS overrides the folder.
+logs=logs/mini-"$(date +%Y%m%d-%H%M%S)-$$"
+logs=${RIGTUNE_LOGS:-$logs}
+case $logs in
+  /*) ;;
+  *) logs=$PWD/$logs ;;
+esac
+export RIGTUNE_LOGS=$logs
+# NCCL states its transports and its errors, in one file per process
+export NCCL_DEBUG=${NCCL_DEBUG:-INFO}
+export NCCL_DEBUG_FILE=${NCCL_DEBUG_FILE:-$logs/nccl.%h.%p.log}
+# After a timeout torch's flight recorder writes the last collectives of every rank
+export TORCH_NCCL_DUMP_ON_TIMEOUT=${TORCH_NCCL_DUMP_ON_TIMEOUT:-1}
+export TORCH_FR_BUFFER_SIZE=${TORCH_FR_BUFFER_SIZE:-2000}
+export TORCH_NCCL_TRACE_BUFFER_SIZE=${TORCH_NCCL_TRACE_BUFFER_SIZE:-2000}
+export TORCH_FR_DUMP_TEMP_FILE=${TORCH_FR_DUMP_TEMP_FILE:-$logs/flight-recorder.rank}
+export TORCH_NCCL_DEBUG_INFO_TEMP_FILE=${TORCH_NCCL_DEBUG_INFO_TEMP_FILE:-$logs/flight-recorder.rank}
+
+# container=(apptainer exec --nv --bind "$PWD" /images/train.sif) # and "${container[@]}" before each command below
+
 # Rank 0 runs on the first host; this is the address at which every host reaches it
 MASTER_ADDR=${MASTER_ADDR:-gpu1}
 # The id of this process chooses the port, from 20000 to 29999, below the ephemeral ports; MASTER_PORT overrides it.
 MASTER_PORT=${MASTER_PORT:-$((20000 + (9704 + $$) % 10000))}
 export MASTER_ADDR MASTER_PORT
+export RIGTUNE_PREFLIGHT=${RIGTUNE_PREFLIGHT:-1}
 
 hosts=(gpu1 gpu2 gpu3 gpu4)
 # The command of each rank: it sets the variables of its rank as torch expects them.
@@ -66,12 +91,22 @@ rank='
     echo "launch-mpi.sh: mpirun set no rank on $(uname -n)" >&2
     exit 2
   fi
+  mkdir -p -- "$RIGTUNE_LOGS"
+  if [[ $LOCAL_RANK -eq 0 ]]; then "${RIGTUNE_RECIPE%/*}/preflight.sh" "$python" || exit; fi
   guard=(env)
   if setpriv --pdeathsig KILL true 2>/dev/null; then guard=(setpriv --pdeathsig KILL); fi
+  exec > >(trap "" INT TERM HUP USR1 && exec tee -a -- "$RIGTUNE_LOGS/rank$RANK.log") 2>&1
+  if [[ -n ${OMPI_COMM_WORLD_RANK:-} ]]; then exec "${guard[@]}" "$python" -u "$@"; fi
   "${guard[@]}" "$python" -u "$@"
 '
 # shellcheck disable=SC2016  # literal text
 command=(bash -c "$rank" "$python" 'train it.py' --batch=2 --lr 0.003 'it'"'"'s $HOME' '{"a": 1}' "$@")
+for word in "${command[@]}"; do
+  if [[ $word == : ]]; then
+    echo "launch-mpi.sh: mpirun would end the command at an argument that is a lone colon; leave it out" >&2
+    exit 2
+  fi
+done
 
 # Options differ between the families of mpirun. Ranks are not bound to cores: by default Open MPI would put all threads of a
 # rank, those of NCCL and of the data loaders too, on one core or NUMA node, which torchrun does not do.
@@ -83,7 +118,7 @@ family=$(mpirun --version 2>&1 || true)
 case $family in
   *"Open MPI"* | *OpenRTE* | *PRRTE*)
     # Open MPI passes on only the variables that are named.
-    options=(--bind-to none --map-by :OVERSUBSCRIBE -x MASTER_ADDR -x MASTER_PORT -x NCCL_IB_HCA -x HYDRA_FULL_ERROR)
+    options=(--bind-to none --map-by :OVERSUBSCRIBE -x MASTER_ADDR -x MASTER_PORT -x RIGTUNE_LOGS -x RIGTUNE_RECIPE -x RIGTUNE_PREFLIGHT -x NCCL_IB_HCA -x HYDRA_FULL_ERROR -x NCCL_DEBUG -x NCCL_DEBUG_FILE -x TORCH_NCCL_DUMP_ON_TIMEOUT -x TORCH_FR_BUFFER_SIZE -x TORCH_NCCL_TRACE_BUFFER_SIZE -x TORCH_FR_DUMP_TEMP_FILE -x TORCH_NCCL_DEBUG_INFO_TEMP_FILE)
     # A group for each host: otherwise Open MPI would begin with the host that it runs on, whatever its position in the list.
     start=(mpirun)
     for host in "${hosts[@]}"; do

@@ -9,22 +9,25 @@
 # Start: ./launch-mpi.sh [-- PROGRAM ARGUMENTS]
 # Needs: mpirun of Open MPI, MPICH or Intel MPI.
 # mpirun only starts the ranks: they communicate by NCCL or gloo, never by MPI.
-# Written by rigtune from recipe.toml beside this file: edit that and export again, or change this file as you like.
-
-# Why this plan
-# - strategy = ddp (modelled): every rank holds the whole model.
-# - micro_batch = 2 (user): pinned.
+# Written by rigtune from recipe.toml beside this file, which has the reasons and sources of every setting.
+# Edit recipe.toml and export again, or change this file as you like.
 
 # If started as `sh SCRIPT`, continue in bash.
 if [ -z "${BASH_VERSION-}" ]; then exec bash "$0" "$@"; fi
 set -euo pipefail
 
-# Environment
-# The plan was made with these values; they override those of the calling shell.
+folder=$(dirname -- "$(readlink -f -- "$0")")
 
-# One thread per physical core of the rank; more only take turns.
-# Source: torch.distributed.run, which sets 1 where nothing is set
+# Site: modules, a conda environment, a file to source, a container (`rigtune export --slot NAME=VALUE` fills these lines).
+# module load cuda/12.8 gcc/13
+# eval "$(conda shell.bash hook)" && conda activate train
+# source /shared/env.sh
+
+# Environment. The plan was made with these values; they override those of the calling shell.
+# One thread per physical core of the rank; more only take turns
 export OMP_NUM_THREADS=1
+# The plan as JSON, for the program
+export RIGTUNE_RECIPE=$folder/plan.json
 
 # Arguments after `--` go to the program.
 if [[ ${1-} == -- ]]; then shift; fi
@@ -37,15 +40,28 @@ case $python in
   */*) python=$PWD/$python ;; # the folder changes below
 esac
 
-# The reference program is beside this script and runs there.
-cd -- "$(dirname -- "$(readlink -f -- "$0")")"
-export PYTHONPATH=".${PYTHONPATH:+:$PYTHONPATH}"
+# The program is beside this script and runs there.
+cd -- "$folder"
+# The program imports modules that are beside this script.
+export PYTHONPATH="$folder${PYTHONPATH:+:$PYTHONPATH}"
+
+# Logs of this run in one file per rank, below the working folder; RIGTUNE_LOGS overrides the folder.
+logs=logs/mini-"$(date +%Y%m%d-%H%M%S)-$$"
+logs=${RIGTUNE_LOGS:-$logs}
+case $logs in
+  /*) ;;
+  *) logs=$PWD/$logs ;;
+esac
+export RIGTUNE_LOGS=$logs
+
+# container=(apptainer exec --nv --bind "$PWD" /images/train.sif) # and "${container[@]}" before each command below
 
 # The ranks meet on the loopback, whatever the host's name.
 MASTER_ADDR=127.0.0.1
 # The id of this process chooses the port, from 20000 to 29999, below the ephemeral ports; MASTER_PORT overrides it.
 MASTER_PORT=${MASTER_PORT:-$((20000 + (9704 + $$) % 10000))}
 export MASTER_ADDR MASTER_PORT
+export RIGTUNE_PREFLIGHT=${RIGTUNE_PREFLIGHT:-1}
 
 # The command of each rank: it sets the variables of its rank as torch expects them.
 # shellcheck disable=SC2016  # expanded by the inner bash
@@ -64,9 +80,19 @@ rank='
     echo "launch-mpi.sh: mpirun set no rank on $(uname -n)" >&2
     exit 2
   fi
+  mkdir -p -- "$RIGTUNE_LOGS"
+  if [[ $LOCAL_RANK -eq 0 ]]; then "${RIGTUNE_RECIPE%/*}/preflight.sh" "$python" || exit; fi
+  exec > >(trap "" INT TERM HUP USR1 && exec tee -a -- "$RIGTUNE_LOGS/rank$RANK.log") 2>&1
+  if [[ -n ${OMPI_COMM_WORLD_RANK:-} ]]; then exec "$python" "$@"; fi
   "$python" "$@"
 '
 command=(bash -c "$rank" "$python" -m rigtune_worker.train --config workload.json "$@")
+for word in "${command[@]}"; do
+  if [[ $word == : ]]; then
+    echo "launch-mpi.sh: mpirun would end the command at an argument that is a lone colon; leave it out" >&2
+    exit 2
+  fi
+done
 
 # Options differ between the families of mpirun. Ranks are not bound to cores: by default Open MPI would put all threads of a
 # rank, those of NCCL and of the data loaders too, on one core or NUMA node, which torchrun does not do.
@@ -78,7 +104,7 @@ family=$(mpirun --version 2>&1 || true)
 case $family in
   *"Open MPI"* | *OpenRTE* | *PRRTE*)
     # Open MPI passes on only the variables that are named.
-    options=(--bind-to none --map-by :OVERSUBSCRIBE -x MASTER_ADDR -x MASTER_PORT -x PYTHONPATH -x OMP_NUM_THREADS)
+    options=(--bind-to none --map-by :OVERSUBSCRIBE -x MASTER_ADDR -x MASTER_PORT -x RIGTUNE_LOGS -x RIGTUNE_RECIPE -x RIGTUNE_PREFLIGHT -x PYTHONPATH -x OMP_NUM_THREADS)
     start=(mpirun -np 2 --host localhost:2 "${options[@]}" "${command[@]}")
     if [[ $EUID -eq 0 && ${OMPI_ALLOW_RUN_AS_ROOT:-} != 1 ]]; then
       echo "launch-mpi.sh: Open MPI refuses to run as root; if you intend it, as in a container:" \

@@ -9,14 +9,23 @@
 # ADDRESS is the address at which every node reaches the first node.
 # NODE_RANK is 0 on the first node and 1 on the last. ATTEMPT is any number, the same on all nodes; give a new one
 # to each start, so that a process left from the previous start cannot join.
-# Written by rigtune from recipe.toml beside this file: edit that and export again, or change this file as you like.
+# Written by rigtune from recipe.toml beside this file, which has the reasons and sources of every setting.
+# Edit recipe.toml and export again, or change this file as you like.
 
 # If started as `sh SCRIPT`, continue in bash.
 if [ -z "${BASH_VERSION-}" ]; then exec bash "$0" "$@"; fi
 set -euo pipefail
 
-# Environment
-# Nothing to set: on this machine the defaults of the libraries are right.
+folder=$(dirname -- "$(readlink -f -- "$0")")
+
+# Site: modules, a conda environment, a file to source, a container (`rigtune export --slot NAME=VALUE` fills these lines).
+# module load cuda/12.8 gcc/13
+# eval "$(conda shell.bash hook)" && conda activate train
+# source /shared/env.sh
+
+# Environment. The plan was made with these values; they override those of the calling shell.
+# The plan as JSON, for the program
+export RIGTUNE_RECIPE=$folder/plan.json
 
 # The rank of this node
 usage() {
@@ -58,9 +67,28 @@ if ! type -P -- "$python" >/dev/null; then
   exit 127
 fi
 
-# The reference program is beside this script and runs there.
-cd -- "$(dirname -- "$(readlink -f -- "$0")")"
-export PYTHONPATH=".${PYTHONPATH:+:$PYTHONPATH}"
+# The program is beside this script and runs there.
+cd -- "$folder"
+# The program imports modules that are beside this script.
+export PYTHONPATH="$folder${PYTHONPATH:+:$PYTHONPATH}"
+
+# Logs of this run in one file per rank, below the working folder; RIGTUNE_LOGS overrides the folder.
+logs=logs/mini-"$attempt"
+logs=${RIGTUNE_LOGS:-$logs}
+case $logs in
+  /*) ;;
+  *) logs=$PWD/$logs ;;
+esac
+export RIGTUNE_LOGS=$logs
+# torchrun writes this before each line of a rank.
+# shellcheck disable=SC2016  # torchrun fills it in
+export TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE='[rank${rank}]: '
+
+# container=(apptainer exec --nv --bind "$PWD" /images/train.sif) # and "${container[@]}" before each command below
+
+# Tests on this node, which RIGTUNE_PREFLIGHT=0 skips
+mkdir -p -- "$logs"
+"$folder/preflight.sh" "$python"
 
 # The address at which every node reaches the first node
 master=${MASTER_ADDR:-}
@@ -70,10 +98,10 @@ port=${MASTER_PORT:-$((20000 + (9704 + attempt) % 10000))}
 
 # A static rendezvous: with c10d torchrun ignores --node-rank and assigns ranks in order of arrival.
 exec "$python" -m torch.distributed.run \
-  --nnodes 2 \
   --node-rank "$node_rank" \
   --master-addr "$master" \
   --master-port "$port" \
   --rdzv-id mini-"$attempt" \
-  --nproc-per-node 2 \
+  --tee 3 --log-dir "$logs" \
+  --nnodes 2 --nproc-per-node 2 \
   -m rigtune_worker.train --config workload.json "$@"

@@ -7,22 +7,25 @@
 # it.
 #
 # Start: ./launch.sh [-- PROGRAM ARGUMENTS]
-# Written by rigtune from recipe.toml beside this file: edit that and export again, or change this file as you like.
-
-# Why this plan
-# - strategy = ddp (modelled): every rank holds the whole model.
-# - micro_batch = 2 (user): pinned.
+# Written by rigtune from recipe.toml beside this file, which has the reasons and sources of every setting.
+# Edit recipe.toml and export again, or change this file as you like.
 
 # If started as `sh SCRIPT`, continue in bash.
 if [ -z "${BASH_VERSION-}" ]; then exec bash "$0" "$@"; fi
 set -euo pipefail
 
-# Environment
-# The plan was made with these values; they override those of the calling shell.
+folder=$(dirname -- "$(readlink -f -- "$0")")
 
-# One thread per physical core of the rank; more only take turns.
-# Source: torch.distributed.run, which sets 1 where nothing is set
+# Site: modules, a conda environment, a file to source, a container (`rigtune export --slot NAME=VALUE` fills these lines).
+# module load cuda/12.8 gcc/13
+# eval "$(conda shell.bash hook)" && conda activate train
+# source /shared/env.sh
+
+# Environment. The plan was made with these values; they override those of the calling shell.
+# One thread per physical core of the rank; more only take turns
 export OMP_NUM_THREADS=1
+# The plan as JSON, for the program
+export RIGTUNE_RECIPE=$folder/plan.json
 
 # Arguments after `--` go to the program.
 if [[ ${1-} == -- ]]; then shift; fi
@@ -39,15 +42,33 @@ if ! type -P -- "$python" >/dev/null; then
   exit 127
 fi
 
-# The reference program is beside this script and runs there.
-cd -- "$(dirname -- "$(readlink -f -- "$0")")"
-export PYTHONPATH=".${PYTHONPATH:+:$PYTHONPATH}"
+# The program is beside this script and runs there.
+cd -- "$folder"
+# The program imports modules that are beside this script.
+export PYTHONPATH="$folder${PYTHONPATH:+:$PYTHONPATH}"
 
-# --standalone takes a free port and a new id, so jobs on one machine cannot meet. The ranks meet on the loopback: torchrun
-# would use the host name, and hang if that does not resolve, as on many fresh machines.
+# Logs of this run in one file per rank, below the working folder; RIGTUNE_LOGS overrides the folder.
+logs=logs/mini-"$(date +%Y%m%d-%H%M%S)-$$"
+logs=${RIGTUNE_LOGS:-$logs}
+case $logs in
+  /*) ;;
+  *) logs=$PWD/$logs ;;
+esac
+export RIGTUNE_LOGS=$logs
+# torchrun writes this before each line of a rank.
+# shellcheck disable=SC2016  # torchrun fills it in
+export TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE='[rank${rank}]: '
+
+# container=(apptainer exec --nv --bind "$PWD" /images/train.sif) # and "${container[@]}" before each command below
+
+# Tests on this node, which RIGTUNE_PREFLIGHT=0 skips
+mkdir -p -- "$logs"
+"$folder/preflight.sh" "$python"
+
+# A free port and a new id, so that jobs on one machine cannot meet. The ranks meet on the loopback: torchrun would use the
+# host name, and hang if that does not resolve, as on many fresh machines.
 exec "$python" -m torch.distributed.run \
-  --standalone \
-  --local-addr 127.0.0.1 \
-  --nnodes 1 \
-  --nproc-per-node 2 \
+  --standalone --local-addr 127.0.0.1 \
+  --tee 3 --log-dir "$logs" \
+  --nnodes 1 --nproc-per-node 2 \
   -m rigtune_worker.train --config workload.json "$@"
