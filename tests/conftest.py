@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -29,6 +30,10 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 # A shell starts background jobs with ignored interrupts, which tests of Ctrl-C would inherit.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# No test uses the states, histories and packed archives of the user who runs the tests.
+os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="rigtune-test-state-")
+os.environ["XDG_DATA_HOME"] = tempfile.mkdtemp(prefix="rigtune-test-data-")
 
 NvmlStandin = Callable[[str], dict[str, str]]
 """Takes the text of a scenario, puts the stand-in in force and returns the environment variables that do

@@ -52,6 +52,13 @@ ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
 }
 
 
+_ELSEWHERE = {
+    "recipes/lint": "lint",
+    "probes/checks": "golden/test_finding_texts.py",
+    "probes/judging": "golden/test_finding_texts.py",
+    "probes/compare": "golden/test_finding_texts.py",
+}
+"""Tests of a room outside the folder that mirrors it."""
 _TESTS_FAILED = 1
 """Exit code of pytest."""
 
@@ -143,8 +150,11 @@ def apply(place: Place, root: Path) -> str:
     return ast.unparse(replacement)
 
 
-def tests_of(path: Path) -> list[str]:
-    """Return the tests that import a module, then those that mirror its room and the rooms of its users."""
+def tests_of(path: Path, root: Path) -> list[str]:
+    """Return the tests that import a module, then those that mirror its room and the rooms of its users.
+
+    `path` is relative to `root`, the copy of the tree in which the tests are run.
+    """
     module = ".".join(path.with_suffix("").parts)
     package, _, name = module.rpartition(".")
 
@@ -153,28 +163,28 @@ def tests_of(path: Path) -> list[str]:
 
     direct = [
         file
-        for file in sorted((ROOT / "tests").rglob("test_*.py"))
+        for file in sorted((root / "tests").rglob("test_*.py"))
         if not {"benchmarks", "integration", "workers"} & set(file.parts) and uses(file.read_text("utf-8"))
     ]
     users = [
-        file.relative_to(ROOT)
+        file.relative_to(root)
         for package_name in PACKAGES
-        for file in sorted((ROOT / package_name).rglob("*.py"))
+        for file in sorted((root / package_name).rglob("*.py"))
         if uses(file.read_text("utf-8"))
     ]
-    folders = [ROOT / "tests" / "unit" / Path(*user.parts[:2]) for user in (path, *users)]
+    folders = [root / "tests" / "unit" / Path(*user.parts[:2]) for user in (path, *users)]
     mirrored = [folder for folder in dict.fromkeys(folders) if folder.is_dir()]
-    extra = [ROOT / "tests" / "lint"] if path.parts[:2] == ("recipes", "lint") else []
-    rooms = [*(mirrored or [ROOT / "tests" / "unit" / path.parts[0]]), *extra]
+    extra = [root / "tests" / place for room, place in _ELSEWHERE.items() if str(path).startswith(f"{room}/")]
+    rooms = [*(mirrored or [root / "tests" / "unit" / path.parts[0]]), *extra]
     # A file that is named before its folder would be all that pytest collects of that folder.
     alone = [file for file in direct if not set(rooms) & set(file.parents)]
-    return [str(test.relative_to(ROOT)) for test in (*alone, *rooms)]
+    return [str(test.relative_to(root)) for test in (*alone, *rooms)]
 
 
-def copy_tree(folder: Path) -> Path:
-    """Copy the tree into `folder`, without what tests do not read, and return the copy."""
+def copy_tree(source: Path, folder: Path) -> Path:
+    """Copy the tree `source` into `folder`, without what tests do not read, and return the copy."""
     ignored = shutil.ignore_patterns(".git", ".venv", ".torch-venv", "__pycache__", ".*_cache")
-    return Path(shutil.copytree(ROOT, folder / "tree", ignore=ignored))
+    return Path(shutil.copytree(source, folder / "tree", ignore=ignored))
 
 
 def run_tests(
@@ -201,7 +211,7 @@ class Judge:
         """Return the test that fails because of the mutant of `path` below `root`; blank if there is none."""
         while True:
             try:
-                done = run_tests(root, tests_of(path), self._timeout_s, self._broken)
+                done = run_tests(root, tests_of(path, root), self._timeout_s, self._broken)
             except subprocess.TimeoutExpired:
                 return "(the tests do not end)"
             if done.returncode == 0:
@@ -240,10 +250,12 @@ def main() -> None:
     chosen = sample(arguments.count, arguments.seed)[arguments.skip :]
     caught = 0
     with tempfile.TemporaryDirectory() as first:
-        judge = Judge(copy_tree(Path(first)), arguments.timeout)
+        # Every mutant is a copy of this copy, so that a person can go on editing the tree during a run.
+        unchanged = copy_tree(ROOT, Path(first))
+        judge = Judge(unchanged, arguments.timeout)
         for number, place in enumerate(chosen, arguments.skip + 1):
             with tempfile.TemporaryDirectory() as folder:
-                root = copy_tree(Path(folder))
+                root = copy_tree(unchanged, Path(folder))
                 after = apply(place, root)
                 test = judge.catching_test(root, place.path)
             caught += bool(test)

@@ -121,7 +121,7 @@ def surroundings(name: str, folder: Path) -> Iterator[None]:
 
 
 async def settle(app: RigtuneApp, pilot: Pilot[int]) -> None:
-    """Until nothing runs any more and everything is drawn."""
+    """Wait until nothing runs and everything is drawn."""
     for _ in range(round(LONGEST_WAIT_S / TICK_S)):
         await pilot.pause(TICK_S)
         if not app.state.running:

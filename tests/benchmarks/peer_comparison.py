@@ -1,6 +1,4 @@
-"""How two predictors compare on the same measured runs: the scorer's measures, over the cases that both
-answer.
-"""
+"""Compare two predictors by the scorer's measures, over the measured runs that both answer."""
 
 from __future__ import annotations
 
@@ -41,7 +39,7 @@ def positive(row: Answer, key: str) -> float | None:
 
 
 def speed_error(measured: Answer, said: Answer) -> float | None:
-    """Of the first speed that both sides have."""
+    """Return the relative error of the first speed that both sides have."""
     for key in SPEEDS:
         if (truth := positive(measured, key)) and (value := positive(said, key)):
             return value / truth - 1

@@ -1,5 +1,6 @@
-"""How long `rigtune predict` takes for many cases on one core, and how much memory: it must not grow with
-their number.
+"""Measure the time and the memory of `rigtune predict` for many cases on one core.
+
+The memory must not grow with the number of cases.
 
     python tests/benchmarks/predict_many_cases.py [CASES.csv] [--sizes 1000 10000 50000]
 

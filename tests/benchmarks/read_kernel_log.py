@@ -1,4 +1,4 @@
-"""How fast a large kernel log is read, and what memory that takes beyond the text.
+"""Measure how fast a large kernel log is read, and the memory that this needs beyond the text.
 
 Run it as `python -m tests.benchmarks.read_kernel_log [MEGABYTES]`; it prints one line per kind of log and
 fails below 20 MB/s. A log in which every line is of trouble, which the kernel's own rate limit forbids, may

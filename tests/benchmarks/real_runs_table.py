@@ -22,7 +22,7 @@ class Row(NamedTuple):
     predicted_bytes: float
     measured_bytes: float
     disturbed: bool
-    """Whether other programs used more of the CPUs than is allowed for a quiet run."""
+    """True if other programs used more of the CPUs than is allowed for a quiet run."""
 
     @property
     def time_error(self) -> float | None:

@@ -1,4 +1,4 @@
-"""What others took of the CPUs while something was measured, and the least disturbed of some attempts."""
+"""Measure the CPU time of other programs during a measurement, and choose the least disturbed attempt."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TypeVar
 from probes.facts.measurements import MeasurementSet
 
 QUIET_SHARE = 0.05
-"""Of all CPUs, taken by others; beyond it a measurement is tried again."""
+"""Part of all CPUs that other programs may use; a measurement with more is tried again."""
 T = TypeVar("T")
 
 

@@ -1,5 +1,6 @@
-"""How far the quick suite's medians vary from run to run: largest over smallest, and standard deviation over
-mean.
+"""Measure how far the quick suite's medians vary from run to run.
+
+The figures are the largest over the smallest median, and the standard deviation over the mean.
 
     python tests/benchmarks/repeat_quick_suite.py [--runs 5] [--only ID,...] [--limit 0.15]
 

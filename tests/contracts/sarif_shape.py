@@ -1,7 +1,7 @@
 """Requirements of the SARIF 2.1.0 schema for the objects that rigtune writes, as a JSON schema.
 
-Source: oasis-tcs/sarif-spec, Schemata/sarif-schema-2.1.0.json (errata 01). `!` marks what is required; no
-object has others than the named properties.
+Source: oasis-tcs/sarif-spec, Schemata/sarif-schema-2.1.0.json (errata 01). `!` marks a required property; no
+object has other properties than these.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ _OBJECTS: dict[str, dict[str, Any]] = {
 
 
 def schema() -> dict[str, Any]:
-    """JSON schema for `jsonschema.validate`."""
+    """Return the JSON schema for `jsonschema.validate`."""
     definitions = {
         name: {
             "type": "object",

@@ -6,9 +6,11 @@ from collections import Counter
 
 import pytest
 
-from assistant.tui.actions import ACTIONS, SCREENS, actions_of, shown_key
+from assistant.tui.actions import ACTIONS, actions_of, shown_key
 from assistant.tui.app import RigtuneApp
+from assistant.tui.fleet_app import FleetApp
 
+SCREENS = FleetApp.SCREEN_ROWS
 GLOBAL = [row for row in ACTIONS if not row.screens]
 SCREEN_IDS = {row.id for row in SCREENS}
 
@@ -34,21 +36,21 @@ def test_a_key_has_one_meaning_per_screen(screen):
 def test_a_letter_has_one_meaning_on_every_screen_that_has_it():
     meanings: dict[str, set[str]] = {}
     for row in ACTIONS:
-        if row.key and row.key != "enter":  # enter goes into what is shown, whatever that is
+        if row.key and row.key != "enter":  # enter opens what the screen shows
             meanings.setdefault(row.key, set()).add(row.id)
     assert not {key: ids for key, ids in meanings.items() if len(ids) > 1}
 
 
 def test_the_digits_of_later_screens_stay_free():
     used = {row.key for row in (*ACTIONS, *SCREENS)}
-    assert {row.key for row in SCREENS} == {"1", "3", "4", "5", "6"}
+    assert {row.key for row in SCREENS} == {"0", "1", "3", "4", "5", "6"}
     assert not used & {"2", "7"}
 
 
 @pytest.mark.parametrize("action", ACTIONS, ids=lambda row: row.id)
 def test_every_action_has_its_handler(action):
     assert set(action.screens) <= SCREEN_IDS
-    owners = [RigtuneApp.MODES[name] for name in action.screens] or [RigtuneApp]
+    owners = [FleetApp.MODES[name] for name in action.screens] or [RigtuneApp]
     for owner in owners:
         assert callable(getattr(owner, f"action_{action.id}", None)), owner
 
@@ -68,4 +70,5 @@ def test_the_footer_fits_eighty_columns(screen):
 
 
 def test_every_screen_is_a_mode():
-    assert set(RigtuneApp.MODES) == SCREEN_IDS
+    assert set(FleetApp.MODES) == SCREEN_IDS
+    assert set(RigtuneApp.MODES) == {row.id for row in RigtuneApp.SCREEN_ROWS}

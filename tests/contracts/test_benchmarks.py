@@ -1,4 +1,4 @@
-"""A benchmark is two files and two rows: the registry and the worker's own table must agree."""
+"""Test that every benchmark has its two files, and that rigtune's table and the worker's table agree."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Hold the exit code of `rigtune check`: it depends on verdict and profile alone, never on the format or the
-place of the output.
+"""Test that the exit code of `rigtune check` depends only on the verdict, the profile and `--fail-on`.
+
+The format and the place of the output never change it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A check is a file or a data row, a line in the table, and a test: they must agree."""
+"""Test that the files and data rows of checks, and the lines of the check table, agree."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_data_row_is_well_formed(check_id: str) -> None:
     row = msgspec.convert(limit_rows()[check_id], LimitCheck)
     assert row.rules
     if all(rule.where for rule in row.rules):
-        assert row.fact in row.known, "where no rule applies, nothing may pass that nobody knows"
+        assert row.fact in row.known, "every rule has `where`: name the fact in `known`, or unknown passes"
     for rule in row.rules:
         numbers = (rule.at_least, rule.at_most, rule.below)
         conditions = (*numbers, rule.one_of, rule.none_of, rule.on, rule.as_most, rule.empty or None)

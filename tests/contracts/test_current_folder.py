@@ -32,7 +32,7 @@ def test_a_folder_that_everybody_can_write_starts_nothing(command: tuple[str, ..
         path.chmod(0o755)
     (tmp_path / "train.sh").write_text("torchrun train.py\n")
     tmp_path.chmod(0o777)
-    # An empty folder in the PATH is the current one.
+    # An empty entry of the PATH means the current folder.
     environment = {**os.environ, "PATH": f":{os.environ['PATH']}:.", "PYTHONPATH": str(ROOT)}
     argv = (
         (sys.executable, "-P", "-m", "assistant")

@@ -1,4 +1,4 @@
-"""The installed program is itself, whatever the shell around it prepared for a training job."""
+"""Test that the installed program loads its own modules, whatever the shell has set for a training job."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_a_broken_installation_never_ends_with_the_code_of_a_verdict(
 
 
 def test_an_interrupt_while_modules_are_loaded_ends_with_one_line() -> None:
-    """The interrupt comes at the first import of each of these modules."""
+    """Interrupt the program at the first import of each of these modules."""
     for module in ("gc", "pathlib", "click", "assistant.cli.check_command"):
         program = f"""
 import sys

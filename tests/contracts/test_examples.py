@@ -1,6 +1,6 @@
-"""Examples of the README and the documentation: every command runs, and the shown output is the real one.
+"""Test that the commands of the README and the documentation run, and that the shown output is real.
 
-Left out are the commands that measure, start a training or need other programs and hosts.
+Commands that measure, start a training or need other programs and hosts are left out.
 """
 
 from __future__ import annotations
@@ -17,9 +17,21 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "assistant/docs").glob("*.md")))
-COMMAND = re.compile(r"^    (?:\$ )?(rigtune [^\n]*)$", re.MULTILINE)
-NOT_HERE = ("auto", "bench", "run", "verify", "tune", "tui", "advise install")
-"""Beginnings of commands that take minutes, or need torch, a GPU or a terminal."""
+COMMAND = re.compile(r"^    (?:\$ )?(rigtune (?:[^\n]*\\\n)*[^\n]*)$", re.MULTILINE)
+NOT_HERE = (
+    "auto",
+    "bench",
+    "run",
+    "verify",
+    "tune",
+    "tui",
+    "advise install",
+    "explain logs/all_reduce_perf-*",
+    "export recipe.toml --to horovodrun",
+    *(f"fleet {name}" for name in ("check", "pack", "show", "history", "find-bad", "bench", "report")),
+    *(f"fleet {name}" for name in ("accept", "compare", "export", "capture", "repaired")),
+)
+"""Beginnings of commands that take minutes, or need torch, a GPU, a terminal, hosts, a log or a cluster."""
 NEEDS_TORCH = "net.py:"
 SCRIPT = (
     "#!/bin/bash\n#SBATCH --gpus-per-node=8\n#SBATCH --time=01:00:00\n"
@@ -31,7 +43,8 @@ KERNEL = "[1.0] Linux version 6.1.0\n"
 def commands() -> list[str]:
     """Return all commands of the pages that can run here, without what follows a comment or a pipe."""
     written = (match[1] for page in PAGES for match in COMMAND.finditer(page.read_text("utf-8")))
-    lines = dict.fromkeys(re.split(r"\s+(?:#|\|)\s", line)[0].strip() for line in written)
+    whole = (re.sub(r"\\\n\s*", "", text) for text in written)
+    lines = dict.fromkeys(re.split(r"\s+(?:#|\|)\s", line)[0].strip() for line in whole)
     return [line for line in lines if not line.removeprefix("rigtune ").startswith(NOT_HERE)]
 
 
@@ -67,6 +80,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     texts = {
         "train.sbatch": SCRIPT,
         "ds_config.json": '{"train_micro_batch_size_per_gpu": 1, "zero_optimization": {"stage": 2}}',
+        "llama.sbatch": shown("assistant/docs/import.md", "#!/bin/bash") + "\n",
         "job.log": log, "dmesg.txt": KERNEL, "dmesg-node7.txt": KERNEL, "topo.txt": topology,
         "dmesg.log": f"{KERNEL}[2.0] NVRM: Xid (PCI:0000:05:00): 79, GPU has fallen off the bus.\n",
         "ibstat.txt": "CA 'mlx5_0'\n\tCA type: MT4129\n\tNumber of ports: 1\n\tPort 1:\n\t\tState: Active\n"
@@ -128,7 +142,7 @@ def test_finding_in_the_readme_is_the_real_one(tmp_path: Path) -> None:
 
 
 def without_owner(text: str) -> str:
-    """Return a finding without whose limit was read: a service's or the caller's."""
+    """Return a finding without its line `found`, which names the owner of the limit (service or caller)."""
     return re.sub(r"^( *found +)\S+.*$", r"\1", text, flags=re.MULTILINE)
 
 
@@ -140,3 +154,24 @@ def test_finding_of_lint_is_the_real_one(tmp_path: Path) -> None:
         if line.startswith("    train.sbatch:4:8:")
     )
     assert shown("assistant/docs/lint.md", first) in rigtune("rigtune lint train.sbatch", tmp_path).stdout
+
+
+@pytest.mark.parametrize(
+    ("line", "first"),
+    [
+        (
+            "rigtune import llama.sbatch",
+            "Megatron-LM, Megatron-Bridge, NeMo: llama-3-8b on 2 x 8 ranks, ddp,",
+        ),
+        ("rigtune plan --from-script llama.sbatch --gpu H100", "A better plan would be"),
+    ],
+)
+def test_import_and_its_better_plan_are_the_real_ones(tmp_path: Path, line: str, first: str) -> None:
+    (tmp_path / "llama.sbatch").write_text(shown("assistant/docs/import.md", "#!/bin/bash") + "\n")
+    text = (ROOT / "assistant/docs/import.md").read_text("utf-8")
+    written = re.search(rf"^    {re.escape(first)}[^\n]*\n(?:(?:    [^\n]*)?\n)*", text, re.MULTILINE)
+    assert written is not None
+    real = [part.rstrip() for part in rigtune(line, tmp_path).stdout.splitlines()]
+    assert [part[4:].rstrip() for part in written[0].rstrip().splitlines()] == real[
+        : written[0].rstrip().count("\n") + 1
+    ]

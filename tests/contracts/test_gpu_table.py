@@ -1,6 +1,4 @@
-"""One table of GPUs: every name of `list gpus` works everywhere, and checks compare with checked rows
-alone.
-"""
+"""Test that every GPU of `list gpus` works in every command, and that checks use only checked rows."""
 
 from __future__ import annotations
 
@@ -38,9 +36,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def machine_with(gpu: GpuModel) -> MachineFacts:
-    """Return a node whose driver calls its GPUs by that name and says nothing else of them that is a matter
-    of the model.
-    """
+    """Return a node whose driver reports the name and the memory of this model, and nothing else about it."""
     gpus = tuple(h100(index, name=gpu.driver_name, memory_bytes=gpu.memory_bytes) for index in range(2))
     return h100_node(gpus=gpus)
 
@@ -91,7 +87,7 @@ def test_plan_knows_it_by_the_drivers_name(gpu: GpuModel):
 def test_advise_knows_it(gpu: GpuModel):
     facts = MachineFacts(software=Software(operating_system="Ubuntu 24.04"))
     if gpu.architecture in {"kepler", "gaudi", "cdna1", "cdna2", "cdna3", "cdna4"}:
-        # Drivers of other makers, and of GPUs that no driver supports any more, are no lack of a name.
+        # The name is known, but rigtune installs no drivers of other makers or for unsupported GPUs.
         with pytest.raises(UsageError, match=f"{gpu.architecture} GPUs"):
             advise_install(facts, CATALOGUE, gpu=gpu.id)
     else:
@@ -99,7 +95,7 @@ def test_advise_knows_it(gpu: GpuModel):
 
 
 def findings_of(facts: MachineFacts, catalogue: Catalogue) -> list[Finding]:
-    """Return what all checks find, with measurements that a reference would judge."""
+    """Return the findings of all checks, with measurements that are compared with references."""
     measurements = (*gemm(300.0, 310.0), *copies(900.0, 910.0), *host_copies(20.0, 21.0))
     evidence = Evidence(facts=facts, catalogue=catalogue, measurements=measurements)
     last = list(check_machine(evidence))[-1]

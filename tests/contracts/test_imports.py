@@ -1,4 +1,4 @@
-"""List the modules that a command loads in a fresh interpreter: start-up counts in a provisioning loop."""
+"""Limit the modules that a command loads, because hooks start it often and start-up takes time."""
 
 from __future__ import annotations
 
@@ -80,17 +80,17 @@ HEAVY = {
         "importlib.metadata",
     ),
 }
-"""What a check of the live machine has no use for; each takes a millisecond or more to load."""
+"""Modules that a check of the live machine does not need; each takes a millisecond or more to load."""
 
 OWN_MODULES_AT_MOST = 260
-"""A module takes a fifth of a millisecond. A machine without GPUs and NICs needs 171, one with eight GPUs
-204; the rest is for machines that have everything. Checks that do not apply are not loaded
+"""Loading a module takes a fifth of a millisecond. A machine without GPUs and NICs needs 171 modules, one
+with eight GPUs 204; the rest is for machines that have everything. Checks that do not apply are not loaded
 (`probes/judging/policies/selection.py`).
 """
 
 PATTERNS_AT_MOST = 20
-"""A pattern takes a tenth of a millisecond to compile, and most of them are for what few machines say: those
-are compiled when they are used (`probes/base/patterns.py`).
+"""Compiling a pattern takes a tenth of a millisecond. Most patterns are for texts of few machines, and are
+compiled only when they are used (`probes/base/patterns.py`).
 """
 
 _CHECKING = """

@@ -108,3 +108,29 @@ def test_github_annotations_escape_what_the_runner_parses() -> None:
     head, _, words = annotation.removesuffix("\n").removeprefix("::notice ").partition("::")
     assert head == "file=a%2Cb%3Ac%25.sh,line=3,col=2,endLine=3,endColumn=9,title=rigtune x"
     assert words == "50%25 of a:b,%0A::error::c%0ADo%0Dit."
+
+
+@pytest.mark.parametrize(
+    ("place", "region"),
+    [
+        (Place(line=0, column=0), {"startLine": 1, "startColumn": 1}),
+        (Place(line=1), {"startLine": 1, "startColumn": 1}),
+        (
+            Place(line=3, column=2, end_column=5),
+            {"startLine": 3, "startColumn": 2, "endLine": 3, "endColumn": 5},
+        ),
+        (
+            Place(line=3, column=2, end_line=4, end_column=0),
+            {"startLine": 3, "startColumn": 2, "endLine": 4, "endColumn": 1},
+        ),
+        (Place(line=3, column=2, end_line=2, end_column=5), {"startLine": 3, "startColumn": 2}),
+    ],
+    ids=["whole file", "first line", "words", "lines", "reversed"],
+)
+def test_sarif_counts_lines_and_columns_from_one(place: Place, region: dict[str, int]) -> None:
+    finding = LintFinding(
+        rule_id="variable-misspelt", severity="warning", document="a.sh", place=place, message="m"
+    )
+    log = json.loads(sarif_text(LintReport(findings=(finding,), documents=("a.sh",))))
+    (location,) = log["runs"][0]["results"][0]["locations"]
+    assert location["physicalLocation"]["region"] == region

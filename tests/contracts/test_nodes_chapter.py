@@ -1,4 +1,4 @@
-"""The ways of installation that `assistant/docs/nodes.md` describes work without a network."""
+"""Test that the ways of installation in `assistant/docs/nodes.md` work without a network."""
 
 from __future__ import annotations
 

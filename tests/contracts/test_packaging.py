@@ -1,5 +1,6 @@
-"""The wheel owns only the name `rigtune`, works beside a package that owns `recipes`, and leaves it alone
-when removed.
+"""Test that the wheel owns only the name `rigtune`, and works beside a package with a folder `recipes`.
+
+Removing rigtune must not remove that folder.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The example of the page on policies is a valid policy, and the page names what a policy can state."""
+"""Test that the example of the page on policies is valid, and that the page names every field of a policy."""
 
 from __future__ import annotations
 

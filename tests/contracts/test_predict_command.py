@@ -1,5 +1,6 @@
-"""`rigtune predict`: as many answers as cases, in their order, predicted or refused with a reason; files
-whole or not at all.
+"""Test that `rigtune predict` answers every case in order: predicted, or refused with a reason.
+
+Output files are written completely or not at all.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""How the program ends and writes, whatever it was started with: streams that are closed or full, other
-encodings, signals.
-"""
+"""Test how the program ends and writes with closed or full streams, other encodings, and signals."""
 
 from __future__ import annotations
 
@@ -27,7 +25,7 @@ def environment(**changes: str) -> dict[str, str]:
 
 
 def by_shell(script: str, *, cwd: Path, **changes: str) -> subprocess.CompletedProcess[str]:
-    """`script` with the program as "$@"."""
+    """Run a shell script, in which "$@" is the program."""
     return subprocess.run(
         ["bash", "-c", script, "bash", *RIGTUNE],
         cwd=cwd,
@@ -40,7 +38,7 @@ def by_shell(script: str, *, cwd: Path, **changes: str) -> subprocess.CompletedP
 
 
 MACHINE = "--machine rtx4090-2"
-"""Its required checks cannot be made: exit code 3."""
+"""Options of a machine whose required checks cannot be made: exit code 3."""
 
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
@@ -125,7 +123,7 @@ def test_a_hidden_kernel_tree_is_no_machine_without_devices(hidden: str, tmp_pat
 
 
 def test_names_that_are_no_utf8(tmp_path: Path) -> None:
-    """Characters that neither JSON nor a terminal can contain."""
+    """Use names with bytes that neither JSON nor a terminal can contain."""
     folder = tmp_path / os.fsdecode(b"dir\xff")
     (folder / ".venv" / "bin").mkdir(parents=True)
     (folder / ".venv" / "bin" / "python").touch()
@@ -147,7 +145,7 @@ def test_names_that_are_no_utf8(tmp_path: Path) -> None:
 
 
 EVIL = "NVIDIA \x1b]0;pwned\x07\x1b[2J\x9b31m\u202eH100\r"
-"""Sets the title of the terminal, clears it, colours it, and turns the reading direction."""
+"""Name of a GPU that would set the terminal's title, clear it, colour it, and turn the reading direction."""
 
 
 @pytest.mark.parametrize(
@@ -179,7 +177,7 @@ def test_names_in_a_recording_do_not_steer_the_terminal(command: tuple[str, ...]
 
 
 def start_hanging(tmp_path: Path) -> tuple[subprocess.Popen[str], int]:
-    """`rigtune check` while its `df` hangs, and a descriptor that ends with that `df`."""
+    """Return `rigtune check` while its `df` hangs, and a descriptor that ends when that `df` ends."""
     tools, fifo = tmp_path / "tools", tmp_path / "fifo"
     tools.mkdir()
     os.mkfifo(fifo)

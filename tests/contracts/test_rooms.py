@@ -1,4 +1,4 @@
-"""The house stays a house: few rooms, few arrows between them, no circles, and a picture that is true."""
+"""Limit the numbers of rooms and of arrows between them; test that there is no circle and a true picture."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from pathlib import Path
 
 from tests.rooms import PACKAGES, ROOT, draw, floors, read_imports
 
-MOST_ROOMS = 40
-MOST_ARROWS = 240
+MOST_ROOMS = 44
+MOST_ARROWS = 270
 """Pairs of rooms of which one imports the other. A new arrow is a decision: raise this with a reason.
 
-The rooms of environment, settings, advice, strategies and tuning brought the last thirty.
+The rooms of environment, settings, advice, strategies and tuning brought thirty, the fleet ten.
 """
 MOST_LOOSE_MODULES = 8
-MOST_REPEATED_NAMES = 25
-"""Base names used twice in a package, mostly the two halves of a benchmark."""
+MOST_REPEATED_NAMES = 28
+"""Module names that occur twice in a package: two halves of a benchmark, a launcher and its program."""
 MOST_LINES = 450
 
 

@@ -1,5 +1,6 @@
-"""The published JSON Schemas are current, and what the commands print conforms to them and to the names
-others rely on.
+"""Test that the published JSON Schemas are current, and that the output of commands conforms to them.
+
+The output must also have the field names on which other programs rely.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import jsonschema
 import pytest
 
 from assistant.formats.json_answer import json_answer
-from assistant.formats.schemas import FOLDER, POLICY, RECORDS, schema_for
+from assistant.formats.schemas import FOLDER, PLAN_FILE, POLICY, RECORDS, schema_for
 from assistant.usecases.advise import advise_install
 from assistant.usecases.check import check_machine
 from probes.base.errors import UsageError
@@ -19,6 +20,7 @@ from probes.catalogue.hardware import load_catalogue
 from probes.facts import MachineFacts
 from probes.judging.affinity import report_of
 from recipes.advice.advice_lines import Subject
+from recipes.launch.plan_json import plan_file
 from tests.support.advice_cases import CASES, advised
 from tests.support.machines import cpu_box, evidence_of, h100_node
 
@@ -30,7 +32,7 @@ def verdict_json(facts: MachineFacts) -> Any:
     return json.loads(json_answer(finished.result))  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("command", [*RECORDS, POLICY])
+@pytest.mark.parametrize("command", [*RECORDS, POLICY, PLAN_FILE])
 def test_published_schema_is_current(command: str) -> None:
     assert (FOLDER / f"{command}.json").read_bytes() == schema_for(command), (
         "run python -m assistant.formats.schemas"
@@ -38,10 +40,10 @@ def test_published_schema_is_current(command: str) -> None:
 
 
 def test_nothing_else_is_published() -> None:
-    assert sorted(path.stem for path in FOLDER.iterdir()) == sorted([*RECORDS, POLICY])
+    assert sorted(path.stem for path in FOLDER.iterdir()) == sorted([*RECORDS, POLICY, PLAN_FILE])
 
 
-@pytest.mark.parametrize("command", [*RECORDS, POLICY])
+@pytest.mark.parametrize("command", [*RECORDS, POLICY, PLAN_FILE])
 def test_schema_is_a_schema(command: str) -> None:
     jsonschema.Draft202012Validator.check_schema(json.loads(schema_for(command)))
 
@@ -72,6 +74,14 @@ def test_advice_conforms(name: str, subject: Subject) -> None:
 def test_installation_advice_conforms() -> None:
     advice = advise_install(h100_node(), load_catalogue(), operating_system="Ubuntu 24.04")
     jsonschema.validate(json.loads(json_answer(advice)), json.loads(schema_for("advise-install")))
+
+
+def test_the_plan_of_an_export_conforms(make_recipe) -> None:
+    plan = json.loads(plan_file(make_recipe()).text)
+    jsonschema.validate(plan, json.loads(schema_for(PLAN_FILE)))
+    del plan["degrees"]["fsdp"]
+    with pytest.raises(jsonschema.ValidationError, match="fsdp"):
+        jsonschema.validate(plan, json.loads(schema_for(PLAN_FILE)))
 
 
 def test_titles_name_the_command() -> None:

@@ -1,7 +1,6 @@
-"""One answer to which ports and which interface train: `check`, the plan's network figure and the exported
-script agree.
+"""Test that `check`, the plan's network rate and the exported script agree on the ports that train.
 
-The machines are all recorded ones, all of the catalogue, and some with a wiring that once got two answers.
+The machines are all recordings, the catalogue, and some whose wiring once got different answers.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from probes.sources.choose import open_source
 from probes.sources.loose import open_loose
 from recipes.job.models.names import find_model
 from recipes.job.pins import Pins
-from recipes.launch.launchers import slurm
+from recipes.launch.launch_files import launch_files
 from recipes.launch.recipe import Command
 from recipes.launch.resolve import recipe_of
 from recipes.machine.from_facts import cluster_from_facts
@@ -54,19 +53,19 @@ def interface(name: str, address: str = "10.9.0.1/24", **changes: object) -> Int
 
 
 def with_own_network(facts: MachineFacts) -> MachineFacts:
-    """Return the healthy node with the network of `facts`: most recordings hold a machine's network and
-    nothing else.
-    """
+    """Return the healthy node with the network of `facts`, because most recordings contain only a network."""
     return msgspec.structs.replace(BIG_NODE, nics=facts.nics, interfaces=facts.interfaces, links=facts.links)
 
 
 def script_variables(facts: MachineFacts) -> dict[str, str]:
-    """Return what the exported script of a plan over two nodes sets."""
+    """Return the variables that the exported script of a plan over two nodes sets."""
     cluster = cluster_from_facts(facts, (), load_catalogue(), nodes=2)
     pins = Pins(strategy="ddp", micro_batch=1)
     plan = make_plan(default_workload(find_model("gpt2"), cluster, global_batch=64), cluster, facts, pins)
     recipe = recipe_of(plan, name="job", command=Command(kind="script", target="train.py"), python="")
-    (script,) = (artifact.text for artifact in slurm.render(recipe) if artifact.path.endswith(".sbatch"))
+    (script,) = (
+        artifact.text for artifact in launch_files(recipe, "slurm") if artifact.path.endswith(".sbatch")
+    )
     exports = (
         shlex.split(line)[1] for line in script.splitlines() if line.startswith("export ") and "$" not in line
     )
@@ -74,7 +73,7 @@ def script_variables(facts: MachineFacts) -> dict[str, str]:
 
 
 def ports_in_figure(facts: MachineFacts) -> int | None:
-    """Return how many ports the plan's network figure counts; None where it is of no RDMA port."""
+    """Return the number of RDMA ports in the plan's network rate; None if it is no rate of RDMA ports."""
     figure = cluster_from_facts(facts, (), load_catalogue(), nodes=2).inter_bus_bandwidth_bytes_per_s
     match = re.match(r"(\d+) x \S+ Gb/s RDMA", figure.source) if figure is not None else None
     return int(match[1]) if match else None

@@ -1,5 +1,6 @@
-"""Wrong input gets one line that names it, says what to do, and the frozen exit code; nothing is
-half-written.
+"""Test that wrong input gives one line with the input and a remedy, and the documented exit code.
+
+No file is left incomplete.
 """
 
 from __future__ import annotations

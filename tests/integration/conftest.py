@@ -9,19 +9,18 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from recipes.launch.launcher_table import LAUNCHERS
-from recipes.launch.recipe import Artifact, Recipe
+from recipes.launch.launch_files import launch_files
+from recipes.launch.recipe import Recipe
 
 Export = Callable[[str, Recipe, Path], Path]
 
 
 @pytest.fixture
 def export() -> Export:
-    """`export(launcher, recipe, folder)` writes the launch files and returns the script to start."""
+    """Return `export(launcher, recipe, folder)`, which writes launch files and returns the start script."""
 
     def write(launcher: str, recipe: Recipe, folder: Path) -> Path:
-        (row,) = [row for row in LAUNCHERS if row.id == launcher]
-        artifacts: tuple[Artifact, ...] = row.load().render(recipe)
+        artifacts = launch_files(recipe, launcher)
         for artifact in artifacts:
             path = folder / artifact.path
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -33,7 +32,7 @@ def export() -> Export:
 
 
 class TrainingReport(NamedTuple):
-    """Return the report of the reference program."""
+    """The report of the reference program."""
 
     start: dict[str, Any]
     losses: list[float]

@@ -1,4 +1,4 @@
-"""Killed at any moment, the run folder holds only whole files, and a rerun ends cleanly."""
+"""Test that `auto`, killed at any moment, leaves only whole files, and that a rerun ends cleanly."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _start(directory: Path) -> subprocess.Popen[str]:
 
 
 def assert_whole(directory: Path) -> None:
-    """Read every finished file by its format: a script is one without a suffix, too."""
+    """Read every finished file in its format; a file without a suffix is a script, too."""
     for path in directory.rglob("*"):
         # A log and a report of a worker grow line by line, and the next run replaces a temporary file.
         if not path.is_file() or path.suffix in (".log", ".jsonl", ".tmp"):
@@ -71,7 +71,7 @@ def test_killed_after_some_words(lines_before: int, tmp_path: Path) -> None:
 
 
 def test_an_interrupted_measurement_is_kept(tmp_path: Path, torch_python: str) -> None:
-    """One Ctrl-C ends the benchmarks in order; a plan can use the figures that were taken before."""
+    """One Ctrl-C ends the benchmarks cleanly, and what was measured before is saved."""
     rigtune = (sys.executable, "-m", "assistant")
     process = subprocess.Popen(
         [*rigtune, "auto", "--python", torch_python, "--out", str(tmp_path / "run")],

@@ -1,4 +1,4 @@
-"""Measuring across hosts for real: three hosts in network namespaces, one of them throttled. Needs root."""
+"""Measure across three hosts in network namespaces, one of which is slowed down. Needs root."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pytest
 
 from tests.support.ssh_hosts import Lab, run, ssh_lab
 
-pytestmark = [pytest.mark.root, pytest.mark.slow]
+pytestmark = [pytest.mark.root, pytest.mark.slow, pytest.mark.long]
 
 LIMIT_S = 400
 HOSTS = ("rigtune-a", "rigtune-b", "rigtune-c")
@@ -46,8 +46,9 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
 
 @pytest.fixture
 def bench(lab: Lab, torch_python: str, tmp_path: Path):
-    """`bench("--only", "network")` starts `rigtune bench --hosts ...` on the head node; `report` has what it
-    found.
+    """Return an object whose `run("--only", "network")` runs `rigtune bench --hosts ...` on the head node.
+
+    Its `report` is the file of the report.
     """
 
     class Bench:
@@ -71,9 +72,7 @@ def bench(lab: Lab, torch_python: str, tmp_path: Path):
 
 
 def ranks_of(folder: Path) -> list[int]:
-    """The processes of the ranks and of what started them, on whichever host: they all know the work folder
-    by its path.
-    """
+    """Return the processes of the ranks and of their launchers on all hosts, which name the work folder."""
     processes = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
@@ -85,7 +84,7 @@ def ranks_of(folder: Path) -> list[int]:
 
 
 def until(condition) -> None:
-    """Wait for other processes; a test that never gets there fails by its limit."""
+    """Wait until the condition holds; the test fails if it does not hold within `LIMIT_S`."""
     ends = time.monotonic() + LIMIT_S
     while not condition():
         assert time.monotonic() < ends

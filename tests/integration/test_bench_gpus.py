@@ -1,6 +1,4 @@
-"""`rigtune bench` as a process on eight H100 that are acted out: NVML by a library, the training interpreter
-by a script.
-"""
+"""Run `rigtune bench` on eight simulated H100: a library plays NVML, a script the training interpreter."""
 
 from __future__ import annotations
 
@@ -37,8 +35,9 @@ class Said(NamedTuple):
     told: str
 
     def bad(self, status: str) -> list[tuple[str, str]]:
-        """Subject and check of the findings, but for those about who else uses the CPUs of the machine that
-        runs this test.
+        """Return subject and check of the findings with this status.
+
+        Findings about other users of the CPUs of the machine that runs this test are left out.
         """
         return [
             (one["subject"], one["check_id"])
@@ -62,8 +61,9 @@ Bench = Callable[..., Said]
 
 @pytest.fixture
 def bench(nvml_standin: Callable[[str], dict[str, str]], tmp_path: Path) -> Bench:
-    """`bench("power cap", "--only", "gemm", nvml="gpu3.power_limit_mw = 400000")`; afterwards nothing of it
-    is left.
+    """Return `bench("power cap", "--only", "gemm", nvml="gpu3.power_limit_mw = 400000")`.
+
+    Afterwards, no process of it is left.
     """
 
     def run(sick_part: str = "", *options: str, nvml: str = "") -> Said:

@@ -1,6 +1,4 @@
-"""`rigtune check` as a process over the real pynvml and a driver library that acts out a machine: the right
-word, in time.
-"""
+"""Run `rigtune check` with the real pynvml and a simulated driver library: right verdicts, in time."""
 
 from __future__ import annotations
 
@@ -22,7 +20,7 @@ NvmlStandin = Callable[[str], dict[str, str]]
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "tests" / "native" / "nvml_standin.c"
 LIMIT_S = 60
-"""A quick check gives itself 8 s and a late driver 35 s; a machine under load gets more."""
+"""Seconds for a check: the quick tier limits itself to 8 s, or 35 s for a slow driver; load takes more."""
 LOST = (
     "error = nvmlDeviceGetMemoryInfo 15 5\nerror = nvmlDeviceGetTemperature 15 5\nerror = "
     "nvmlDeviceGetName 15 5\n"

@@ -1,6 +1,4 @@
-"""A bare clone becomes a launch script that trains: `make run` without a terminal, then the script it
-names.
-"""
+"""Test a fresh clone: `make run` without a terminal prints a launch script, and that script trains."""
 
 from __future__ import annotations
 
@@ -24,7 +22,8 @@ def test_make_run_ends_in_a_script_that_trains(tmp_path: Path, torch_python: str
         pytest.skip("needs make and a git checkout")
     clone = tmp_path / "clone"
     subprocess.run(["git", "clone", "--quiet", ROOT, clone], check=True)
-    # As `activate` sets them: root starts an active environment only if it is on the PATH.
+    # The variables that `activate` sets: as root, rigtune starts the interpreter of an active environment
+    # only if its folder is on the PATH.
     environment = {
         **os.environ,
         "VIRTUAL_ENV": str(Path(torch_python).parents[1]),

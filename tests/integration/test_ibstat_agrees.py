@@ -1,6 +1,4 @@
-"""Over a made /sys in a mount namespace of their own, rigtune and the real `ibstat` read the same of every
-port.
-"""
+"""Test that rigtune and the real `ibstat` read the same values from an invented /sys in a mount namespace."""
 
 from __future__ import annotations
 
@@ -57,7 +55,7 @@ LAYOUTS = {
 
 
 def in_namespace(tree: Path, *argv: str) -> str:
-    """The output of a program that sees `tree` as /sys."""
+    """Return the output of a program that sees `tree` as /sys."""
     script = 'mount --bind "$0" /sys && exec "$@"'
     run = subprocess.run(
         ["unshare", "--mount", "sh", "-c", script, tree, *argv],

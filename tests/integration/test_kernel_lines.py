@@ -1,4 +1,4 @@
-"""Usual kernel lines of trouble: `check` reports a problem, and `explain` calls no such log healthy."""
+"""Test kernel lines about faults: `check` reports a problem, and `explain` calls no such log healthy."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_a_line_of_trouble_is_not_overlooked(
     assert [finding for finding in findings if finding["status"] in ("FAIL", "WARN")]
     command_line(["explain", str(path), "--format", "json"])
     explanation = json.loads(capsys.readouterr().out)
-    # A slower clock is a remark, and no failure.
+    # A slower clock is only a remark, not a failure.
     is_remark = line.event == "clock"
     assert (explanation["state"] == "healthy") is is_remark
     assert explanation["diagnoses"][0]["cause_id"] != "healthy" or len(explanation["diagnoses"]) > 1

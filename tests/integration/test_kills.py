@@ -1,4 +1,4 @@
-"""Every command, killed at a random moment: no process is left, every file is whole, and nothing is raised.
+"""Kill every command at a random moment: no process is left, every file is whole, no error is raised.
 
 The number of kills is RIGTUNE_KILLS; RIGTUNE_KILLS_SEED gives other moments.
 """
@@ -25,13 +25,13 @@ ROOT = Path(__file__).resolve().parents[2]
 FEW = 24
 SEED = 20261122
 LONGEST_END_S = 20.0
-"""Most seconds from the signal to the end of all processes; workers get five to end in order."""
+"""Largest number of seconds from the signal to the end of all processes; workers get five to end cleanly."""
 MACHINE = ("--machine", "dgx-h100")
 CASES = ROOT / "tests/quantities/cases.csv"
 
 
 class Kill(NamedTuple):
-    """A command, and the seconds that it takes about."""
+    """A command, and its rough duration in seconds."""
 
     arguments: tuple[str, ...]
     takes_s: float
@@ -74,7 +74,7 @@ def environment(folder: Path, torch_python: str) -> dict[str, str]:
 
 
 def marked_processes(mark: str) -> list[str]:
-    """Return the command lines of all processes that inherited the mark, zombies aside."""
+    """Return the command lines of all processes that inherited the mark, except zombies."""
     left = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
@@ -119,7 +119,7 @@ def kill_at_a_moment(folder: Path, row: Kill, number: int, moment_s: float, torc
     while (left := marked_processes(mark)) and time.monotonic() < sent + LONGEST_END_S:
         time.sleep(0.1)
     wrong += [f"left running: {command}" for command in left]
-    # Python prints one of its own while it starts, and torchrun one when it is interrupted
+    # Python may print a traceback of its own while it starts, and torchrun one when it is interrupted
     if "Traceback" in words and str(ROOT / "assistant" / "cli") in words:
         wrong.append(words[-2000:])
     return wrong + broken_files(folder)
@@ -148,6 +148,7 @@ def assert_whole_tables(folder: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_random_kills(tmp_path: Path, torch_python: str) -> None:
     seed = int(os.environ.get("RIGTUNE_KILLS_SEED", SEED))
     rng = random.Random(seed)  # noqa: S311 - it only has to repeat

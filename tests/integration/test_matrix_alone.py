@@ -1,4 +1,4 @@
-"""`rigtune check` on a matrix of `nvidia-smi topo -m` without any other text."""
+"""Test `rigtune check` on a matrix of `nvidia-smi topo -m` without any other text."""
 
 from __future__ import annotations
 

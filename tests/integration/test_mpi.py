@@ -1,4 +1,4 @@
-"""launch-mpi.sh with a real mpirun on this machine."""
+"""Test launch-mpi.sh with a real mpirun on this machine."""
 
 from __future__ import annotations
 
@@ -40,8 +40,9 @@ def run(script, *arguments, environment, cwd):
 
 @pytest.fixture
 def own_recipe(make_recipe, torch_python, tmp_path):
-    """`own_recipe(text)`: a recipe with two ranks that runs this program; without text, the reference
-    program.
+    """Return `own_recipe(text)`, which makes a recipe with two ranks that runs this program.
+
+    Without text, the recipe runs the reference program.
     """
 
     def make(text=""):
@@ -91,7 +92,7 @@ def test_arguments_arrive_whole_and_ranks_are_free_to_use_all_cpus(
 
 
 def test_no_rank_is_left_when_mpirun_is_killed(own_recipe, mpi_environment, export, tmp_path):
-    """Both ranks write to a pipe that only they hold open: its end is theirs."""
+    """Only the two ranks hold the pipe open, so that its end shows that both have ended."""
     fifo = tmp_path / "alive"
     os.mkfifo(fifo)
     recipe = own_recipe(f"alive = os.open({str(fifo)!r}, os.O_WRONLY)\nos.write(alive, b'x')\nsignal.pause()")

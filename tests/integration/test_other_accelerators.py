@@ -1,4 +1,4 @@
-"""The program on machines with accelerators that rigtune recognises and cannot read."""
+"""Test the program on machines with accelerators that rigtune recognises, but cannot read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`rigtune check` on texts about PCI devices whose link is down or that do not answer."""
+"""Test `rigtune check` on texts about PCI devices whose link is down or that do not answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The live collectors over a real pynvml and a library that acts out a machine."""
+"""Test the live collectors with the real pynvml and a library that plays the driver of a machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Remapped rows of a recorded GPU: their count, and a policy that limits the count."""
+"""Test the count of remapped rows of a recorded GPU, and a policy that limits the count."""
 
 from __future__ import annotations
 

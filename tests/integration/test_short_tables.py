@@ -1,4 +1,4 @@
-"""`rigtune` on short tables: `dcgmi dmon`, `ibportstate`, and distances of NUMA nodes without a heading."""
+"""Test short tables: `dcgmi dmon`, `ibportstate`, and distances of NUMA nodes without a heading."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from probes.base.errors import ExitCode
 from tests.contracts.test_wrong_input import ROOT, assert_one_line, rigtune
 
 PATIENCE_S = 20.0
-"""Time that a test waits for something that takes milliseconds."""
+"""Longest time that a test waits for an event that usually takes milliseconds."""
 TREE = (
     "echo $$ >>{pids}; sleep 98761 & echo $! >>{pids}; setsid sh -c 'echo $$ >>{pids}; exec sleep 98761' & "
 )

@@ -1,4 +1,4 @@
-"""Gradient compression and local SGD over a link that `tc` limits, for real. Needs root and torch."""
+"""Run gradient compression and local SGD over a link that `tc` limits. Needs root and torch."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from tests.benchmarks.compression_on_a_slow_network import cluster_of, compared, gains, measure, situation_on
 from tests.support.slow_link import refusal
 
-pytestmark = [pytest.mark.root, pytest.mark.slow]
+pytestmark = [pytest.mark.root, pytest.mark.slow, pytest.mark.long]
 
 
 @pytest.mark.parametrize("kind", ["tbf", "htb"])

@@ -1,6 +1,4 @@
-"""The exported Slurm hooks on a real Slurm: a bad node is drained with its reason, and only our own drains
-are lifted.
-"""
+"""The exported hooks on a real Slurm drain bad nodes with a reason, and lift only their own drains."""
 
 from __future__ import annotations
 
@@ -53,7 +51,7 @@ class Cluster(NamedTuple):
         (self.folder / f"source-{node}").write_text("gone\n")
 
     def node(self, name: str) -> tuple[str, str]:
-        """State and reason."""
+        """Return the state and the reason of a node."""
         text = self.run("scontrol", "show", "node", "-o", name)
         reason = re.search(r" Reason=(.*?) \[", text)
         return re.search(r"State=(\S+)", text)[1], reason[1] if reason else ""  # type: ignore[index]

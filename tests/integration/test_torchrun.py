@@ -1,16 +1,19 @@
-"""The torchrun script with real torch: it trains, keeps apart, and leaves nothing behind."""
+"""Test the torchrun script with real torch: it trains, keeps jobs apart, and leaves no process behind."""
 
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from assistant.usecases.verify import verify_recipe
+import assistant
+from assistant.usecases.verify import VerifyRequest, verify_launch
 from recipes.launch.recipe import Command
+from recipes.launch.reference_files import helper_file
 
 pytestmark = pytest.mark.slow
 
@@ -20,17 +23,18 @@ LIMIT_S = 240
 
 @pytest.fixture
 def recipe(make_recipe, torch_python):
-    """Two gloo ranks of the reference program."""
+    """Return a recipe with two gloo ranks of the reference program."""
     return make_recipe(resources={"python": torch_python})
 
 
 @pytest.fixture
 def stubborn(make_recipe, torch_python, tmp_path):
-    """Two ranks of a program that says where it is and then waits forever, deaf to SIGTERM."""
+    """Return a recipe with two ranks of a program that prints its place, and then ignores SIGTERM forever."""
     program = tmp_path / "stubborn.py"
     program.write_text(
         "import os, signal\n"
         "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        f"if os.path.exists({str(tmp_path / 'alive')!r}): os.open({str(tmp_path / 'alive')!r}, os.O_WRONLY)\n"
         "rank, node, run_id = (os.environ[name] for name in ('RANK', 'GROUP_RANK', 'TORCHELASTIC_RUN_ID'))\n"
         "os.write(1, f'rank {rank} node {node} id {run_id}\\n'.encode())\n"
         "while True: signal.pause()\n"
@@ -52,12 +56,13 @@ def start(*command: object, **options: object) -> subprocess.Popen[str]:
 
 
 def wait_for_ranks(process: subprocess.Popen[str], count: int) -> list[list[str]]:
-    """The first lines of `count` ranks."""
+    """Return the words of the first line of each of `count` ranks."""
     lines: list[list[str]] = []
     assert process.stdout is not None
     for line in process.stdout:
-        if line.startswith("rank "):
-            lines.append(line.split())
+        words = line.split()
+        if words[1:2] == ["rank"]:  # after torchrun's prefix
+            lines.append(words[1:])
         if len(lines) == count:
             return lines
     raise AssertionError("the job ended before its ranks ran")
@@ -83,17 +88,32 @@ def test_it_trains_the_reference_workload_on_two_ranks(recipe, export, read_repo
 def test_verification_of_groups_that_share_parameters(make_recipe, torch_python, tmp_path):
     layout = {"strategy": "hsdp", "dp": 2, "fsdp": 2, "global_batch": 16}
     four = make_recipe(ranks_per_node=4, parallelism=layout, resources={"python": torch_python})
-    result = list(verify_recipe(four, steps=4, directory=tmp_path))[-1].result
+    result = list(verify_launch(four, VerifyRequest(steps=4, stores=False), tmp_path))[-1].result
     assert (result.world_size, result.steps) == (4, 4)
     assert result.loss_last < result.loss_first
 
 
 def test_verification_measures_the_same_job(recipe, tmp_path):
-    result = list(verify_recipe(recipe, steps=8, directory=tmp_path))[-1].result
+    result = list(verify_launch(recipe, VerifyRequest(steps=8, stores=False), tmp_path))[-1].result
     assert (result.world_size, result.steps) == (2, 8)
     assert result.loss_last < result.loss_first
     assert result.step_time_s.measured > 0
     assert result.peak_memory_bytes.measured > 0
+
+
+def test_verification_reads_the_steps_and_the_memory_of_the_helper(make_recipe, torch_python, tmp_path):
+    text = (Path(assistant.__file__).parent / "docs" / "own_program.md").read_text("utf-8")
+    program = re.findall(r"```python\n(.*?)```", text, re.DOTALL)[-1]
+    (tmp_path / "train.py").write_text(program)
+    (tmp_path / "rigtune_helper.py").write_text(helper_file().text)
+    command = Command(kind="script", target=str(tmp_path / "train.py"), arguments=("{checkpoints}",))
+    recipe = make_recipe(command=command, resources={"python": torch_python})
+    request = VerifyRequest(steps=6, stores=False)
+    result = list(verify_launch(recipe, request, tmp_path / "run"))[-1].result
+    assert (result.program, result.loss_last < result.loss_first) == ("own", True)
+    assert result.steps >= 6
+    assert result.peak_memory_bytes.measured > 2**20
+    assert result.reserved_memory_bytes is None
 
 
 def test_two_jobs_of_one_script_at_once_do_not_meet(recipe, export, read_report, tmp_path):
@@ -108,10 +128,13 @@ def test_two_jobs_of_one_script_at_once_do_not_meet(recipe, export, read_report,
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_the_ranks_end_with_the_script(stubborn, export, tmp_path, number):
-    job = start(export("torchrun", stubborn, tmp_path / "launch"))
-    wait_for_ranks(job, 2)
-    job.send_signal(number)
-    # Every process of the job holds the other end of the pipe: it ends when the last of them has.
+    os.mkfifo(tmp_path / "alive")
+    job = start(export("torchrun", stubborn, tmp_path / "launch"), cwd=tmp_path)
+    with (tmp_path / "alive").open("rb") as alive:
+        wait_for_ranks(job, 2)
+        job.send_signal(number)
+        # Every rank holds the other end of the pipe open: the file ends when the last rank has ended.
+        assert alive.read() == b""
     job.communicate(timeout=LIMIT_S)
     assert job.returncode != 0
 
@@ -119,7 +142,7 @@ def test_the_ranks_end_with_the_script(stubborn, export, tmp_path, number):
 def test_the_reference_program_ends_with_a_killed_script(recipe, export, tmp_path):
     job = start(export("torchrun", recipe, tmp_path / "launch"), "--", "--steps", "1000000")
     assert job.stdout is not None
-    assert any(line.startswith("step 1/") for line in job.stdout)
+    assert any("step 1/" in line for line in job.stdout)
     job.kill()
     job.communicate(timeout=LIMIT_S)
     assert job.returncode == -signal.SIGKILL
@@ -133,7 +156,7 @@ def test_a_failing_rank_ends_the_job_with_its_name(make_recipe, torch_python, ex
     recipe = make_recipe(
         command=Command(kind="script", target=str(program)), resources={"python": torch_python}
     )
-    job = start(export("torchrun", recipe, tmp_path / "launch"))
+    job = start(export("torchrun", recipe, tmp_path / "launch"), cwd=tmp_path)
     output, _ = job.communicate(timeout=LIMIT_S)
     assert job.returncode == 1
     assert "ValueError: bad shape" in output
@@ -151,7 +174,7 @@ def test_ranks_follow_the_node_order_and_attempts_do_not_meet(two_nodes, export,
     script = export("torchrun", two_nodes, tmp_path / "launch")
     environment = {**os.environ, "MASTER_ADDR": "127.0.0.1"}
     jobs = {
-        (node, attempt): start(script, node, attempt, env=environment)
+        (node, attempt): start(script, node, attempt, env=environment, cwd=tmp_path)
         for node in (1, 0)
         for attempt in (3, 4)
     }

@@ -1,4 +1,4 @@
-"""`rigtune tune` with real workers: killed and resumed, each trial is once in the journal."""
+"""Kill and resume `rigtune tune` with real workers: each trial is in the journal exactly once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from recipes.launch.recipe_file import dump_recipe, load_recipe
 from tests.integration.test_kills import marked_processes
 from tests.support.clusters import cpu_cluster
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 ROOT = Path(__file__).resolve().parents[2]
 LIMIT_S = 600
@@ -30,7 +30,7 @@ def trials_in(journal: Path) -> list[dict[str, object]]:
 
 @pytest.fixture
 def folder(make_recipe, tmp_path):
-    """A folder with a recipe whose micro-batch of one makes its steps slow."""
+    """Return a folder with a recipe whose steps are slow, because its micro-batch is one."""
     layout = {"micro_batch": 1, "grad_accum": 4}
     recipe = make_recipe(machine=cpu_cluster(), parallelism=layout)
     (tmp_path / "recipe.toml").write_text(dump_recipe(recipe))

@@ -1,4 +1,4 @@
-"""A pasted session of several commands: each part that no parser reads is named with its line."""
+"""Test a pasted session of several commands: each part that no parser reads is named with its line."""
 
 from __future__ import annotations
 

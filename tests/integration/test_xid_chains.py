@@ -1,4 +1,4 @@
-"""`check` and `explain` on chains of Xids: they name the same root, and each effect belongs to it."""
+"""Test `check` and `explain` on chains of Xids: both name the same root, to which each effect belongs."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_the_same_xid_counts_apart_before_and_after_its_root() -> None:
 
 
 def test_no_line_of_any_chain_is_lost(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Each Xid of random logs stands in a problem, and no severity is lower than without its chain."""
+    """Each Xid of random logs is part of a problem, and no severity is lower than without its chain."""
     codes = [code for row in load_xids().xid for code in row.codes if row.severity != "none"]
     for seed in range(25):
         chance = random.Random(seed)  # noqa: S311 - no secret

@@ -1,4 +1,4 @@
-"""Predictions of the representative cases, and how they move if a row of data holds another value."""
+"""Predict the representative cases with the shipped rows of data and with changed rows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,11 @@ _CASES = Path(__file__).resolve().parent / "cases.csv"
 
 
 class Case(NamedTuple):
-    """One prediction: of a training run (`run`), of one on two CPU ranks (`here`), or of a `collective`."""
+    """One prediction.
+
+    `door` states what is predicted: a training run (`run`), a training run on two CPU ranks (`here`) or a
+    collective (`collective`).
+    """
 
     case_id: str
     door: str
@@ -88,15 +92,15 @@ def first_moved(case_ids: Iterable[str]) -> str:
 
 
 @contextmanager
-def with_rows(table: dict[str, Any], changes: Mapping[str, Any], *rooms: str) -> Iterator[None]:
-    """Put other rows into a table while the body runs; what these rooms computed from rows is forgotten."""
+def with_rows(table: dict[str, Any], changes: Mapping[str, Any], *prefixes: str) -> Iterator[None]:
+    """Put other rows into a table while the body runs; clear the caches of the modules before and after."""
     present_figures()
-    forget(*rooms)
+    forget(*prefixes)
     try:
         with patch.dict(table, changes):
             yield
     finally:
-        forget(*rooms)
+        forget(*prefixes)
 
 
 def with_parameter(name: str, value: float) -> Any:
@@ -106,18 +110,18 @@ def with_parameter(name: str, value: float) -> Any:
     return with_rows(table, {name: value}, "recipes.predict")
 
 
-def forget(*rooms: str) -> None:
-    """Clear the caches of these rooms, except those that hold tables as they stand in files."""
-    for cache in _caches(*rooms):
+def forget(*prefixes: str) -> None:
+    """Clear the caches of modules whose names have one of the prefixes, except those of tables from files."""
+    for cache in _caches(*prefixes):
         cache.cache_clear()
 
 
 @functools.cache
-def _caches(*rooms: str) -> tuple[Any, ...]:
+def _caches(*prefixes: str) -> tuple[Any, ...]:
     return tuple(
         value
         for name, module in list(sys.modules.items())
-        if name.startswith(rooms)
+        if name.startswith(prefixes)
         for value in vars(module).values()
         if isinstance(value, functools._lru_cache_wrapper)
         and value.__module__ == name

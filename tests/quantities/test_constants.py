@@ -13,10 +13,13 @@ from probes.base.units import GIB
 from probes.catalogue.hardware import load_catalogue
 from probes.facts import MachineFacts, PcieLink
 from probes.facts.measurements import Measurement
+from probes.judging.findings import Status
 from recipes.constants import load_constants
 from recipes.job.models.image_models import find_vision_model
 from recipes.job.models.names import find_model
 from recipes.job.pins import Pins
+from recipes.launch.verification import Comparison
+from recipes.launch.verifying.differences import judge_memory
 from recipes.machine.cluster_records import Cluster, StepAnchor
 from recipes.machine.from_facts import cluster_from_facts
 from recipes.machine.from_words import MachineWords, cluster_from_words
@@ -27,13 +30,12 @@ from recipes.planning.programs import program_named
 from recipes.planning.resorts import host_limit
 from recipes.planning.run_cost import run_cost
 from recipes.planning.what_if import scaling_curve
-from recipes.predict.candidate_prediction import predict_time
 from recipes.strategies.why_not import experiments
 from tests.quantities.changing import figures, first_moved, load_cases, with_rows
 from tests.support.check_case import links
-from tests.support.clusters import case, cpu_cluster, figure, h100_cluster
+from tests.support.clusters import case, cpu_cluster, figure, h100_cluster, predicted_time
 from tests.support.machines import h100_node, with_gpus
-from tests.support.strategy_cases import situation
+from tests.support.strategy_cases import judged, situation
 from tests.support.what_if import timed_answer
 from tests.support.worlds import world
 
@@ -55,9 +57,16 @@ def _tied() -> Any:
 
 def _tight() -> Any:
     """Plan for GPUs that the simplest of the fastest layouts nearly fills."""
-    cluster = h100_cluster(nodes=2, memory_bytes_per_rank=figure(70 * GIB))
-    workload = default_workload(find_model("llama-3-8b"), cluster)
-    return make_plan(workload, cluster, MachineFacts(), Pins(), headroom=0.0).chosen
+    program, cluster = program_named("deepspeed"), h100_cluster(memory_bytes_per_rank=figure(66 * GIB))
+    workload = default_workload(find_model("llama-3-8b"), cluster, program=program)
+    return make_plan(workload, cluster, MachineFacts(), Pins(), headroom=0.0, program=program).chosen
+
+
+def _risky() -> Any:
+    """Plan whose fastest layout may run out of memory, with a safe one that is 1.7 % slower."""
+    program, cluster = program_named("megatron"), h100_cluster()
+    workload = default_workload(find_model("qwen2.5-7b"), cluster, program=program)
+    return make_plan(workload, cluster, MachineFacts(), Pins(), program=program).chosen
 
 
 def _words(gpu: str, **words: Any) -> Cluster:
@@ -93,12 +102,12 @@ def _anchored(micro_batch: int) -> Any:
     run = case(
         find_model("rigtune-mini"), ranks=2, micro_batch=micro_batch, sequence_length=256, precision="fp32"
     )
-    return predict_time(*run, cpu_cluster(anchors=(anchor,)))
+    return predicted_time(*run, cpu_cluster(anchors=(anchor,)))
 
 
 def _read(sequence_length: int) -> Any:
     run = case(find_model("llama-3.2-1b"), sequence_length=sequence_length)
-    return predict_time(*run, h100_cluster(reads_per_s=figure(0.01)))
+    return predicted_time(*run, h100_cluster(reads_per_s=figure(0.01)))
 
 
 def _long_run() -> Any:
@@ -142,6 +151,17 @@ def _own_step() -> Any:
     return [float(len(with_own_steps(cluster, workload, (step,)).anchors))]
 
 
+def _instances() -> Any:
+    """Return the verdict on a divided GPU, of whose instances no report of the driver is known."""
+    return judged("mig", "gpt2", gpu="B300", per_node=1, sequence_length=128, global_batch=4)
+
+
+def _verified_memory() -> Any:
+    """Return whether memory that is 15 % above its prediction is worth a change."""
+    measured = Comparison(measured=1.15 * GIB, predicted=1.0 * GIB)
+    return [float(finding.status is Status.WARN) for finding in judge_memory(measured, None, None)]
+
+
 def _workers(*, is_image_job: bool) -> list[float]:
     """Return the number of DataLoader workers of a rank with many cores."""
     job = world("node", h100_node(), layout={"is_image_job": is_image_job}, physical_cores_per_rank=64)
@@ -161,6 +181,7 @@ ANSWERS: dict[str, Callable[[], Any]] = {
     ),
     "plan with a tie of two layouts": _tied,
     "plan that leaves no memory free": _tight,
+    "plan whose fastest layout may run out of memory": _risky,
     "plan of adapters": lambda: _plan("llama-3-8b", h100_cluster(), tuning="lora"),
     "plan on a CPU": lambda: _plan("smollm-135m", cpu_cluster(), sequence_length=512, global_batch=64),
     "machine whose GPUs meet across the sockets": _over_sockets,
@@ -177,6 +198,8 @@ ANSWERS: dict[str, Callable[[], Any]] = {
     "images on very many nodes": lambda: _images("resnet50", 4096),
     "measured step of the user": _own_step,
     "experiments": _experiments,
+    "small jobs on a divided GPU": _instances,
+    "memory that a short run measured": _verified_memory,
     "memory of the host": lambda: [host_limit(MachineFacts(), h100_cluster())],
 }
 """Figures that the representative cases of predictions do not contain."""

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import functools
 from typing import Any
+from unittest.mock import patch
 
 import msgspec
 import pytest
 
+from probes.catalogue.hardware import load_catalogue
+from recipes.machine.mig_profiles import mig_model
 from recipes.strategies.strategy_table import load_strategies
 from recipes.strategies.verdicts import Situation, Verdict
 from recipes.strategies.why_not import verdict
@@ -39,14 +42,20 @@ def test_twice_a_figure_moves_the_verdict(strategy: str, name: str) -> None:
     assert _moves(verdict(changed, here), verdict(row, here))
 
 
-@pytest.mark.parametrize("column", [0, 1, 2])
-def test_other_partition_moves_the_verdict(column: int) -> None:
+@pytest.mark.parametrize("name", ["count", "slices", "memory_mib"])
+def test_other_partition_moves_the_verdict(name: str) -> None:
     row, here = load_strategies()["mig"], _situation("mig", "")
-    parts = tuple(
-        tuple(2 * part if i == column else part for i, part in enumerate(each)) for each in row.partitions
-    )
-    changed = msgspec.structs.replace(row, partitions=parts)
-    assert _moves(verdict(changed, here), verdict(row, here))
+    gpu = load_catalogue().gpu(here.cluster.gpu)
+    model = mig_model(gpu) if gpu is not None else None
+    assert model is not None
+    changes = [
+        msgspec.structs.replace(profile, **{name: 2 * getattr(profile, name)})
+        for profile in model.profiles[:-1]
+    ]
+    changed = msgspec.structs.replace(model, profiles=(*changes, model.profiles[-1]))
+    before = verdict(row, here)
+    with patch("recipes.strategies.mig_partitions.mig_model", return_value=changed):
+        assert _moves(verdict(row, here), before)
 
 
 def _moves(one: Verdict, other: Verdict) -> bool:

@@ -1,4 +1,4 @@
-"""A node that has lost GPUs is not fit to train, although the others answer; expectations are compared."""
+"""Test that a node that has lost GPUs is not fit to train, and that stated expectations are compared."""
 
 from __future__ import annotations
 

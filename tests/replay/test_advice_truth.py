@@ -1,4 +1,4 @@
-"""Test the advice on recorded machines of ten kinds against what is true of each recording."""
+"""Test the advice on recorded machines of ten kinds against the known facts of each recording."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ TRUTH: list[tuple[str, Subject, str, str]] = [
     ("GB200 tray", "container", "imex-unknown", "IMEX"),
     ("GB200 tray", "hardware", "no-switch", "(SYS)"),
 ]
-"""Words that a row of advice must contain, because a person read their fact in the recording."""
+"""Words that a line of advice must contain, because a person read the fact in the recording."""
 
 ABSENT: list[tuple[str, Subject, str]] = [
     ("cloud instance with a T4", "hardware", "gpu-link-narrow"),
@@ -93,7 +93,7 @@ ABSENT: list[tuple[str, Subject, str]] = [
     ("RoCE", "network", "infiniband"),
     ("consumer GPU", "hardware", "switches-unknown"),
 ]
-"""Lines that would be wrong."""
+"""Lines of advice that would be wrong for a machine."""
 
 
 @functools.cache

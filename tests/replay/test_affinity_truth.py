@@ -1,7 +1,7 @@
-"""The map of GPUs to NICs and CPUs, on recorded servers whose wiring INDEX.csv states.
+"""Test the map of GPUs to NICs and CPUs on recorded servers whose wiring INDEX.csv states.
 
-They lie outside the project, in the folder that RIGTUNE_SHARED names. `-s` prints how many GPUs were mapped
-as stated.
+The recordings are outside the project, in the folder that RIGTUNE_SHARED names. `-s` prints how many GPUs
+were mapped as stated.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ PAIRS = {
     "h20-8x-8nic-rail-optimized.txt": " ".join(f"mlx5_{index}" for index in range(1, 9)),
     "v100-sxm2-32gb-8x-1nic.txt": " ".join(["NIC0"] * 8),
 }
-"""One port for each GPU; `?` where the matrix was cut before its row, or hides the places of all ports."""
+"""One port for each GPU; `?` if the matrix was cut before the GPU's row, or hides the places of all ports."""
 
 NODES = {
     "a100-8x-10nic-nps4.txt": (3, 3, 1, 1, 7, 7, 5, 5),
@@ -45,7 +45,7 @@ NODES = {
 
 
 def mapped(name: str) -> list[tuple[str, int | Unknown]]:
-    """Ports and NUMA node of every GPU in a matrix."""
+    """Return the ports and the NUMA node of every GPU in a matrix."""
     source = open_loose(((name, (MACHINES / "topo_m" / name).read_bytes()),))
     entries = affinity_of(assemble(source.title, list(gather(source, CollectOptions()))))
     assert isinstance(entries, tuple)

@@ -1,6 +1,6 @@
-"""Logs of AMD servers against the causes that INDEX.csv accepts, by `explain` and by `check`.
+"""Test `explain` and `check` on logs of AMD servers against the causes that INDEX.csv accepts.
 
-They lie outside the project, in the folder that RIGTUNE_SHARED names.
+The recordings are outside the project, in the folder that RIGTUNE_SHARED names.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.support.recordings import MACHINES
 AMD = MACHINES.parent / "machines_amd"
 needs_amd_recordings = pytest.mark.skipif(not AMD.is_dir(), reason="the recordings of AMD servers are absent")
 WITHOUT_DEVICE = "kernel_log/nodescraper-dmesg_sample_with_collapsing.log"
-"""A made log of IO_PAGE_FAULT lines that name no device: nothing in them concerns a GPU."""
+"""An invented log of IO_PAGE_FAULT lines that name no device, so that no line concerns a GPU."""
 
 
 def logs() -> list[tuple[str, list[str]]]:

@@ -1,7 +1,6 @@
-"""Checks on catalogue machines, and on recorded outputs of real servers against what INDEX.csv states about
-them.
+"""Test the checks on catalogue machines, and on recordings of real servers against INDEX.csv.
 
-The recordings lie outside the project, in the folder that RIGTUNE_SHARED names.
+The recordings are outside the project, in the folder that RIGTUNE_SHARED names.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ def facts_of(source: Source) -> MachineFacts:
 
 
 def problems(facts: MachineFacts) -> list[str]:
-    """`FAIL row-remap GPU0` for each problem; a check that crashed counts as one."""
+    """Return `FAIL row-remap GPU0` for each problem; a check that crashed fails the test."""
     *_, finished = check_machine(Evidence(facts=facts, catalogue=load_catalogue()))
     findings: tuple[Finding, ...] = finished.result.findings  # type: ignore[attr-defined]
     assert not [

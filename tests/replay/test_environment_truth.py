@@ -1,4 +1,4 @@
-"""A healthy bare-metal machine with NVSwitch gets no variable but for logging and threads."""
+"""Test that a healthy bare-metal machine with NVSwitch gets only variables for logging and threads."""
 
 from __future__ import annotations
 
@@ -20,9 +20,7 @@ from tests.support.recordings import MACHINES, index, is_output, needs_recording
 from tests.support.worlds import world
 
 ALLOWED = {"NCCL_DEBUG", "OMP_NUM_THREADS"}
-"""Variables that every job gets: the second states one number for all launchers, of which torchrun would
-choose 1 and mpirun all cores.
-"""
+"""Variables that every job gets. Without OMP_NUM_THREADS, torchrun would choose 1, and mpirun all cores."""
 SWITCHED = re.compile(r"A100(?!.*PCIe)|H[12]00|\bH20\b|B[23]00|DGX-2|NVSwitch")
 """GPUs and platforms of the index whose boards have NVSwitch."""
 CLOUD = re.compile(r"AWS|Azure|OCI|GCP|Lambda|\bVM\b|EC2|PCIe")

@@ -1,7 +1,7 @@
-"""Compare the recorded outputs of nvidia-smi with the statements of INDEX.csv about each file.
+"""Compare the facts in recorded outputs of nvidia-smi with the statements of INDEX.csv about each file.
 
-They lie outside the project, in the folder that RIGTUNE_SHARED names. The table at the end shows, by kind,
-how many of the stated truths were found.
+The recordings are outside the project, in the folder that RIGTUNE_SHARED names. The table at the end shows,
+by kind, how many of the stated facts rigtune reads.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ KIND_BY_NAME = (
     (r"table-", ("nvidia-smi-table",)),
     (r"", ("nvidia-smi-text",)),
 )
-"""Which kinds take a file, by its name; the first row that matches counts."""
+"""Kinds of text that read a file, by its name; the first row that matches counts."""
 
 FAULT_CHECKS = {
     "rowremap-pending": "row-remap",
@@ -61,7 +61,7 @@ FAULT_CHECKS = {
     "gb200-lost": "gpu-lost",
     "throttle-counters": "gpu-violations",
 }
-"""The check that has to speak, by a part of the file's name."""
+"""The check that must report a problem, by a part of the file's name."""
 
 FEWER = {
     "err-unable-to-determine-device-handle-old": 1,
@@ -72,7 +72,7 @@ FEWER = {
     "gpu3-unknown-error": 8,
     "gpu-names": 8,
 }
-"""GPUs in the text, where the index counts those of the machine."""
+"""Number of GPUs in the text, for files of which the index states the GPUs of the machine."""
 
 
 @functools.cache
@@ -102,7 +102,7 @@ def stated_count(path: str) -> int | None:
 
 
 def truths(path: str) -> Iterator[tuple[str, bool]]:
-    """Each thing that the index states of a file, and whether it was found."""
+    """Yield each fact that the index states about a file, and whether rigtune reads it."""
     row, facts = recorded()[path], facts_of(path)
     gpus = () if isinstance(facts.gpus, Unknown) else facts.gpus
     kinds = tuple(

@@ -1,6 +1,6 @@
-"""Parsers and collectors against recorded outputs of real servers, whose truth is stated in INDEX.csv.
+"""Test parsers and collectors on recorded outputs of real servers, whose facts INDEX.csv states.
 
-They lie outside the project, in the folder that RIGTUNE_SHARED names.
+The recordings are outside the project, in the folder that RIGTUNE_SHARED names.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def text_of(path: str) -> str:
 
 NOT_A_MATRIX = ("p2p", "rocm-smi", "windows-591.86")
 CUT = ("truncated", "two-rows", "rows-only", "numa-off", "no-nic-rows", "all-sys-nic")
-"""Files whose own rows leave some pairs open."""
+"""Parts of the names of matrices whose rows do not state some pairs."""
 
 
 @pytest.mark.parametrize("path", paths("topo_m"))
@@ -191,7 +191,7 @@ def test_nvlink_status(path: str) -> None:
 
 
 def ports(truth: str, name: str) -> int | None:
-    """The number of ports that the truth states; None where the tool could not tell."""
+    """Return the number of ports that the index states; None if the tool could not report them."""
     if "not a fault" in truth or "no NVLink at all" in truth:
         return 0
     stated = re.search(r"(\d+) (?:links )?x [\d.]+|(\d+) NVLinks", truth)

@@ -1,7 +1,6 @@
-"""The whole index of recorded servers in one table: every file is told, healthy ones do not fail, faults are
-seen.
+"""Test all files of the index: each is recognised, healthy machines do not fail, and faults are reported.
 
-What each file says in detail is held by the tests of its area (`test_*_truth.py`).
+The tests of each area (`test_*_truth.py`) test the details of the files.
 """
 
 from __future__ import annotations
@@ -27,13 +26,13 @@ SILENT = {
     "nccl_log/p2p-hang-acs-amd-rtx5880.log": "it ends after a clean start",
     "nccl_log/p2p-hang-rtx4090-driver.log": "it ends after a clean start",
 }
-"""Faults that the file itself does not show."""
+"""Faults that the file itself does not show, with the reason."""
 
 pytestmark = needs_recordings
 
 
 WARNINGS_AT_MOST = 0.25
-"""Most checks that warn of a healthy machine in use, on average over the recorded machines."""
+"""Largest number of checks that may warn of a healthy machine in use, on average over the recordings."""
 
 
 @functools.cache

@@ -1,6 +1,6 @@
-"""Every input of every command, damaged: an exit code of the table and clean output, soon; nothing is raised.
+"""Give damaged input to every command: it ends soon with a documented exit code and clean output.
 
-The number of mutations is RIGTUNE_INPUT_MUTATIONS; RIGTUNE_INPUT_SEED gives other ones.
+The number of mutations is RIGTUNE_INPUT_MUTATIONS; RIGTUNE_INPUT_SEED gives other mutations.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ ADVICE = tuple(
     for subject in ("install", "hardware", "mig --model gpt2", "container", "kubelet", "network --dscp 26")
     for option in ("", "--format json")
 )
-"""Advice on the facts of a file, of which some contradict each other after the damage."""
+"""Commands that advise on the facts of a file; after the damage, some facts contradict each other."""
 
 
 CONFIG = (
@@ -65,7 +65,7 @@ DUMP = (
 
 
 class Input(NamedTuple):
-    """A kind of input: files as they should be, commands (`@` is the file, `%` an output), and the damage."""
+    """A kind of input: correct files, commands (`@` is the file, `%` an output), and the kind of damage."""
 
     files: tuple[tuple[str, bytes], ...]
     commands: tuple[str, ...]
@@ -80,7 +80,7 @@ def end_of(*arguments: str) -> tuple[int | None, str]:
     ]
     with contextlib.redirect_stdout(streams[0]), contextlib.redirect_stderr(streams[1]):
         code = command_line(list(arguments))
-    # An id of a table and a line of a patch keep bytes that are not UTF-8; JSON may not.
+    # An id of a table and a line of a patch keep bytes that are not UTF-8; JSON must not contain them.
     handling = "strict" if "json" in arguments or "sarif" in arguments else "surrogateescape"
     return code, (out.getvalue() + errors.getvalue()).decode("utf-8", handling)
 
@@ -319,6 +319,7 @@ def test_damaged_inputs(quiet_surroundings: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("hundredth", range(100))
 def test_many_damaged_inputs(quiet_surroundings: Path, hundredth: int) -> None:
     hold(quiet_surroundings, MANY // 100, SEED + 1 + hundredth)

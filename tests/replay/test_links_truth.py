@@ -1,7 +1,7 @@
-"""Links, switches and other tools' results of recorded servers, against what INDEX.csv states of them.
+"""Test links, switches and tools' results of recorded servers against the statements of INDEX.csv.
 
-They lie outside the project, in the folder that RIGTUNE_SHARED names. A truth is one fact or one fault that
-the index states; `-s` prints how many were found.
+The recordings are outside the project, in the folder that RIGTUNE_SHARED names. A truth is one fact or one
+fault that the index states; `-s` prints how many rigtune reports.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ pytestmark = needs_recordings
 
 FOLDERS = ("topo_m", "nvlink", "dcgm", "nvbandwidth", "nccl_tests", "perftest")
 GROUPS = frozenset({"fabric", "tools", "pcie", "logs", "input"})
-"""The checks that may speak about such texts; those of a GPU's health have nothing to read in them."""
+"""Groups of checks that can judge such texts; they contain nothing about the health of a GPU."""
 
 Truth = Callable[[MachineFacts], bool]
 
@@ -51,7 +51,7 @@ KINDS_BY_NAME = {
     "fi_rma": {"fabtests"},
     "gpcnet": {"gpcnet"},
 }
-"""By the beginning of the name; some tables of nccl-tests hold lines of NCCL's log besides."""
+"""Kinds of text by the beginning of the file's name; some tables of nccl-tests also contain NCCL's log."""
 
 
 @functools.cache
@@ -87,7 +87,7 @@ def bandwidth(test: str, subject: str, gb_per_s: float) -> Truth:
 
 
 def latency(test: str, subject: str, us: float) -> Truth:
-    """Return the latency of the smallest message."""
+    """Return whether the latency of the smallest message is the stated latency."""
 
     def holds(facts: MachineFacts) -> bool:
         results = facts.tool_results if known(facts.tool_results) else ()
@@ -110,7 +110,7 @@ def pairs(kind: str, count: int, links: int | None = None) -> Truth:
 
 
 def near(*wanted: tuple[str, str, str]) -> Truth:
-    """Pairs of devices and the kind of their link."""
+    """Return whether the links of these pairs of devices have the stated kinds."""
 
     def holds(facts: MachineFacts) -> bool:
         known_links = facts.links if known(facts.links) else ()
@@ -129,7 +129,7 @@ def named(name: str) -> Truth:
 
 
 def ports(count: int, *, up: int | None = None, rate: float | None = None) -> Truth:
-    """NVLink ports of each GPU that are up, and their rate in GB/s."""
+    """Return whether each GPU has this number of NVLink ports, `up` of them up, with this rate in GB/s."""
 
     def holds(facts: MachineFacts) -> bool:
         listed = [gpu.nvlinks for gpu in facts.gpus] if known(facts.gpus) else []
@@ -143,7 +143,7 @@ def ports(count: int, *, up: int | None = None, rate: float | None = None) -> Tr
 
 
 def no_link_errors(count: int) -> Truth:
-    """Every counter that was read is 0, on so many links in all."""
+    """Return whether there are `count` links in all, and all their error counters are 0."""
 
     def holds(facts: MachineFacts) -> bool:
         links = (
@@ -361,7 +361,7 @@ def test_what_the_index_states(path: str) -> None:
 
 
 def test_score() -> None:
-    """The table of the files, of the truths that the index states and of those that were found."""
+    """Print a table of the files, the truths that the index states, and the truths that rigtune reports."""
     files, stated, met = defaultdict(int), defaultdict(int), defaultdict(int)
     for path, row in recorded().items():
         folder = row["kind"]

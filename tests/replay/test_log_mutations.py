@@ -1,6 +1,4 @@
-"""Logs that were cut, mixed, broken and soiled: explaining them never fails, and every line of evidence is
-theirs.
-"""
+"""Test that explaining a damaged log never fails, and that every line of evidence is a line of the log."""
 
 from __future__ import annotations
 
@@ -147,6 +145,7 @@ def test_broken_logs(tenth: int) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @needs_recordings
 @pytest.mark.parametrize("hundredth", range(100))
 def test_many_broken_logs(hundredth: int) -> None:
@@ -192,6 +191,7 @@ def test_broken_logs_of_healthy_runs_accuse_nobody(tenth: int) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @needs_recordings
 @pytest.mark.parametrize("hundredth", range(100))
 def test_many_broken_logs_of_healthy_runs_accuse_nobody(hundredth: int) -> None:

@@ -1,8 +1,7 @@
-"""Logs of real servers against the truths that INDEX.csv states: kinds, events with numbers, devices and
-counts, findings.
+"""Test logs of real servers against INDEX.csv: kinds of text, events with devices and counts, findings.
 
-They lie outside the project, in the folder that RIGTUNE_SHARED names. A truth that lies outside the text of a
-file (what the log does not say) is listed below with its reason.
+The recordings are outside the project, in the folder that RIGTUNE_SHARED names. Facts that the text of a log
+does not contain are listed below with the reason.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ OTHER_KINDS = {
     "nccl_log/p2p-shm-only-rtx4090-works.log": "nccl-tests",
     "nccl_log/socket-wrong-type-stale-process.log": "nccl-tests",
 }
-"""Contents of files beside or instead of those that the folder's name suggests."""
+"""Kinds of files whose content is not, or not only, the kind that the folder's name suggests."""
 
 ELSEWHERE = {
     "kernel_log/bond-slave-flap-mlx5_3.log": "judged by link-flapping",
@@ -63,7 +62,7 @@ ELSEWHERE = {
     "nccl_log/p2p-hang-acs-amd-rtx5880.log": "a log that stops after a good start: nothing in it is wrong",
     "nccl_log/p2p-hang-rtx4090-driver.log": "a log that stops after a good start: nothing in it is wrong",
 }
-"""Faults that no check of logs can see, and why."""
+"""Faults that no check of logs can detect, with the reason."""
 
 FATAL, NONFATAL = True, False
 Expected = tuple[str, int | None, str | None, int]
@@ -248,7 +247,7 @@ def test_switch_lines_keep_their_word_and_broken_ones_are_named() -> None:
 
 
 def test_the_score(record_property: Callable[[str, object], None]) -> None:
-    """Return the table of stated and found events."""
+    """Print the table of stated truths and of truths that rigtune reports."""
     rows = []
     for folder in FOLDERS:
         files = paths(folder)

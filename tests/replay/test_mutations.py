@@ -1,5 +1,6 @@
-"""Damaged files: nothing is raised, and no device is made up. The number of mutations is
-RIGTUNE_MUTATIONS.
+"""Test that damaged files raise no error, and that rigtune invents no device.
+
+The number of mutations is RIGTUNE_MUTATIONS.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def corpus() -> list[Path]:
 
 
 def collected(source: Source) -> MachineFacts:
-    """Like `gather`, on this thread, and with whatever a collector raises."""
+    """Return the facts as `gather` does, but on this thread, and let errors of collectors pass."""
     options = CollectOptions()
     return assemble(
         source.title, [(row, getattr(row.load(), row.function)(source, options)) for row in PROBES]

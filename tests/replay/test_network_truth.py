@@ -1,7 +1,6 @@
-"""Every recorded output of network tools: recognised as what it is, read for what the index states, and
-judged rightly.
+"""Test that recorded outputs of network tools are recognised, read as the index states, and judged rightly.
 
-They lie outside the project, in the folder that RIGTUNE_SHARED names.
+The recordings are outside the project, in the folder that RIGTUNE_SHARED names.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ def interfaces(facts: MachineFacts) -> dict[str, Interface]:
 
 
 def rates(expected: dict[tuple[object, object], int]) -> dict[str, Callable[[MachineFacts], bool]]:
-    """Return ports by state and rate; a vanished device has neither."""
+    """Return a test of the number of ports by state and rate; a device that has vanished has neither."""
     return {
         "states and rates": lambda facts: (
             Counter(
@@ -381,7 +380,7 @@ TRUTHS: dict[str, Truth] = {
 
 @functools.cache
 def states() -> dict[str, str]:
-    """State by file name of the network's recordings that are of the network itself."""
+    """Return the stated condition of each recording of InfiniBand and RoCE, by file name."""
     return {path.removeprefix("ib/"): row["state"] for path, row in index().items() if path.startswith("ib/")}
 
 

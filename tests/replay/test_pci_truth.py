@@ -1,6 +1,6 @@
-"""PCI listings, hwloc and NCCL topologies of real servers against what INDEX.csv states about them.
+"""Test PCI listings, hwloc and NCCL topologies of real servers against the statements of INDEX.csv.
 
-They lie outside the project, in the folder that RIGTUNE_SHARED names.
+The recordings are outside the project, in the folder that RIGTUNE_SHARED names.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def findings_of(path: str) -> tuple[Finding, ...]:
 
 
 def expected_kinds(path: str) -> set[str]:
-    """The kinds that must take a file, by its folder and form."""
+    """Return the kinds of text as which a file must be recognised, by its folder and form."""
     name = path.rpartition("/")[2]
     if name.endswith(".json"):
         return set()  # a tree of files
@@ -80,7 +80,7 @@ WITHOUT_GPUS = (
     "lnk-",
     "rtx5090",
 )
-"""Files whose own text names no GPUs, or (POWER9) six where the index states four."""
+"""Parts of the names of files whose text names no GPUs, or (POWER9) six although the index states four."""
 WITHOUT_NICS = (
     "dgx2",
     "minsky",
@@ -92,7 +92,7 @@ WITHOUT_NICS = (
     "flattened",
     "sysfs-pcie",
 )
-"""Files whose own text names no RDMA devices, or (flattened) cards of two ports."""
+"""Parts of the names of files whose text names no RDMA devices, or (flattened) cards with two ports."""
 SOCKETS = ("amd-rccl-topo_4p3l.xml", "8p1h_2", "8p_90a", "rome_vm1", "vm-4x")
 """Topologies whose network is TCP."""
 NICS = {
@@ -100,11 +100,11 @@ NICS = {
     "lspci-gb200-or-gb300-4gpu-tray.txt": 8,
     "lspci-vvv-dell-xe9680-h100-8x-cx7-roce.txt": 12,
 }
-"""Functions, where the index counts cards."""
+"""Number of PCI functions, for files of which the index counts cards."""
 
 
 def truths(path: str) -> Iterator[tuple[str, object, object]]:
-    """A statement of the index about a file, the stated value, and the value that was read."""
+    """Yield each statement of the index about a file, the stated value, and the value that was read."""
     row, facts = recorded()[path], facts_of(path)
     truth, name = row["what_the_truth_is"], path.rpartition("/")[2]
     devices = facts.pci_devices if known(facts.pci_devices) else ()
@@ -177,7 +177,7 @@ def test_memory_of_gpus_is_no_place_for_a_rank() -> None:
 
 
 def test_print_the_score(capsys: pytest.CaptureFixture[str]) -> None:
-    """Files, stated truths and those found, by kind."""
+    """Print the numbers of files, of stated facts, and of facts that rigtune reads, by kind."""
     table: dict[str, list[int]] = {}
     for path, row in recorded().items():
         matches = [stated == value for _, stated, value in truths(path)]

@@ -1,4 +1,4 @@
-"""Learn policies from recorded machines: each meets its own, and the values of sick machines are named."""
+"""Learn policies from recordings: each machine meets its own policy, and doubtful values are named."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whole recordings of machines through every collector and check, against what is known of each.
+"""Run every collector and check on whole recordings of machines, and compare with what is known of each.
 
 A machine is a folder in `tests/machines` with a recording and `expected.toml`: facts by their path in the
 JSON (`#` is a length), reasons of what is unknown, and findings by status.
@@ -43,7 +43,7 @@ def verdict_of(facts: MachineFacts) -> Verdict:
 
 
 def at(document: Any, path: str) -> Any:
-    """The value at `gpus.0.name`."""
+    """Return the value at a path such as `gpus.0.name`."""
     for step in path.split("."):
         document = (
             len(document) if step == "#" else document[int(step) if isinstance(document, list) else step]

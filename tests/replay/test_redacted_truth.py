@@ -1,6 +1,4 @@
-"""Test that a redacted recording gives the same facts under other names, and the same verdict.
-verdict.
-"""
+"""Test that a redacted recording gives the same facts under other names, and the same verdict."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small requests over several hosts, and their real run."""
+"""Make small requests over several hosts, and run them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from assistant.usecases.bench.bench_run import RunEnded, run_request
+from assistant.usecases.bench.bench_session import Sessions
 from assistant.usecases.bench.bench_watch import Watch
 from probes.bench.across_nodes import pairs_request
 from probes.bench.bench_requests import BenchRequest, Case, SpreadBy
@@ -23,7 +24,7 @@ COLLECTIVES: tuple[Case, ...] = tuple(
 def tiny_request(
     hosts: tuple[str, ...], spread_by: SpreadBy, *, ranks: int, bench_id: str = "across-nodes"
 ) -> BenchRequest:
-    """Return a request for collectives of 64 KiB and all pairs, or for TCP by one stream."""
+    """Return a request for collectives of 64 KiB and all pairs, or for TCP with one stream."""
     context = bench_context(ranks=ranks // len(hosts), hosts=hosts, spread_by=spread_by)
     if bench_id == "network":
         (request,) = requests("network", hosts=hosts, spread_by=spread_by)
@@ -38,8 +39,8 @@ def tiny_request(
 def measured_across(
     request: BenchRequest, python: str, directory: Path, stop: Callable[[], bool] = lambda: False
 ) -> RunEnded:
-    *_, ended = run_request(
-        request, BENCHES[request.bench_id], python, directory, stop=stop, watch=Watch(cpu_box())
-    )
+    module, watch = BENCHES[request.bench_id], Watch(cpu_box())
+    with Sessions() as sessions:
+        *_, ended = run_request(request, module, python, directory, stop=stop, watch=watch, sessions=sessions)
     assert isinstance(ended, RunEnded)
     return ended

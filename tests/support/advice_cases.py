@@ -30,7 +30,7 @@ UNKNOWN = Unknown(Reason.TOOL_MISSING, "no such tool")
 
 
 def advised(subject: Subject, facts: MachineFacts, **question: Any) -> Advice:
-    """Return the advice of one subject for facts."""
+    """Return the advice on one subject for these facts."""
     return advise(facts, load_catalogue(), Question(subject=subject, **question))
 
 
@@ -200,6 +200,7 @@ MIG: dict[str, tuple[Case, Case]] = {
     "instances-exist": (Case(DIVIDED, SMALL_JOB), Case(NODE, SMALL_JOB)),
     "partition": (Case(NODE, SMALL_JOB), Case(NODE, {"need_gib": 40.0})),
     "partition-faster": (Case(NODE, SMALL_JOB), Case(NODE, {"need_gib": 40.0})),
+    "partition-tight": (Case(NODE, {"model": "gpt2-medium"}), Case(NODE, {"model": "gpt2"})),
     "whole-gpu": (Case(NODE, {"need_gib": 40.0}), Case(NODE, {"need_gib": 39.0})),
     "need-too-large": (Case(NODE, {"need_gib": 80.0}), Case(NODE, {"need_gib": 79.0})),
     "limit-one-instance": (Case(NODE), Case(of_model("NVIDIA L40S"))),

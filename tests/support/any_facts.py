@@ -34,7 +34,7 @@ _NUMBERS = st.one_of(st.sampled_from((0, 1, -1, 16, 2**40)), st.integers(-(2**62
 
 
 def any_of(kind: Any) -> st.SearchStrategy[Any]:
-    """Return values of a type as the records use them."""
+    """Return a strategy for the values of a type that a record's field can have."""
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if kind is Unknown:
         return unknowns

@@ -31,7 +31,7 @@ NO_ENVIRONMENT = h100_node(environment=NOT_RECORDED)
 
 
 def variables(facts: MachineFacts = NODE, origin: str = "environment", **values: str) -> MachineFacts:
-    """Return `facts` with these variables set in addition."""
+    """Return `facts` with these additional variables."""
     before = facts.environment if isinstance(facts.environment, tuple) else ()
     own = tuple(EnvironmentVariable(name=name, value=value, origin=origin) for name, value in values.items())
     return msgspec.structs.replace(facts, environment=(*before, *own))

@@ -18,7 +18,7 @@ OTHERS = "PASS GPU0-2, GPU4-7"
 
 
 def with_health(facts: MachineFacts, *indexes: int, **changes: object) -> MachineFacts:
-    """Return `facts` with `changes` in the memory health of the GPUs at `indexes`, or of all."""
+    """Return `facts` with `changes` in the memory health of the GPUs at `indexes`, or of all GPUs."""
     return _with_part(facts, indexes, "memory_health", changes)
 
 

@@ -19,7 +19,16 @@ from tests.support.check_case import (
     disk,
     links,
 )
-from tests.support.machines import cpu_box, h100_node, ndr_port, storage_port, with_gpus, with_nics, with_part
+from tests.support.machines import (
+    cpu_box,
+    h100,
+    h100_node,
+    ndr_port,
+    storage_port,
+    with_gpus,
+    with_nics,
+    with_part,
+)
 
 ROCE = h100_node(
     links=NOT_RECORDED,
@@ -32,6 +41,8 @@ OFF = {"state": "DOWN", "physical_state": "Disabled", "rate_gbps": 40.0}
 def without_gdr(facts: MachineFacts = NODE) -> MachineFacts:
     return with_part(facts, "software", driver_open_module=False, peermem_loaded=False)
 
+
+ONLY_A_MATRIX = {"nics": NOT_RECORDED, "pci_devices": NOT_RECORDED}
 
 NETWORK_CASES = (
     Case("nic-state", "up", NODE, ("PASS mlx5_0-8",)),
@@ -137,6 +148,24 @@ NETWORK_CASES = (
         "one rail for all",
         h100_node(links=links("NODE"), nics=(ndr_port(0),)),
         (f"PASS {ALL}",),
+    ),
+    Case(
+        "gpu-nic-affinity",
+        "as many GPUs as on a board with Grace, all far by the matrix alone",
+        h100_node(gpus=tuple(map(h100, range(4))), links=links("SYS", range(4)), **ONLY_A_MATRIX),
+        ("UNKNOWN host",),
+    ),
+    Case(
+        "gpu-nic-affinity",
+        "one GPU more",
+        h100_node(gpus=tuple(map(h100, range(5))), links=links("SYS", range(5)), **ONLY_A_MATRIX),
+        ("WARN host",),
+    ),
+    Case(
+        "gpu-nic-affinity",
+        "on Grace, all far by the matrix alone",
+        with_part(h100_node(links=links("SYS"), **ONLY_A_MATRIX), "cpu", architecture="aarch64"),
+        ("UNKNOWN host",),
     ),
     Case("gpu-nic-affinity", "unread", h100_node(links=TIMEOUT), ("UNKNOWN host",)),
     Case(

@@ -149,7 +149,7 @@ ERROR_CASES = (
 )
 
 UNSEEN = tuple(msgspec.structs.replace(link, sees_nvlink=False) for link in pairs("SYS"))
-"""A listing of the PCI bus."""
+"""Links in a listing of the PCI bus, which does not show NVLinks."""
 
 MESH_CASES = (
     Case("nvlink-mesh", "alike", NODE, (f"PASS {ALL}",)),

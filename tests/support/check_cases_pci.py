@@ -20,7 +20,7 @@ NO_TREE = h100_node(pci_devices=TIMEOUT)
 
 
 def with_device(address: str, **changes: Any) -> MachineFacts:
-    """Return the healthy node with `changes` on one PCI device, or on all for an empty address."""
+    """Return the healthy node with `changes` on one PCI device; an empty address means all devices."""
     assert isinstance(NODE.pci_devices, tuple)
     devices = tuple(
         msgspec.structs.replace(device, **changes) if address in ("", device.bus_id) else device
@@ -58,7 +58,7 @@ UNTOLD = h100_node(gpus=NOT_RECORDED, pci_gpus=NOT_RECORDED, pci_devices=(LINE,)
 
 
 def over_pcie(facts: MachineFacts) -> MachineFacts:
-    """Return facts in which GPU2 and GPU3 are only connected over PCIe."""
+    """Return facts in which GPU2 and GPU3 are connected only over PCIe."""
     return msgspec.structs.replace(facts, links=(Link(a="GPU2", b="GPU3", kind="PIX"),))
 
 

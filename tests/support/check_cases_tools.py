@@ -113,6 +113,14 @@ TOOL_CASES = (
     ),
     Case(
         "host-bandwidth",
+        "GPUs unknown, one exactly at the limit",
+        h100_node(
+            gpus=(), tool_results=copies("host_to_device_memcpy_ce", 24.0, 24.0, 24.0, 18.0).tool_results
+        ),
+        ("PASS GPU0-3",),
+    ),
+    Case(
+        "host-bandwidth",
         "GPUs unknown, alike",
         h100_node(gpus=(), tool_results=copies("host_to_device_memcpy_ce", 25.0, 25.1, 25.2).tool_results),
         ("PASS GPU0-2",),

@@ -1,4 +1,4 @@
-"""Clusters as the models see them, with published figures, for tests that need no catalogue."""
+"""Clusters for the models of memory and time, with published figures, without the catalogue."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from probes.base.units import GIB
 from recipes.job.candidate import Candidate, Degrees
 from recipes.job.workload import TransformerModel, Workload
 from recipes.machine.cluster_records import Cluster, Figure
+from recipes.predict.breakdowns import MemoryBreakdown, TimeBreakdown
+from recipes.predict.candidate_prediction import predict
 
 
 def figure(value: float) -> Figure:
@@ -70,7 +72,7 @@ def case(
     precision: str = "bf16",
     checkpointing: str = "none",
 ) -> tuple[Workload, Candidate]:
-    """Return one way to run the model, with the batch that follows."""
+    """Return one way to run the model; its global batch follows from the other sizes."""
     global_batch = micro_batch * grad_accum * ranks
     workload = Workload(
         model=model,
@@ -87,3 +89,15 @@ def case(
         activation_checkpointing=checkpointing,  # type: ignore[arg-type]
         precision=precision,
     )
+
+
+def predicted_memory(
+    workload: Workload, candidate: Candidate, cluster: Cluster, **stack: str
+) -> MemoryBreakdown:
+    """Return the peak memory of the fullest rank."""
+    return predict(workload, candidate, cluster, **stack).memory_bytes_per_gpu
+
+
+def predicted_time(workload: Workload, candidate: Candidate, cluster: Cluster) -> TimeBreakdown:
+    """Return the time of one optimizer step with its interval."""
+    return predict(workload, candidate, cluster).step_time_s

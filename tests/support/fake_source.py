@@ -14,7 +14,7 @@ Answer = str | bytes | CommandResult | Unknown
 class FakeSource:
     """A source that answers from given values.
 
-    A value that was not given has `missing` as its reason, or is a variable that is not set.
+    A value that was not given is Unknown with the reason `missing`; a variable that was not given is not set.
     """
 
     title = "fake"
@@ -86,7 +86,7 @@ class FakeSource:
         return self._env.get(name)
 
     def given(self, kind: str) -> tuple[Given, ...]:
-        """Return the texts of a kind; a text alone stands for one file of the kind's name."""
+        """Return the texts of a kind; a single text stands for one file with the name of the kind."""
         given = self._given.get(kind, ())
         return (Given(name=f"{kind}.txt", text=given),) if isinstance(given, str) else given
 

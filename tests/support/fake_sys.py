@@ -1,4 +1,4 @@
-"""A made /sys with RDMA devices, as a folder of files: what the kernel shows of ports in given states."""
+"""Write an invented /sys with RDMA devices: the files that the kernel shows for ports in given states."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class FakePort(NamedTuple):
-    """One port as its files say."""
+    """The content of the files of one port."""
 
     state: str = "4: ACTIVE"
     physical_state: str = "5: LinkUp"

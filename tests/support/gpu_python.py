@@ -1,8 +1,8 @@
 """A stand-in for the interpreter of a machine with eight H100 SXM, which measures nothing.
 
 Tests give it to `rigtune bench --python`. It plays torch's agent with all ranks of a start in one process.
-RIGTUNE_SICK_PART names what is wrong with the machine; what NVML shows under load it writes into the scenario
-of the NVML stand-in. Healthy rates are published ones (`probes/data/bench_references.toml` has the sources).
+RIGTUNE_SICK_PART names the fault of the machine. The values that NVML shows under load are written into the
+scenario of the NVML stand-in. Healthy rates are published (sources: `probes/data/bench_references.toml`).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ UNDER_LOAD = (
     "sm_clock_mhz = 1755\npower_mw = 688000\ntemperature_c = 62\n"
     "utilization_percent = 100\nclock_event_reasons = 4\n"
 )
-"""A healthy H100 at full load is at its power limit, which NVML tells as sw_power_cap."""
+"""Readings under load: a healthy H100 at full load is at its power limit (NVML reports sw_power_cap)."""
 SICK_UNDER_LOAD = {
     "power cap": "gpu3.sm_clock_mhz = 1215\ngpu3.power_mw = 399000\ngpu3.temperature_c = 48\n",
     "stranger": f"gpu2.process_id = {os.environ.get('RIGTUNE_STRANGER', '')}\n",
@@ -199,7 +199,7 @@ def answered(bench: str, request: dict[str, Any], case: dict[str, Any], rank: in
         if bench != "sustained"
         else [JITTER[second % len(JITTER)] for second in range(case["seconds"])]
     )
-    # Each rank its own noise, as clocks have it.
+    # Each rank has noise of its own, because the clocks of GPUs differ.
     durations_s = [
         duration_s * factor * (1 + 0.0005 * ((rank * 7 + place) % 5)) for place, factor in enumerate(many)
     ]
@@ -256,7 +256,7 @@ def host_device(case: dict[str, Any], rank: int, _: object) -> Timed:
 
 def peer_copy(case: dict[str, Any], rank: int, _: object) -> Timed:
     ends = {int(case["from"].removeprefix("GPU")), int(case["to"].removeprefix("GPU"))}
-    # A link carries both ways at the same time.
+    # A link carries data in both directions at the same time.
     return case["bytes"] / link_rate(ends), {"peer_access": 1}
 
 
@@ -324,7 +324,7 @@ DURATIONS = {
     "storage": storage,
     "train-step": train_step,
 }
-"""Seconds of one call of a case on a rank and the figures with them, by benchmark."""
+"""Function of each benchmark that returns the seconds of one call of a case on a rank, and its figures."""
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))

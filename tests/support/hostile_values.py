@@ -26,7 +26,7 @@ _LITERALS = (
     r'"\u202e"', '"a\\nb"',
     "-9223372036854775808", "0.5", '"auto"', "[1, 'a']",
 )  # fmt: skip
-"""Values of TOML."""
+"""TOML values that replace others."""
 _TOML_VALUE = re.compile(rb"(?m)^([ \t]*[\w.\"-]+[ \t]*=[ \t]*)(.*)$")
 _WORD = re.compile(rb"[\w.+-]+")
 

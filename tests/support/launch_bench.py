@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import subprocess
 from pathlib import Path
 from typing import NamedTuple
 
+from recipes.launch.launch_files import launch_files
 from recipes.launch.recipe import Artifact, Recipe
 
 NASTY = (
@@ -46,7 +46,7 @@ class Outcome(NamedTuple):
 
 
 def put_files(folder: Path, artifacts: tuple[Artifact, ...]) -> Path:
-    """Write the artifacts as the application does; returns the path of the first."""
+    """Write the artifacts as the application does, and return the path of the first artifact."""
     for artifact in artifacts:
         path = folder / artifact.path
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -80,6 +80,7 @@ class Bench:
             "LC_ALL": "C.UTF-8",
             "RECORDS": str(self.records),
             "RIGTUNE_PYTHON": self.recorder,
+            "RIGTUNE_PREFLIGHT": "0",  # its interpreter would be recorded as well
             "OMPI_ALLOW_RUN_AS_ROOT": "1",  # as in a container; tests may run as root
             "MPI_VERSION": "mpirun (Open MPI) 4.1.4",
             "MPI_RANKS": "1",
@@ -95,11 +96,11 @@ class Bench:
         ]
         for path in self.records.iterdir():
             path.unlink()
-        return Outcome(done.returncode, (done.stdout + done.stderr).decode(), calls)
+        return Outcome(done.returncode, (done.stdout + done.stderr).decode("utf-8", "replace"), calls)
 
     @staticmethod
     def read(path: Path) -> Call:
-        count, *rest = path.read_bytes().decode().rstrip("\0").split("\0")
+        count, *rest = path.read_bytes().decode("utf-8", "surrogateescape").rstrip("\0").split("\0")
         pairs = dict(pair.split("=", 1) for pair in rest[int(count) + 1 :])
         return Call(rest[: int(count)], rest[int(count)], pairs)
 
@@ -113,7 +114,7 @@ SLURM_JOB = {
 
 
 def render(launcher: str, recipe: Recipe) -> tuple[Artifact, ...]:
-    return importlib.import_module(f"recipes.launch.launchers.{launcher}").render(recipe)
+    return launch_files(recipe, launcher)
 
 
 def program_of(call: Call) -> list[str]:

@@ -14,7 +14,7 @@ from recipes.lint.rule_table import lint, load_rules, rule_rows
 
 
 def read(name: str, text: str, kind: DocumentKind | None = None) -> Document:
-    """Return the launch file that a text is."""
+    """Return a text as a launch file."""
     document = read_document(name, text, kind)
     assert document is not None, f"{name} is of no known kind"
     return document
@@ -25,8 +25,8 @@ def judge(
 ) -> tuple[LintFinding, ...]:
     """Return the findings in files that belong together.
 
-    With `only`, an error of these rules is raised. Without, a rule that crashes or cannot be loaded is passed
-    over: `tests/lint/test_table.py` runs every function on every text and fails for that function alone.
+    With `only`, an error of these rules is raised. Without `only`, a rule that crashes or cannot be loaded is
+    skipped: `tests/lint/test_table.py` runs every function on every text, and fails for that function alone.
     """
     return lint(documents, context or Context(), [] if only is None else None, only=only)
 
@@ -40,7 +40,7 @@ def rule_ids(
 
 @functools.lru_cache(maxsize=1)
 def usable_rules() -> tuple[str, ...]:
-    """Return the rules that judge a plain script without an error; the tests of all others fail elsewhere."""
+    """Return the rules that judge a plain script without an error; other tests fail for the other rules."""
     usable = []
     for rule_id in load_rules():
         with contextlib.suppress(Exception):

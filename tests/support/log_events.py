@@ -48,7 +48,7 @@ def event(kind: str, fields: dict[str, Value] | None = None, **envelope: Any) ->
 
 
 def kinds_named(name: str) -> tuple[str, ...]:
-    """Return the kinds that a row names: `.*` at the end means any with that prefix, `|` means either."""
+    """Return the kinds that a row names: `.*` at the end means all kinds with that prefix, `|` is "or"."""
     kinds: list[str] = []
     for each in name.split("|"):
         kinds += [kind for kind in RECORDS if kind.startswith(each[:-1])] if each.endswith(".*") else [each]

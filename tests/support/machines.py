@@ -79,7 +79,7 @@ CATALOGUE = Catalogue(gpus=(H100, A100_PCIE, A800, L40S))
 
 
 NO_RETIREMENT = Unknown(Reason.NOT_SUPPORTED, "[N/A]")
-"""Retired pages of GPUs from Ampere on, which remap rows instead."""
+"""Retired pages of GPUs since Ampere, which remap rows instead of retiring pages."""
 
 
 def healthy_link(index: int) -> NvLink:

@@ -1,4 +1,4 @@
-"""The PCI tree of the healthy node: each GPU and its NIC below one bridge, the storage port below its own."""
+"""PCI tree of the healthy node: each GPU and its NIC share a bridge; the storage port has one of its own."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ FULL = PcieLink(generation=5, generation_max=5, width=16, width_max=16)
 
 
 def bridge_address(index: int) -> str:
-    """Return the address of the bridge above GPU and NIC `index`; 8 is that of the storage port."""
+    """Return the address of the bridge above GPU and NIC `index`; index 8 is the storage port."""
     return f"0000:{0xE0 + index:02x}:01.0"
 
 

@@ -1,4 +1,4 @@
-"""Measurements for tests: one call makes what a benchmark gives."""
+"""Measurements for tests: one call makes the measurements of a benchmark."""
 
 from __future__ import annotations
 
@@ -52,7 +52,9 @@ def measured(
 
 
 def scattered(entry: Measurement, factors: tuple[float, ...] = (0.3, 0.5, 1.0, 1.0, 1.6, 1.7)) -> Measurement:
-    """Return the measurement with samples that scatter around its median: here by ±66 %."""
+    """Return the measurement with samples that scatter around its median; the default factors give a
+    `Measurement.spread` of 66 %.
+    """
     return msgspec.structs.replace(entry, samples=tuple(entry.median * factor for factor in factors))
 
 
@@ -173,7 +175,7 @@ def pairs(
 
 
 def sustained(*fractions: float, **conditions: Parameter) -> list[Measurement]:
-    """Return the share of the rate that is left at the end, one per GPU; the clock falls as much."""
+    """Return the rate of each GPU and the fraction of it at the end; the clock falls by the same fraction."""
     measurements = []
     for index, fraction in enumerate(fractions):
         clocks = tuple(1980e6 * (1 - (1 - fraction) * second / 19) for second in range(20))

@@ -1,4 +1,4 @@
-"""Damage as files suffer it on their way: lost, doubled, swapped and foreign bytes and lines, and cuts."""
+"""Damage that files suffer in transfer: lost, doubled, swapped and foreign bytes and lines, and cuts."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _shuffle(rng: random.Random, lines: list[bytes]) -> None:
 
 
 def _squeeze(rng: random.Random, lines: list[bytes]) -> None:
-    """Lose tabs and runs of blanks, as some terminals do when text is copied."""
+    """Remove tabs or runs of blanks, as some terminals do when text is copied."""
     for place, line in enumerate(lines):
         lines[place] = b" ".join(line.split()) if rng.random() < 0.8 else line.replace(b"\t", b"")
 

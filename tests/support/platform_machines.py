@@ -1,4 +1,4 @@
-"""Made machines of clouds, by the marks with which each documents itself; no recording has all of them."""
+"""Invented machines of clouds, with the marks that each cloud documents; no recording has all marks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from probes.facts import Cloud, EnvironmentVariable, Gid, Interface, Link, Machi
 from tests.support.machines import h100, h100_node, ndr_port
 
 NEWEST = "2.30.7"
-"""NCCL of the made machines, unless a test changes it."""
+"""NCCL version of the invented machines, unless a test changes it."""
 
 
 def interface(name: str, *, is_default: bool = False) -> Interface:

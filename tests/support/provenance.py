@@ -1,6 +1,6 @@
 """Check that names and identities in the facts come from the text.
 
-A parser that invents one is caught here.
+Tests with this check fail if a parser invents one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _NOISE = re.compile(r"[^a-z0-9]")
 
 
 def plain(text: str) -> str:
-    """Return letters and digits in lower case without the maker: the rest varies between tools."""
+    """Return letters and digits in lower case, without the maker, because other characters vary by tool."""
     return _NOISE.sub("", text.lower()).removeprefix("nvidia")
 
 

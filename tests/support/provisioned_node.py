@@ -72,7 +72,7 @@ class Node:
         self.script("rigtune", f"#!/bin/sh\ncat <<'END'\n{line}END\nexit {code}\n")
 
     def crowd(self, *, marked: int, others: int) -> None:
-        """Set the number of nodes of each partition that rigtune has drained."""
+        """Let `sinfo` list `marked` nodes that rigtune drained and `others`; it fails if both are 0."""
         lines = [f"a{n} rigtune: x #1" for n in range(marked)] + [f"b{n} none" for n in range(others)]
         self.script(
             "sinfo",
@@ -80,7 +80,7 @@ class Node:
         )
 
     def put(self, state: str, reason: str = "", *, drained: float | None = None) -> None:
-        """Let somebody else set the node's state, at the moment `drained`."""
+        """Set the node's state as somebody else would, at the moment `drained`."""
         moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(drained))
         for name, text in (("state", state), ("reason", reason), ("since", moment)):
             (self.folder / name).write_text(text)
@@ -97,7 +97,7 @@ class Node:
         return subprocess.run(argv, env=environment, capture_output=True, text=True, check=False, timeout=60)
 
     def health_twice(self) -> None:
-        """Run the health check twice, as it acts on what two consecutive runs report."""
+        """Run the health check twice, because it acts only if two consecutive runs report the same fault."""
         for _ in range(2):
             self.run("rigtune-health")
 
@@ -122,7 +122,7 @@ GPU2, GPU3 = "nvlink-active GPU2: NVLinks are down (17 up)", "gpu-lost GPU3: the
 
 
 def container(node: Node, kind: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Run what the pod's container runs."""
+    """Run the command of the pod's container."""
     text = render_provision(find_provision(kind), ProvisionOptions(expect_gpus=8))[0].text
     spec = yaml.safe_load(text)["spec"]
     pod = spec.get("jobTemplate", {"spec": spec})["spec"]["template"]["spec"]

@@ -1,4 +1,4 @@
-"""A real Slurm cluster of two virtual nodes with eight simulated GPUs each, on this machine.
+"""A real Slurm cluster of three virtual nodes with eight simulated GPUs each, on this machine.
 
 Needs root and Slurm.
 """
@@ -17,7 +17,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-NODES = 2
+NODES = 3
 GPUS = 8
 
 
@@ -29,14 +29,25 @@ def free_ports(count: int) -> list[int]:
         return [each.getsockname()[1] for each in sockets]
 
 
-def slurm_conf(folder: Path, settings: str) -> str:
+def slurm_conf(folder: Path, settings: str, size: int) -> str:
     host = socket.gethostname()
-    controller, *ports = free_ports(1 + NODES)
+    ports = free_ports(size)
     nodes = "\n".join(
         f"NodeName=n{index} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs=16 RealMemory=4000 "
         f"Gres=gpu:{GPUS}"
         for index, port in enumerate(ports, 1)
     )
+    return _conf(
+        folder, f"{settings}\nGresTypes=gpu\n{nodes}\nPartitionName=main Nodes=n[1-{size}] {_LIMITS}"
+    )
+
+
+_LIMITS = "Default=YES MaxTime=24:00:00 State=UP"
+
+
+def _conf(folder: Path, nodes: str) -> str:
+    """Return the settings of the daemons, with the lines of the nodes."""
+    host, (controller,) = socket.gethostname(), free_ports(1)
     return f"""
 ClusterName=test
 SlurmctldHost={host}(127.0.0.1)
@@ -53,8 +64,6 @@ SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
 ReturnToService=2
 SlurmdParameters=config_overrides
-{settings}
-GresTypes=gpu
 KillWait=5
 MinJobAge=600
 StateSaveLocation={folder}/state
@@ -64,18 +73,11 @@ SlurmdPidFile={folder}/slurmd-%n.pid
 SlurmctldLogFile={folder}/slurmctld.log
 SlurmdLogFile={folder}/slurmd-%n.log
 {nodes}
-PartitionName=main Nodes=n[1-{NODES}] Default=YES MaxTime=01:00:00 State=UP
 """
 
 
-@contextlib.contextmanager
-def slurm_cluster(
-    settings: str = "", prepare: Callable[[Path], None] = lambda conf: None
-) -> Iterator[dict[str, str]]:
-    """Run a cluster and yield the environment in which its commands work.
-
-    `settings` are more lines of slurm.conf; `prepare` gets the path of that file before anything starts.
-    """
+def _folder() -> Path:
+    """Return a new folder with the files that every cluster needs; skip the test if Slurm cannot run."""
     missing = [name for name in ("slurmctld", "slurmd", "munged", "sbatch") if shutil.which(name) is None]
     if missing or os.geteuid() != 0:
         pytest.skip(f"needs root and Slurm; missing here: {', '.join(missing) or 'root'}")
@@ -84,14 +86,12 @@ def slurm_cluster(
     (folder / "state").mkdir()
     (folder / "munge.key").write_bytes(os.urandom(1024))
     (folder / "munge.key").chmod(0o400)
-    for gpu in range(GPUS):
-        os.mknod(folder / f"gpu{gpu}", 0o20666, os.makedev(1, 3))
-    (folder / "slurm.conf").write_text(slurm_conf(folder, settings))
-    prepare(folder / "slurm.conf")
-    (folder / "gres.conf").write_text(f"NodeName=n[1-{NODES}] Name=gpu File={folder}/gpu[0-{GPUS - 1}]\n")
     (folder / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")
-    environment = {**os.environ, "SLURM_CONF": str(folder / "slurm.conf")}
-    munged = (
+    return folder
+
+
+def _munged(folder: Path) -> tuple[str, ...]:
+    return (
         *("munged", "--force", f"--socket={folder}/munge.socket", f"--key-file={folder}/munge.key"),
         *(
             f"--pid-file={folder}/munged.pid",
@@ -99,21 +99,79 @@ def slurm_cluster(
             f"--seed-file={folder}/munged.seed",
         ),
     )
-    daemons = [munged, ("slurmctld", "-c"), *(("slurmd", "-N", f"n{index}") for index in range(1, NODES + 1))]
+
+
+def _end(folder: Path) -> None:
+    """End all daemons and remove the folder."""
+    started = []
+    for pid_file in sorted(folder.glob("*.pid"), reverse=True):
+        with contextlib.suppress(psutil.NoSuchProcess, ValueError):
+            started.append(psutil.Process(int(pid_file.read_text())))
+            started[-1].terminate()
+    for daemon in psutil.wait_procs(started, timeout=30)[1]:
+        daemon.kill()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def slurm_controller(nodes: int, gpus: int, cpus: int) -> Iterator[dict[str, str]]:
+    """Run a controller of many nodes that do not run, and yield the environment of its commands.
+
+    Nodes of the state CLOUD count as available although nothing runs there.
+    """
+    folder = _folder()
+    lines = (
+        "GresTypes=gpu\nSuspendProgram=/bin/true\nResumeProgram=/bin/true\nSuspendTime=600\n"
+        f"NodeName=n[1-{nodes}] CPUs={cpus} RealMemory=4000 Gres=gpu:{gpus} State=CLOUD\n"
+        f"PartitionName=main Nodes=n[1-{nodes}] {_LIMITS}"
+    )
+    (folder / "slurm.conf").write_text(_conf(folder, lines))
+    environment = {**os.environ, "SLURM_CONF": str(folder / "slurm.conf")}
+    try:
+        for daemon in (_munged(folder), ("slurmctld", "-c")):
+            subprocess.run(daemon, env=environment, check=True, timeout=60)
+        until_up = "for i in $(seq 200); do scontrol ping | grep -q UP && exit 0; done; exit 1"
+        subprocess.run(("sh", "-c", until_up), env=environment, check=True, timeout=60)
+        yield environment
+    finally:
+        _end(folder)
+
+
+def _slurmd(folder: Path, node: str) -> tuple[str, ...]:
+    """Return the command of a node's daemon, with a file system of its own at `folder/local`."""
+    mount = f"mount -t tmpfs -o mode=1777 {node} {folder}/local && exec slurmd -N {node}"
+    return ("unshare", "--mount", "sh", "-c", mount)
+
+
+@contextlib.contextmanager
+def slurm_cluster(
+    settings: str = "", prepare: Callable[[Path], None] = lambda conf: None, size: int = NODES
+) -> Iterator[dict[str, str]]:
+    """Run a cluster and yield the environment in which its commands work.
+
+    `settings` are more lines of slurm.conf; `prepare` gets the path of that file before anything starts;
+    `size` is the number of nodes, `n1` and up.
+    """
+    folder = _folder()
+    (folder / "local").mkdir()
+    for gpu in range(GPUS):
+        os.mknod(folder / f"gpu{gpu}", 0o20666, os.makedev(1, 3))
+    (folder / "slurm.conf").write_text(slurm_conf(folder, settings, size))
+    prepare(folder / "slurm.conf")
+    (folder / "gres.conf").write_text(f"NodeName=n[1-{size}] Name=gpu File={folder}/gpu[0-{GPUS - 1}]\n")
+    environment = {**os.environ, "SLURM_CONF": str(folder / "slurm.conf")}
+    daemons = [
+        _munged(folder),
+        ("slurmctld", "-c"),
+        *(_slurmd(folder, f"n{index}") for index in range(1, size + 1)),
+    ]
     try:
         for daemon in daemons:
             subprocess.run(daemon, env=environment, check=True, timeout=60)
         # A job that uses every node waits until all have registered.
-        ready = ("srun", f"--nodes={NODES}", "--exclusive", "true")
+        ready = ("srun", f"--nodes={size}", "--exclusive", "true")
         subprocess.run(ready, env=environment, check=True, timeout=60)
         yield environment
     finally:
         subprocess.run(("scancel", "--quiet", "--user=root"), env=environment, check=False, timeout=60)
-        started = []
-        for pid_file in sorted(folder.glob("*.pid"), reverse=True):
-            with contextlib.suppress(psutil.NoSuchProcess, ValueError):
-                started.append(psutil.Process(int(pid_file.read_text())))
-                started[-1].terminate()
-        for daemon in psutil.wait_procs(started, timeout=30)[1]:
-            daemon.kill()
-        shutil.rmtree(folder, ignore_errors=True)
+        _end(folder)

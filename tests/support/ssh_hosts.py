@@ -24,7 +24,7 @@ class Lab(NamedTuple):
 
     folder: Path
     head: str
-    """Its namespace."""
+    """Network namespace of the head node."""
     namespaces: dict[str, str]
     """Network namespace by host."""
 
@@ -73,17 +73,39 @@ def connect(namespace: str, host: str, address: str, head: str) -> None:
     run("ip", "-n", namespace, "link", "set", "eth0", "up")
 
 
+def route_through(head: str, via: str, namespace: str) -> None:
+    """Let a host reach all others through the head at the address `via`, which forwards their packets.
+
+    All namespaces share one table of neighbours, which 64 hosts that know each other would overflow.
+    """
+    settings = "/proc/sys/net/ipv4"
+    for where, name in ((head, "send_redirects"), (namespace, "accept_redirects")):
+        no_redirects = (
+            f"for f in {settings}/conf/*/{name}; do echo 0 >$f; done; echo 1 >{settings}/ip_forward"
+        )
+        run("ip", "netns", "exec", where, "sh", "-c", no_redirects)
+    words = ("10.79.0.0/24", "via", via, "dev", "eth0", "onlink")
+    run("ip", "-n", namespace, "route", "replace", *words)
+
+
 def write_ssh_files(folder: Path) -> None:
     for key in ("hostkey", "key"):
         run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / key))
     keys = f"HostKey {folder}/hostkey\nAuthorizedKeysFile {folder}/key.pub\n"
-    (folder / "sshd_config").write_text(keys + "PermitRootLogin yes\nStrictModes no\nUsePAM no\nUseDNS no\n")
+    # A gateway is a host whose own ssh reaches the others. No start-up file of this machine's user is read.
+    home = folder / "home"
+    home.mkdir()
+    path = f"{folder}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+    settings = f"SetEnv PATH={path} HOME={home}\n"
+    (folder / "sshd_config").write_text(
+        f"{keys}{settings}PermitRootLogin yes\nStrictModes no\nUsePAM no\nUseDNS no\n"
+    )
     client = folder / "ssh"
     options = (
         f"-F none -i '{folder}/key' -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o "
         "LogLevel=ERROR"
     )
-    client.write_text(f'#!/bin/sh\nexec {shutil.which("ssh")} {options} "$@"\n')
+    client.write_text(f'#!/bin/sh\necho >>"{folder}/logins"\nexec {shutil.which("ssh")} {options} "$@"\n')
     client.chmod(0o755)
 
 
@@ -101,7 +123,7 @@ def ssh_lab(folder: Path, names: tuple[str, ...]) -> Iterator[Lab]:
     hosts = "".join(
         f"{address} {name}\n" for name, address in (("localhost", "127.0.0.1"), *addresses.items())
     )
-    # Namespaces are the machine's, and another run of the tests may have some.
+    # All processes of the machine share the names, and another run of the tests may have namespaces, too.
     namespaces = {name: f"rigtune-{os.getpid()}-{name}" for name in addresses}
     head = namespaces[HEAD]
     Path("/run/sshd").mkdir(exist_ok=True)
@@ -114,6 +136,7 @@ def ssh_lab(folder: Path, names: tuple[str, ...]) -> Iterator[Lab]:
                 add_bridge(head, address)
             else:
                 connect(namespaces[name], name, address, head)
+                route_through(head, addresses[HEAD], namespaces[name])
         for name in names:
             server = f"hostname {name} && exec /usr/sbin/sshd -D -f '{folder}/sshd_config'"
             servers.append(

@@ -1,4 +1,4 @@
-"""Three machines as records: a server with faults, a box without a GPU, and one of which nothing is known."""
+"""Three machines as records: a server with faults, a machine without a GPU, and an unknown machine."""
 
 from __future__ import annotations
 
@@ -255,7 +255,7 @@ def clean_verdict() -> Verdict:
 
 
 def many_findings(number: int) -> Verdict:
-    """Return many findings with words from hostile files."""
+    """Return a verdict of many findings whose texts look like those of hostile files."""
     findings = [
         Finding(
             check_id=f"check-{index}",

@@ -1,6 +1,6 @@
-"""Measurements as records: a quick suite on eight H100s, one of them slow, and one on a CPU.
+"""Measurements as records: most of the full suite on eight H100s, one of them slow, and one case on a CPU.
 
-The findings on the former are here too.
+The findings on the measurements of the H100s are here too.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from probes.judging.findings import Finding, Status
 
 
 def _gemm() -> list[Measurement]:
-    """Return two dtypes and two sizes on eight GPUs, of which GPU5 is slow."""
+    """Return matrix products of two dtypes and two sizes on eight GPUs, of which GPU5 is slow."""
     rates = {("bf16", 4096): 6.4e14, ("bf16", 8192): 7.05e14, ("fp32", 4096): 5.1e13, ("fp32", 8192): 5.2e13}
     return [
         Measurement(
@@ -28,7 +28,7 @@ def _gemm() -> list[Measurement]:
 
 
 def _copies() -> list[Measurement]:
-    """Return copies within the memory and to and from the host, where GPU5 has half the lanes."""
+    """Return copies within the memory, and copies to and from the host, for which GPU5 has half the lanes."""
     rates = {"device_to_device": 2.6e12, "host_to_device": 5.4e10, "device_to_host": 5.3e10}
     return [_copy(direction, rate, index) for direction, rate in rates.items() for index in range(8)]
 
@@ -57,7 +57,7 @@ def _copy(direction: str, rate: float, index: int) -> Measurement:
 
 
 def _all_reduce() -> list[Measurement]:
-    """Return all-reduce results by size, as latency and 370 GB/s give them."""
+    """Return all-reduce results by size, computed from a latency and 370 GB/s."""
     measurements = []
     for size in (1024 * 4**power for power in range(11)):
         time_s = 3e-5 + 1.75 * size / 370e9

@@ -25,7 +25,7 @@ from probes.facts import MachineFacts
 from probes.facts.measurements import Measurement, MeasurementSet
 from probes.judging.verdict import Verdict
 from probes.logs.diagnosis import Diagnosis, EvidenceLine, Explanation
-from recipes.launch.recipe import Recipe
+from recipes.launch.recipe import Command, Recipe
 from recipes.planning.plan import Plan
 from tests.support.tui_machines import faulty_server, faulty_verdict
 from tests.support.tui_measured import judged_on_gpus, measured_on_gpus
@@ -49,7 +49,7 @@ EXPLANATION = Explanation(
 
 
 class ScriptedServices:
-    """Use-cases that yield their records.
+    """Use cases that yield prepared records.
 
     `raising` names stages that fail, `holds` stages that wait until they are stopped.
     """
@@ -89,6 +89,7 @@ class ScriptedServices:
         """Event that lets held stages go on; the pilot's test sets it at its end."""
         self.calls: list[str] = []
         self.requests: list[PlanRequest] = []
+        self.commands: list[Command] = []
         self.overwrites: list[bool] = []
         self.reports: list[str] = []
         self.closed: list[str] = []
@@ -140,7 +141,8 @@ class ScriptedServices:
         yield from self._begin("plan")
         yield StageFinished(stage="plan", result=self.made_plan)
 
-    def prepare(self, plan: Plan, facts: MachineFacts) -> Iterator[Event]:
+    def prepare(self, plan: Plan, facts: MachineFacts, command: Command) -> Iterator[Event]:
+        self.commands.append(command)
         yield from self._begin("recipe")
         yield StageFinished(stage="recipe", result=self.made_recipe)
 

@@ -14,7 +14,7 @@ from probes.judging.verdict import Verdict, judge
 
 STARTED = datetime.datetime(2026, 11, 21, 8, 30, tzinfo=datetime.timezone.utc)
 EVIL = "GPU|0\"'<&>]]>\x1b[31m\x00\n\r`x`\u2028\ud800\udcff *b* [l](http://e.org) @team \\ #1 100% | a=1"
-"""Quotes, markup of every format, escape sequences, line ends and a byte of a name that is no UTF-8."""
+"""Name with quotes, markup of every format, escape sequences, line ends, and a byte that is not UTF-8."""
 
 
 def finding(check_id: str, subject: str, word: str, summary: str, **changes: object) -> Finding:

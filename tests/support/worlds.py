@@ -17,8 +17,7 @@ from recipes.job.candidate import Degrees
 from recipes.job.models.names import find_model
 from recipes.machine.cluster_records import Cluster
 from recipes.machine.from_facts import cluster_from_facts
-from recipes.predict.candidate_prediction import predict_memory
-from tests.support.clusters import case, figure
+from tests.support.clusters import case, figure, predicted_memory
 from tests.support.machines import cpu_box, h100_node, storage_port
 from tests.support.platform_machines import (
     NEWEST,
@@ -62,7 +61,7 @@ def world(
 ) -> World:
     """Return a job of `nodes` machines; `tight` fills the memory, `changes` replace fields of the cluster."""
     cluster = cluster_from_facts(facts, (), load_catalogue(), nodes=nodes)
-    memory = predict_memory(*case(find_model("gpt2"), ranks=cluster.world_size, precision="fp32"), cluster)
+    memory = predicted_memory(*case(find_model("gpt2"), ranks=cluster.world_size, precision="fp32"), cluster)
     if tight:
         changes = {"memory_bytes_per_rank": figure(memory.upper / 0.95), **changes}
     situation = Situation(

@@ -15,7 +15,7 @@ from assistant.tui.dialogs import (
     WorkloadDialog,
 )
 from probes.facts.measurements import MeasurementSet
-from tests.support.tui_driver import opened, until
+from tests.support.tui_driver import opened, panel, until
 from tests.support.tui_machines import (
     clean_verdict,
     cpu_box,
@@ -57,6 +57,15 @@ async def test_every_screen_shows_every_machine_at_every_size(tmp_path, facts, v
             await pilot.pause()
         assert services.reports == []
         assert not isinstance(app.screen, BugDialog)
+
+
+@pytest.mark.parametrize(("columns", "shows_all"), [(80, True), (99, True), (100, False), (140, True)])
+async def test_the_table_of_gpus_uses_the_width_of_its_pane(tmp_path, columns, shows_all):
+    # From 100 columns on, the page has two panes, and the table has half of the width.
+    async with opened(ScriptedServices(tmp_path), (columns, 40)) as (app, _):
+        head = panel(app, "#accelerators").splitlines()[0].split()
+    assert {"state", "power", "PCIe"} < set(head)
+    assert ({"temp", "util"} < set(head)) == shows_all
 
 
 @pytest.mark.parametrize("size", [(59, 24), (80, 19), (1, 1)], ids=str)

@@ -11,7 +11,7 @@ from assistant.usecases.export import ChangedFileError
 from assistant.usecases.plan import PlanRequest
 from probes.base.errors import OutputError
 from recipes.job.pins import Pins
-from tests.support.tui_driver import opened, shows, until
+from tests.support.tui_driver import opened, panel, shows, until
 from tests.support.tui_services import ScriptedServices
 
 
@@ -106,20 +106,39 @@ async def test_the_workload_form_plans_again(tmp_path):
         }
         assert list(complaints) == ["nodes-complaint"]
         assert "'none' is not a positive whole number" in complaints["nodes-complaint"]
-        assert app.focused is app.screen.query_one("#nodes"), "the wrong field has the focus"
+        assert app.focused is app.screen.query_one("#nodes"), (
+            "the field with the wrong number should have the focus"
+        )
         app.screen.query_one("#nodes", Input).value = "4"
         await pilot.pause()
-        assert not app.screen.query_one("#nodes-complaint").display, "the complaint was about other text"
+        is_shown = app.screen.query_one("#nodes-complaint").display
+        assert not is_shown, "the complaint should disappear once the text has changed"
         app.screen.query_one("#program", Input).value = "megatron"
-        app.screen.query_one("#tuning", Input).value = "full"
+        app.screen.query_one("#task", Input).value = "pretraining"
+        app.screen.query_one("#command", Input).value = "train.py --lr {learning_rate}"
+        app.screen.query_one("#launcher", Input).value = "slurm"
         app.screen.query_one("#gpu", Input).value = "H100"
         app.screen.query_one("#gpus", Input).value = "8"
         app.screen.query_one("#pins", Input).value = "tp=2"
         await pilot.press("enter")
         await until(pilot, lambda: len(services.requests) == 2)
         assert services.requests[1] == PlanRequest(
-            model="gpt2", nodes=4, program="megatron", gpu="H100", gpus=8, pins=Pins(tp=2)
+            model="gpt2",
+            nodes=4,
+            program="megatron",
+            gpu="H100",
+            gpus=8,
+            pins=Pins(tp=2),
+            fine_tuning=False,
+            keeps_program=True,
         )
+        await until(pilot, lambda: len(services.commands) == 2)
+        assert (services.commands[1].target, services.commands[1].arguments) == (
+            "train.py",
+            ("--lr", "{learning_rate}"),
+        )
+        await pilot.press("6")
+        await until(pilot, lambda: "[slurm]" in panel(app, "#launchers"))
 
 
 @pytest.mark.parametrize("size", [(80, 24), (140, 40)])

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from textual.widgets import Static
 
+from assistant.pages.training.plan_form import JobRequest
 from assistant.tui.app import RigtuneApp
 from assistant.tui.services import Services
 from assistant.usecases.plan import PlanRequest
@@ -54,17 +55,18 @@ async def test_a_plan_for_another_program_shows_its_settings_and_no_script_of_th
         assert not app.screen.query_one("#own").display
         panels.scroll_end(animate=False)
         await until(pilot, lambda: panels.scroll_y > 0)
-        app.plan(PlanRequest(model="llama-3-70b", nodes=16, program="megatron", pins=Pins(tp=8)))
+        request = PlanRequest(model="llama-3-70b", nodes=16, program="olmo-core", pins=Pins(tp=8))
+        app.plan(JobRequest(request=request))
         await until(pilot, lambda: app.state.problem_of("recipe") is not None)
         await pilot.pause()
         assert panels.scroll_y == 0, "a new plan is shown from its beginning"
-        assert "--tensor-model-parallel-size 8" in " ".join(panel(app, "#own").split())
+        assert "tp_config.degree 8" in " ".join(panel(app, "#own").split())
         assert app.state.prepared is None
         await pilot.press("6")
         await pilot.pause()
         problem = app.screen.query_one("#problem", Static)
         text = words(problem.content, width=problem.content_size.width)
-        assert "launch files for Megatron-LM" in text
+        assert "launch files for OLMo-core" in text
         assert len(text.splitlines()) == problem.content_size.height, "message and remedy are visible"
 
 

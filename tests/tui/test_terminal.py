@@ -99,7 +99,7 @@ def test_keys_typed_in_one_burst_reach_their_fields() -> None:
         read_until(terminal, b"dgx-h100")
         os.write(terminal, b"5")
         read_until(terminal, b"global batch 512")
-        os.write(terminal, b"wllama-3-8b\t\t\t64\t4096\t2\r")
+        os.write(terminal, b"wllama-3-8b\t\t\t\t\t2\t64\t4096\r")
         drawn = read_until(terminal, b"on 2 nodes")
         assert b"sequence 4096" in drawn
         assert b"global batch 64" in drawn

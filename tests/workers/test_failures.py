@@ -19,6 +19,7 @@ from assistant.usecases.bench import bench_run
 from assistant.usecases.bench.bench_suite import jobs_of
 from assistant.usecases.events import BenchFailed, Event
 from assistant.usecases.measure import MeasureOptions, measure_machine
+from probes.bench import bench_requests
 from probes.facts import Cpu, MachineFacts
 from probes.facts.measurements import BenchFailure, MeasurementSet
 
@@ -111,7 +112,7 @@ def test_a_rank_that_hangs_is_ended_with_the_one_that_waits_for_it(
 ):
     trouble("hang:1")
     monkeypatch.setattr(bench_run, "_PREPARE_S", 3.0)
-    monkeypatch.setattr(bench_run, "_OVERRUN", 1.0)
+    monkeypatch.setattr(bench_requests, "_OVERRUN", 1.0)
     result, _ = measure(torch_python, "collectives", work_directory=str(tmp_path / "work"))
     assert the_failure(result, "collectives").kind == "timeout"
 

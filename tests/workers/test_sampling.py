@@ -1,5 +1,6 @@
-"""When the worker stops warming up and sampling, with calls of known durations on a clock of their own. No
-torch is needed.
+"""Test when the worker stops its warm-up and its samples.
+
+The calls have known durations on a clock of their own; torch is not needed.
 """
 
 from __future__ import annotations
@@ -103,7 +104,7 @@ def test_noisy_calls_are_sampled_until_the_time_is_over():
 
 @given(st.floats(1e-7, 100), st.floats(0, 20), st.sampled_from((0.0, 0.02)), st.floats(1, 50))
 def test_the_budget_holds(call_s, budget_s, sample_s, cold):
-    """Check that a single long call counts, and that otherwise only the fewest samples exceed the budget."""
+    """Check that a single call may exceed the budget, and that otherwise only the first samples may."""
     calls = Calls(lambda n: call_s * (cold if n == 0 else 1))
     timing = calls.timed(budget_s, sample_s)
     spent_s = calls.now_s - 100

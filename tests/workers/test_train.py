@@ -110,10 +110,11 @@ def test_each_group_of_ranks_has_one_copy_of_the_parameters(on_ranks):
 import torch
 from rigtune_worker.model import ModelShape
 from rigtune_worker.parallel import build_model, process_group
+from rigtune_worker.rigtune_helper import Plan
 device = torch.device("cpu")
+plan = Plan(strategy="hsdp", dp=2, fsdp=2, precision="fp32", activation_checkpointing="none", prefetch=0)
 with process_group("gloo", device):
-    model = build_model(ModelShape.from_dict({TINY!r}), strategy="hsdp", sharing_ranks=2, precision="fp32",
-                        recompute=False, device=device)
+    model = build_model(ModelShape.from_dict({TINY!r}), plan, device)
     mesh = next(model.parameters()).device_mesh
     local = [parameter.to_local() for parameter in model.parameters()]
     answer = {{"names": mesh.mesh_dim_names, "shape": list(mesh.mesh.shape), "groups": mesh.mesh.tolist(),
@@ -181,13 +182,16 @@ def test_sharded_mixed_precision_keeps_the_positions(in_torch):
 import torch
 from rigtune_worker.model import ModelShape
 from rigtune_worker.parallel import build_model, process_group
+from rigtune_worker.rigtune_helper import Plan
 length, device = 2048, torch.device("cpu")
 shape = ModelShape.from_dict({{**{TINY!r}, "sequence_length": length}})
 tokens = torch.randint(0, shape.vocab, (1, length), generator=torch.Generator().manual_seed(1))
 logits = []
 with process_group("gloo", device), torch.no_grad():
     for strategy, precision in (("ddp", "fp32"), ("fsdp", "bf16")):
-        model = build_model(shape, strategy=strategy, precision=precision, recompute=False, device=device)
+        plan = Plan(strategy=strategy, dp=1, fsdp=1, precision=precision, activation_checkpointing="none",
+                    prefetch=0)
+        model = build_model(shape, plan, device)
         for parameter in model.parameters():
             if parameter.ndim == 2:
                 parameter.mul_(10)  # so that attention prefers some positions
@@ -256,7 +260,8 @@ def test_impossible_settings_are_refused_with_their_name(in_torch):
 def test_the_learning_rate_follows_the_schedule_of_the_recipe(in_torch):
     """A warm-up of 2 of 12 steps, then each course to a tenth; `wsd` falls in the last half."""
     code = (
-        "from rigtune_worker.trainer import TrainConfig, learning_rate_factor\nanswer = []\n"
+        "from rigtune_worker.rigtune_helper import learning_rate_factor\n"
+        "from rigtune_worker.trainer import TrainConfig\nanswer = []\n"
         "for schedule in ('constant', 'linear', 'cosine', 'wsd'):\n"
         "    config = TrainConfig(model=None, schedule=schedule, warmup_steps=2, steps=12, decay_share=0.5)\n"
         "    answer.append([round(learning_rate_factor(step, config), 3) for step in (0, 1, 6, 7, 9, 12)])"

@@ -1,4 +1,4 @@
-"""Makes a real worker fail right after its second case, measured or not; Python loads this from PYTHONPATH.
+"""Make a real worker fail right after its second case, measured or not; Python loads this from PYTHONPATH.
 
 RIGTUNE_TEST_TROUBLE is `KIND:RANK`.
 """

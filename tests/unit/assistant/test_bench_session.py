@@ -8,12 +8,14 @@ import types
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
 import psutil
 import pytest
 
 from assistant.usecases.bench.bench_run import RunEnded
 from assistant.usecases.bench.bench_suite import BenchJob, run_jobs, sharing_starts
 from assistant.usecases.bench.bench_watch import Watch
+from assistant.usecases.events import Progress
 from probes.base.table_rows import BenchmarkRow
 from probes.bench.answers import per_rank
 from probes.bench.bench_requests import BenchRequest
@@ -153,3 +155,17 @@ def test_work_of_ranks_that_stay_is_not_that_of_others(monkeypatch):
         watch.end()
         rank.kill()
     assert watch.others_cpu_share == pytest.approx(0.0, abs=0.1)
+
+
+def test_each_job_reports_its_place_and_the_time_that_the_rest_takes(python, tmp_path):
+    costs_s = {"one": 1e4, "two": 1e3, "three": 1e2}
+    jobs = [msgspec.structs.replace(job(name, python), cost_s=cost_s) for name, cost_s in costs_s.items()]
+    watch = Watch(MachineFacts())
+    events = list(run_jobs(jobs, tmp_path, watch=watch, stop=lambda: False, device="all CPUs"))
+    reports = [event for event in events if isinstance(event, Progress) and event.remaining_s is not None]
+    assert {(event.done, event.total) for event in reports} == {(0, 3), (1, 3), (2, 3)}
+    # The present job takes its cost at most, and the later jobs their whole cost.
+    later_s = {0: 1100.0, 1: 100.0, 2: 0.0}
+    for event in reports:
+        left_s = event.remaining_s - later_s[event.done]
+        assert 0.5 * jobs[event.done].cost_s < left_s <= jobs[event.done].cost_s

@@ -26,7 +26,10 @@ def export(recipe, folder, *launchers, overwrite=False):
 def test_the_folder_is_complete_for_both_launchers(make_recipe, tmp_path):
     folder = tmp_path / "new" / "folder"
     events = export(make_recipe(), folder, "torchrun", "slurm")
-    names = {"launch.sh", "train.sbatch", "recipe.toml", "workload.json"}
+    names = {
+        *("launch.sh", "train.sbatch", "preflight.sh"),
+        *("recipe.toml", "plan.json", "workload.json"),
+    }
     assert {event.path.rpartition("/")[2] for event in events if isinstance(event, Written)} == names
     paths = events[-1].result
     assert len(paths) == len(set(paths))
@@ -38,17 +41,23 @@ def test_the_folder_is_complete_for_both_launchers(make_recipe, tmp_path):
 
 def test_a_users_program_needs_no_reference_program(make_recipe, tmp_path):
     export(make_recipe(command=Command(kind="script", target="t.py")), tmp_path)
-    assert {path.name for path in tmp_path.iterdir()} == {"launch.sh", "recipe.toml", ".rigtune-export.json"}
+    assert {path.name for path in tmp_path.iterdir()} == {
+        *("launch.sh", "preflight.sh", "recipe.toml", "plan.json", ".rigtune-export.json"),
+    }
 
 
 @pytest.mark.parametrize(
     ("launchers", "message", "hint"),
     [
-        (("slrum",), "no launcher 'slrum'", "did you mean slurm? launchers: torchrun, slurm"),
+        (
+            ("slrum",),
+            "no launcher 'slrum'",
+            "did you mean slurm? launchers: torchrun, torchrun-elastic, slurm",
+        ),
         (("Torchrun",), "no launcher 'Torchrun'", "did you mean torchrun?"),
-        (("",), "no launcher ''", "launchers: torchrun, slurm"),
-        (("torchrun", "x"), "no launcher 'x'", "launchers: torchrun, slurm"),
-        ((), "no launcher is named", "launchers: torchrun, slurm"),
+        (("",), "no launcher ''", "launchers: torchrun, torchrun-elastic, slurm"),
+        (("torchrun", "x"), "no launcher 'x'", "launchers: torchrun, torchrun-elastic, slurm"),
+        ((), "no launcher is named", "launchers: torchrun, torchrun-elastic, slurm"),
     ],
 )
 def test_an_unknown_launcher_is_reported_with_the_list_and_writes_nothing(

@@ -13,6 +13,7 @@ from assistant.pages.measured.bench_page import hosts_page
 from assistant.processes.interpreter import Interpreter
 from assistant.text.plain_writer import text_of
 from assistant.usecases.bench import find_bad_nodes
+from assistant.usecases.bench.asked_hosts import HostAnswer
 from assistant.usecases.bench.bench_gate import Gate, Hindrance
 from assistant.usecases.bench.bench_run import RunEnded
 from assistant.usecases.bench.find_bad_nodes import find_bad_hosts
@@ -33,8 +34,11 @@ class Simulated:
         self.slow_ways: set[tuple[str, str]] = set()
         self.slow_senders: set[str] = set()
         self.broken: set[str] = set()
-        self.unseen: dict[str, str] = {}
+        self.answers: dict[str, HostAnswer] = {}
         self.gate = Gate(interpreter=Interpreter(path="/opt/python", python="3.11", torch="2.6"))
+
+    def ask(self, hosts, *_):
+        return {host: self.answers.get(host, HostAnswer("ok", sees_folder=True)) for host in hosts}
 
     def run_request(self, request, module, python, directory, *, stop, watch):
         if self.broken & set(request.hosts):
@@ -58,13 +62,13 @@ class Simulated:
 def simulated(monkeypatch):
     made = Simulated()
     monkeypatch.setattr(find_bad_nodes, "run_request", made.run_request)
-    monkeypatch.setattr(find_bad_nodes, "unseen_by", lambda *_: made.unseen)
+    monkeypatch.setattr(find_bad_nodes, "ask_hosts", made.ask)
     monkeypatch.setattr(find_bad_nodes, "gate_of", lambda *_: made.gate)
     return made
 
 
-def search(tmp_path, hosts=HOSTS, **more):
-    options = MeasureOptions(hosts=hosts, work_directory=str(tmp_path), ranks_per_node=1)
+def search(tmp_path, hosts=HOSTS, *, force=False, **more):
+    options = MeasureOptions(hosts=hosts, work_directory=str(tmp_path), ranks_per_node=1, force=force)
     events = list(find_bad_hosts(cpu_box(), options, **more))
     assert isinstance(events[0], StageStarted)
     assert isinstance(events[-1], StageFinished)
@@ -104,7 +108,7 @@ def test_a_slow_link_accuses_neither_of_its_hosts(simulated, tmp_path):
 
 
 def test_hosts_that_do_not_answer_are_distinguished(simulated, tmp_path):
-    simulated.unseen = {"n3": "No route to host"}
+    simulated.answers = {"n3": HostAnswer("unreachable", "No route to host")}
     simulated.broken = {"n7"}
     result, events = search(tmp_path)
     assert {(fault.host, fault.kind) for fault in result.bad_hosts} == {
@@ -116,8 +120,35 @@ def test_hosts_that_do_not_answer_are_distinguished(simulated, tmp_path):
     assert "n3: unreachable: No route to host" in text_of(hosts_page(result))
 
 
+def test_with_no_host_answering_nobody_is_called_slow(simulated, tmp_path):
+    simulated.broken = set(HOSTS[:4])
+    result, _ = search(tmp_path, hosts=HOSTS[:4])
+    assert (result.bad_hosts, result.unresolved, result.silent_groups) == ((), (), (HOSTS[:4],))
+    text = text_of(hosts_page(result))
+    assert "no answer: n1, n2, n3, n4: no run gave a result" in text
+    assert "slow" not in text
+
+
+def test_hosts_in_use_are_left_out(simulated, tmp_path):
+    simulated.answers = {
+        "n2": HostAnswer("not-started", "a job uses the node (mixed)"),
+        "n5": HostAnswer("ok", sees_folder=True, gpu_programs=3),
+    }
+    result, _ = search(tmp_path)
+    assert {each.host: each.reason for each in result.left_out} == {
+        "n2": "a job uses the node (mixed)",
+        "n5": "3 programs on its GPUs",
+    }
+    assert not {"n2", "n5"} & {host for pair in result.measurements for host in pair.subject.split("->")}
+    text = text_of(hosts_page(result))
+    assert "n2: left out: a job uses the node (mixed)" in text
+    assert "all 7 hosts and the links between them are equally fast" in text
+    forced, _ = search(tmp_path, force=True)
+    assert [each.host for each in forced.left_out] == ["n2"]
+
+
 def test_one_reachable_host_alone_cannot_be_measured(simulated, tmp_path):
-    simulated.unseen = {"n2": "No route to host"}
+    simulated.answers = {"n2": HostAnswer("unreachable", "No route to host")}
     result, _ = search(tmp_path, hosts=("n1", "n2"))
     assert [fault.host for fault in result.bad_hosts] == ["n2"]
     assert result.runs == 0
@@ -138,8 +169,8 @@ def test_too_few_hosts_are_refused(simulated, tmp_path, hosts):
 
 
 def test_without_torch_or_a_shared_folder_nothing_begins(simulated, tmp_path):
-    simulated.unseen = {"n4": ""}
-    with pytest.raises(WorkerError, match="n4 cannot see the folder") as caught:
+    simulated.answers = {"n4": HostAnswer("ok")}
+    with pytest.raises(WorkerError, match="n4 does not see the folder") as caught:
         search(tmp_path)
     assert "--work-directory" in caught.value.hint
     simulated.gate = Gate(

@@ -14,6 +14,13 @@ from assistant.processes.foreground import run_in_foreground
 from assistant.usecases.events import Progress, StageFinished, Written
 from assistant.usecases.export import run_recipe
 from probes.base.errors import UsageError, WorkerError
+from recipes.launch.recipe import Command
+
+
+@pytest.fixture(autouse=True)
+def no_preflight(monkeypatch):
+    """Skip the tests of the node, which would ask the stand-in for an interpreter's modules."""
+    monkeypatch.setenv("RIGTUNE_PREFLIGHT", "0")
 
 
 def stand_in(path, body):
@@ -55,6 +62,19 @@ def test_a_machine_without_the_scheduler_is_reported(make_recipe, tmp_path, monk
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(WorkerError, match="cannot start sbatch"):
         list(run_recipe(make_recipe(), launcher="slurm", directory=tmp_path / "out"))
+
+
+def test_a_launcher_that_cannot_start_the_program_names_the_others(make_recipe, tmp_path):
+    """The missing names of hosts are no reason to look for, where torchrun cannot help anyway."""
+    recipe = make_recipe(
+        nodes=2,
+        command=Command(kind="nccl-tests", target="all_reduce_perf"),
+        resources={"device": "cuda", "backend": "nccl"},
+    )
+    with pytest.raises(UsageError, match="nccl-tests needs MPI or Slurm") as caught:
+        list(run_recipe(recipe, directory=tmp_path / "out"))
+    assert "mpi" in caught.value.hint
+    assert not (tmp_path / "out").exists()
 
 
 def test_what_cannot_be_started_from_here_writes_nothing(make_recipe, tmp_path):

@@ -103,7 +103,9 @@ def test_leaving_the_block_by_an_error_stops_the_program(tmp_path):
 
 @pytest.mark.parametrize("victim", ["rigtune", "guard"])
 def test_killed_without_warning_nothing_burns_on(tmp_path, victim):
-    """The guard notices SIGKILL through its lifeline, and the program is tied to the guard."""
+    """If rigtune is killed, the guard's standard input closes and the guard ends the program; if the guard is
+    killed, the kernel ends the program.
+    """
     program = (
         "import sys, pathlib; from assistant.processes.runner import Job; here = pathlib.Path(sys.argv[1]);"
         "job = Job(('sh', '-c', sys.argv[2] + 'wait'), directory=here, environment={}, log=here / 'log')\n"

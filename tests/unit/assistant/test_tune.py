@@ -158,7 +158,7 @@ def test_a_baseline_that_fails_ends_the_tune_with_its_reason(source, interpreter
     [
         ("seconds = 0.0", r"line 2 of the report .*report.jsonl is wrong: .*duration_s"),
         ("seconds = -1.0", "line 2 .*duration_s"),
-        ("seconds = float('nan')", "line 2 .*malformed"),
+        ("seconds = float('nan')", "line 2 .*Expected `float`, got `null`"),
         ("seconds = 1e308", "line 2 .*duration_s"),
         ("seconds = 1e-320", "line 2 .*duration_s"),
         ("lines = [dict(event='\\x1b[31m')]", "line 1 .*is wrong"),

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 
 import pytest
 
-from assistant.pages.training.recipe_page import verify_page
+from assistant.pages.training.verify_page import verify_page
 from assistant.text.plain_writer import text_of
 from assistant.usecases.events import Progress, StageFinished
-from assistant.usecases.verify import verify_recipe
+from assistant.usecases.verify import VerifyRequest, verify_launch
 from probes.base.errors import ExitCode, UsageError, WorkerError
 from recipes.launch.recipe import Command, Prediction
+from tests.support.smoke_ranks import PROVEN
 
 START = {
     "event": "start",
@@ -35,18 +37,32 @@ DONE = {
 PREDICTED = Prediction(step_time_s=0.55, step_time_low_s=0.4, step_time_high_s=0.6, peak_memory_bytes=800.0)
 
 
+STAND_IN = """#!/usr/bin/env bash
+while [[ $1 != --report && $1 != --nonce ]]; do shift; done
+if [[ $1 = --nonce ]]; then  # the smoke test: --nonce NUMBER --report FILE
+    sed "s/.NONCES./$((2 * $2))/" '{folder}/smoke' > "$4"
+    exit
+fi
+echo hello from torch >&2
+{copy}
+{then}
+"""
+
+
 @pytest.fixture
 def interpreter(tmp_path):
-    """Return a program that writes `report_lines` to the file after --report, and then runs `then`."""
+    """Return a program that proves the launch, writes `report` to the file after --report, and runs `then`.
+
+    Without `report` the program writes no file.
+    """
 
     def make(report, then="exit 0"):
         path = tmp_path / "python"
-        lines = "\n".join(line if isinstance(line, str) else json.dumps(line) for line in report)
+        lines = "\n".join(line if isinstance(line, str) else json.dumps(line) for line in report or ())
         (tmp_path / "lines").write_text(lines)
-        find = "while [[ $1 != --report ]]; do shift; done"
-        path.write_text(
-            f"#!/usr/bin/env bash\necho hello from torch >&2\n{find}\ncp '{tmp_path}/lines' \"$2\"\n{then}\n"
-        )
+        (tmp_path / "smoke").write_text(PROVEN)
+        copy = "" if report is None else f"cp '{tmp_path}/lines' \"$2\""
+        path.write_text(STAND_IN.format(folder=tmp_path, copy=copy, then=then))
         path.chmod(0o755)
         return str(path)
 
@@ -55,12 +71,13 @@ def interpreter(tmp_path):
 
 @pytest.fixture
 def verified(make_recipe, tmp_path, interpreter):
-    """Return the events of a run whose program writes `report_lines`, and then runs `then`."""
+    """Return the events of a run whose program writes `lines`, and then runs `then`."""
     return lambda lines, then: verify(make_recipe(), tmp_path, interpreter(lines, then))
 
 
 def verify(recipe, tmp_path, python, **options):
-    return list(verify_recipe(recipe, steps=2, python=python, directory=tmp_path / "run", **options))
+    request = VerifyRequest(steps=2, python=python, program="reference", stores=False, **options)
+    return list(verify_launch(recipe, request, tmp_path / "run"))
 
 
 def test_predicted_is_beside_measured(make_recipe, tmp_path, interpreter):
@@ -143,6 +160,8 @@ def test_a_loss_that_does_not_fall_is_noted(make_recipe, tmp_path, interpreter):
         ([START, {**DONE, "interrupted": True}], "exit 0", "ended without a report"),
         (["not json", START, DONE], "exit 0", "line 1 of the report .* is wrong: JSON"),
         ([START, '{"event": "done", "ste'], "exit 0", "ended without a report"),
+        (['{"event": "step", "x": ' + "[" * 10**5 + "\n"], "exit 0", "line 1 of the report .* is wrong"),
+        ([{**START, "world_size": math.nan}, DONE, ""], "exit 0", "line 1 .* Expected `int`, got `null`"),
     ],
 )
 def test_a_run_that_failed_is_reported_with_its_cause_and_log(verified, tmp_path, lines, then, message):
@@ -159,7 +178,8 @@ def until_error(events):
 
 
 def test_the_end_of_the_output_comes_before_the_error(make_recipe, tmp_path, interpreter):
-    events = verify_recipe(make_recipe(), python=interpreter([], "exit 1"), directory=tmp_path)
+    request = VerifyRequest(python=interpreter([], "exit 1"))
+    events = verify_launch(make_recipe(), request, tmp_path / "run")
     messages = [event.message for event in until_error(events) if isinstance(event, Progress)]
     assert messages[-1] == "hello from torch"
 
@@ -171,7 +191,7 @@ def test_a_missing_interpreter_is_reported(make_recipe, tmp_path):
 
 def test_a_hanging_run_is_ended(make_recipe, tmp_path, interpreter):
     with pytest.raises(WorkerError, match="did not end within"):
-        verify(make_recipe(), tmp_path, interpreter([START], "exec sleep 1000"), timeout_s=1.0)
+        verify(make_recipe(), tmp_path, interpreter([START], "exec sleep 1000"), limit_s=1.0)
 
 
 def test_the_named_interpreter_wins_over_the_shells(make_recipe, tmp_path, interpreter, monkeypatch):
@@ -189,13 +209,22 @@ def test_a_relative_interpreter_is_meant_from_the_current_folder(
 
 def test_an_old_report_is_not_taken_for_a_new_one(make_recipe, tmp_path, interpreter):
     verify(make_recipe(), tmp_path, interpreter([START, DONE]))
-    with pytest.raises(WorkerError, match="exit code 127"):
-        verify(make_recipe(), tmp_path, "/no/such/python")
+    with pytest.raises(WorkerError, match="ended without a report"):
+        verify(make_recipe(), tmp_path, interpreter(None))
 
 
 def test_nodes_that_cannot_be_reached_from_here_are_reported(make_recipe, tmp_path):
     with pytest.raises(UsageError, match="needs 2 nodes, but names no hosts"):
         verify(make_recipe(nodes=2), tmp_path, None)
+
+
+def test_numbers_that_are_not_finite_do_not_end_the_run(make_recipe, tmp_path, interpreter):
+    steps = [{**step, "loss": math.nan, "peak_memory_bytes": -math.inf} for step in STEPS]
+    done = {**DONE, "loss_last": math.nan}
+    result = verify(make_recipe(), tmp_path, interpreter([START, *steps, done]))[-1].result
+    assert (result.steps, result.loss_first, result.loss_last) == (2, 2.0, None)
+    assert "diverged" in result.notes[0]
+    assert "loss 2.000" in text_of(verify_page(result), width=100)
 
 
 def test_each_figure_of_memory_is_compared_with_its_own_prediction(make_recipe, tmp_path, interpreter):

@@ -18,13 +18,16 @@ def bench(tmp_path: Path) -> Bench:
 def launch_bench(bench: Bench) -> Bench:
     """Return a bench with stand-ins for Slurm and MPI.
 
-    srun runs the step once per node, as Slurm does; scontrol knows two nodes and this job; mpirun starts
-    MPI_RANKS ranks in each of its groups, which a colon separates.
+    srun runs the step TASKS times per node, once by default, as Slurm does; scontrol knows two
+    nodes and this job; mpirun starts MPI_RANKS ranks in each of its groups, which a colon separates.
     """
     bench.stand_in(
         "srun",
         "while [[ $1 == --* ]]; do shift; done\n"
-        'for ((id = 0; id < SLURM_JOB_NUM_NODES; id++)); do SLURM_NODEID=$id "$@" || exit; done',
+        "tasks=${TASKS:-1}\nexport SLURM_NTASKS=$((tasks * SLURM_JOB_NUM_NODES))\n"
+        "for ((id = 0; id < SLURM_NTASKS; id++)); do\n"
+        '  SLURM_NODEID=$((id / tasks)) SLURM_LOCALID=$((id % tasks)) SLURM_PROCID=$id "$@" || exit\n'
+        "done",
     )
     bench.stand_in(
         "scontrol",

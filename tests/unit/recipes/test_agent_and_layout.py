@@ -1,4 +1,4 @@
-"""How ranks are started and how many threads each gets."""
+"""Test how ranks are started and how many threads each rank gets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether attention writes its scores out, in time as in memory."""
+"""Test in which cases attention writes its scores, and that time and memory assume the same."""
 
 from __future__ import annotations
 

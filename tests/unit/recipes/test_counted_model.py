@@ -76,6 +76,22 @@ def test_a_module_of_ones_own_is_trained_with_adam_by_default() -> None:
     assert any("optimizer adamw" in words for words in predicted(counted_answer()).assumed)
 
 
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"event": "failed", "message": "no function build"}, "no function build"),
+        ({"event": "failed", "message": "no function build", "per_sample": None}, "no function build"),
+        ({"per_sample": None}, "no answer"),
+    ],
+    ids=["failed after counting", "failed", "counted nothing"],
+)
+def test_a_worker_that_did_not_count_is_an_error_with_its_message(
+    changes: dict[str, object], words: str
+) -> None:
+    with pytest.raises(InputError, match=rf"^nets/net.py:build cannot be counted: {words}$"):
+        counted_model(json.dumps({**counted_answer(), **changes}), NAME)
+
+
 def test_sizes_of_the_row_do_not_change_what_was_counted() -> None:
     plain = predicted(counted_answer())
     sized = predicted(

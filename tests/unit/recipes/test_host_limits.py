@@ -213,3 +213,21 @@ def test_muon_multiplies_matrices_where_other_optimizers_only_move_them() -> Non
     shared = time_of(resolved(SMALL, stack="torch", sharding="zero1", optimizer="muon"))
     assert muon.optimizer > 3.0 * adamw.optimizer
     assert shared.optimizer < 0.3 * muon.optimizer
+
+
+def test_without_sequence_parallelism_each_rank_repeats_the_norms() -> None:
+    """Tensor parallelism alone divides everything but the norms and the residual stream."""
+
+    def elementwise(ranks: int, *, divides_norms: bool) -> float:
+        flag = "true" if divides_norms else "false"
+        row = {**SMALL, "stack": "megatron-core", "sequence_parallel": flag}
+        return time_of(resolved(row, n_gpus=str(ranks), tp=str(ranks))).elementwise
+
+    whole = elementwise(1, divides_norms=True)
+    assert elementwise(4, divides_norms=True) == pytest.approx(whole / 4, rel=0.01)
+    two, four = (elementwise(ranks, divides_norms=False) for ranks in (2, 4))
+    divided = 4 * (two - four)
+    repeated = whole - divided
+    assert divided > repeated / 10
+    assert repeated > divided / 10
+    assert four == pytest.approx(repeated + divided / 4, rel=0.01)

@@ -12,9 +12,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from probes.base.errors import UsageError
+from recipes.launch.launch_files import launch_files
 from recipes.launch.launcher_table import LAUNCHERS
 from recipes.launch.recipe import Command, Environment
-from recipes.launch.recipe_file import SCRIPT_VARIABLES, faults
+from recipes.launch.recipe_file import faults, load_recipe
+from recipes.launch.reference_files import HELPER, helper_file
+from recipes.launch.reserved_variables import SCRIPT_VARIABLES
 from tests.support.launch_bench import NASTY, SLURM_JOB, option, program_of, put_files, render
 
 nasty_text = st.sampled_from(NASTY) | st.text(
@@ -31,6 +34,7 @@ folders = st.sampled_from(("plain", "two words", "it's", "$(id)", "ü:漢", "-da
 user_texts = st.fixed_dictionaries(
     {"argument": nasty_text, "value": nasty_text, "title": comments | nasty_text, "folder": folders}
 )
+SELF_CONTAINED = [row.id for row in LAUNCHERS if not row.needs and "rank" in row.starts]
 
 
 def test_one_node_starts_the_reference_program_beside_the_script(make_recipe, bench, tmp_path):
@@ -42,7 +46,7 @@ def test_one_node_starts_the_reference_program_beside_the_script(make_recipe, be
     assert (option(call, "--nnodes"), option(call, "--nproc-per-node")) == ("1", "2")
     assert program_of(call) == ["-m", "rigtune_worker.train", "--config", "workload.json", "--steps", "3"]
     assert call.directory == str(tmp_path / "launch")
-    assert call.environment["PYTHONPATH"] == ".:/mine"
+    assert call.environment["PYTHONPATH"] == f"{tmp_path / 'launch'}:/mine"
     assert (tmp_path / "launch" / "workload.json").exists()
     assert (tmp_path / "launch" / "rigtune_worker" / "train.py").exists()
 
@@ -52,7 +56,7 @@ def test_arguments_need_no_dashes_on_one_node(make_recipe, bench, tmp_path):
     assert program_of(bench.run(str(script), "--steps", "3").calls[0])[-2:] == ["--steps", "3"]
 
 
-@pytest.mark.parametrize("launcher", [row.id for row in LAUNCHERS])
+@pytest.mark.parametrize("launcher", SELF_CONTAINED)
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=user_texts)
 def test_no_text_of_the_user_is_read_by_the_shell(
@@ -95,15 +99,19 @@ def test_variables_of_the_recipe_win_over_the_shells(make_recipe, bench, tmp_pat
     assert bench.run(str(script), OMP_NUM_THREADS="64").calls[0].environment["OMP_NUM_THREADS"] == "1"
 
 
-def test_every_line_of_the_environment_has_its_reason_and_source(make_recipe):
+def test_every_line_of_the_environment_has_a_short_reason_and_the_recipe_has_the_source(make_recipe):
     entry = Environment(
-        name="NCCL_IB_HCA", value="=mlx5_0", why="the other port is down", source="finding ib-port-state"
+        name="NCCL_IB_HCA",
+        value="=mlx5_0",
+        why="The other port is down. It has no link.",
+        source="finding ib-port-state",
     )
-    text = render("torchrun", make_recipe(environment=(entry,)))[0].text
-    assert "# the other port is down\n# Source: finding ib-port-state\nexport NCCL_IB_HCA='=mlx5_0'\n" in text
+    files = {file.path: file.text for file in render("torchrun", make_recipe(environment=(entry,)))}
+    assert "# The other port is down\nexport NCCL_IB_HCA='=mlx5_0'\n" in files["launch.sh"]
+    assert load_recipe(files["recipe.toml"], "recipe.toml").environment == (entry,)
 
 
-@pytest.mark.parametrize("launcher", [row.id for row in LAUNCHERS])
+@pytest.mark.parametrize("launcher", SELF_CONTAINED)
 def test_a_missing_interpreter_is_one_line_and_127(make_recipe, launch_bench, tmp_path, launcher):
     script = put_files(
         tmp_path / "launch", render(launcher, make_recipe(resources={"python": "/no/such python"}))
@@ -239,19 +247,50 @@ def test_one_failing_host_ends_the_others(make_recipe, bench, tmp_path):
     assert "exit code 7" in outcome.words
 
 
-@pytest.mark.parametrize("launcher", [row.id for row in LAUNCHERS])
+@pytest.mark.parametrize(
+    ("master", "endpoint"), [("head", "head:"), ("fd00::1", "[fd00::1]:"), ("[fd00::1]", "[fd00::1]:")]
+)
+def test_the_port_of_a_rendezvous_is_apart_from_an_ipv6_address(
+    make_recipe, bench, tmp_path, master, endpoint
+):
+    script = put_files(tmp_path, render("torchrun-elastic", make_recipe(nodes=2)))
+    (call,) = bench.run(str(script), "0", MASTER_ADDR=master).calls
+    assert re.fullmatch(re.escape(endpoint) + r"2\d{4}", option(call, "--rdzv-endpoint"))
+
+
+@pytest.mark.parametrize("launcher", [row.id for row in LAUNCHERS if not row.software])
+def test_the_folder_of_an_exported_helper_is_searched_for_modules(make_recipe, launcher):
+    slots = {"container_image": "image:1", "role": "r", "instance_type": "ml.p5.48xlarge"}
+    recipe = make_recipe(command=Command(kind="script", target="train.py"), slots=slots)
+    helper = helper_file()
+    with_helper = launch_files(recipe, launcher, helper)
+    assert not any("PYTHONPATH" in file.text for file in launch_files(recipe, launcher))
+    assert any("PYTHONPATH" in file.text for file in with_helper)
+    assert helper in with_helper
+    carrier = next((file.text for file in with_helper if "kind: ConfigMap" in file.text), HELPER)
+    assert HELPER in carrier
+
+
+def test_the_program_gets_the_folder_of_the_helper_first(make_recipe, bench, tmp_path):
+    recipe = make_recipe(command=Command(kind="script", target="train.py"))
+    script = put_files(tmp_path / "a b", launch_files(recipe, "torchrun", helper_file()))
+    (call,) = bench.run(str(script), PYTHONPATH="/mine").calls
+    assert call.environment["PYTHONPATH"] == f"{script.parent}:/mine"
+
+
+@pytest.mark.parametrize("launcher", SELF_CONTAINED)
 def test_a_contradictory_recipe_is_not_rendered(make_recipe, launcher):
     with pytest.raises(UsageError, match=r"parallelism\.global_batch"):
         render(launcher, make_recipe(parallelism={"global_batch": 7}))
 
 
-@pytest.mark.parametrize("launcher", [row.id for row in LAUNCHERS])
+@pytest.mark.parametrize("launcher", SELF_CONTAINED)
 def test_unknown_placeholders_are_not_rendered(make_recipe, launcher):
     with pytest.raises(UsageError, match=r"no placeholder \{batch\}"):
         render(launcher, make_recipe(command=Command(kind="script", target="t.py", arguments=("{batch}",))))
 
 
-@pytest.mark.parametrize("launcher", [row.id for row in LAUNCHERS])
+@pytest.mark.parametrize("launcher", SELF_CONTAINED)
 def test_the_scripts_own_variables_are_closed_to_recipes(make_recipe, launcher):
     """A recipe that sets `python` would start another program: names that a script assigns are refused."""
     recipe = make_recipe(nodes=2, resources={"hosts": ("a", "b"), "cpus_per_node": 1})
@@ -278,6 +317,15 @@ def test_the_scripts_own_variables_are_closed_to_recipes(make_recipe, launcher):
 def test_how_a_job_is_started(make_recipe, launcher, nodes, hosts, command):
     module = importlib.import_module(f"recipes.launch.launchers.{launcher}")
     assert module.start(make_recipe(nodes=nodes, resources={"hosts": hosts}), "/f", ("a b",)) == command
+
+
+@pytest.mark.parametrize(
+    ("nodes", "hosts", "has_script"),
+    [(1, (), False), (1, ("a",), False), (2, (), False), (2, ("a", "b"), True)],
+)
+def test_all_hosts_have_a_script_only_if_there_are_several(make_recipe, nodes, hosts, has_script):
+    files = render("torchrun", make_recipe(nodes=nodes, resources={"hosts": hosts}))
+    assert ("launch-all.sh" in [file.path for file in files]) == has_script
 
 
 def test_several_nodes_without_hosts_cannot_be_started_from_here(make_recipe):

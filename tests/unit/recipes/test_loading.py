@@ -12,8 +12,8 @@ from recipes.job.models.names import find_model
 from recipes.machine.cluster_records import Cluster
 from recipes.machine.measured_rates import measured_loading, measured_reads
 from recipes.predict.breakdowns import TIME_TERMS, TimeBreakdown
-from recipes.predict.candidate_prediction import predict_time, without_loading
-from tests.support.clusters import case, figure, h100_cluster
+from recipes.predict.candidate_prediction import without_loading
+from tests.support.clusters import case, figure, h100_cluster, predicted_time
 
 WORKLOAD, CANDIDATE = case(find_model("llama-3.2-1b"), grad_accum=2, sequence_length=8192)
 """Two sequences a step of each of 8 ranks."""
@@ -21,7 +21,7 @@ WORKLOAD, CANDIDATE = case(find_model("llama-3.2-1b"), grad_accum=2, sequence_le
 
 def step(**measured: float) -> TimeBreakdown:
     cluster: Cluster = h100_cluster(**{name: figure(value) for name, value in measured.items()})
-    return predict_time(WORKLOAD, CANDIDATE, cluster)
+    return predicted_time(WORKLOAD, CANDIDATE, cluster)
 
 
 ALONE = step()

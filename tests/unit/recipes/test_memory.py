@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from probes.base.units import GIB
 from recipes.job.models.counts import load_models, parameter_count
 from recipes.job.models.names import find_model
-from recipes.predict.candidate_prediction import predict_memory
-from tests.support.clusters import case, cpu_cluster, h100_cluster
+from tests.support.clusters import case, cpu_cluster, h100_cluster, predicted_memory
 
 MODELS = st.sampled_from([model.id for model in load_models()])
 STRATEGIES = st.sampled_from(["ddp", "fsdp"])
@@ -21,7 +20,7 @@ PRECISIONS = st.sampled_from(["bf16", "fp32"])
 
 def peak(model_id: str, ranks: int = 8, **choices):
     workload, candidate = case(find_model(model_id), ranks=ranks, **choices)
-    return predict_memory(workload, candidate, h100_cluster(ranks=ranks))
+    return predicted_memory(workload, candidate, h100_cluster(ranks=ranks))
 
 
 @given(MODELS, STRATEGIES, MODES, PRECISIONS, st.integers(1, 64))
@@ -65,18 +64,18 @@ def test_the_terms_add_up_and_the_bound_is_above(model_id, strategy, mode, preci
 def test_states_are_sixteen_bytes_per_parameter(device):
     model = find_model("llama-3-8b")
     cluster = h100_cluster() if device == "cuda" else cpu_cluster(ranks=8)
-    memory = predict_memory(*case(model), cluster)
+    memory = predicted_memory(*case(model), cluster)
     assert memory.parameters + memory.gradients + memory.optimizer == pytest.approx(
         16 * parameter_count(model)
     )
-    sharded = predict_memory(*case(model, strategy="fsdp", grad_accum=2), cluster)
+    sharded = predicted_memory(*case(model, strategy="fsdp", grad_accum=2), cluster)
     assert sharded.parameters + sharded.gradients + sharded.optimizer == pytest.approx(
         2 * parameter_count(model)
     )
 
 
 def test_a_cpu_has_no_cuda_context():
-    memory = predict_memory(*case(find_model("rigtune-mini"), ranks=2, precision="fp32"), cpu_cluster())
+    memory = predicted_memory(*case(find_model("rigtune-mini"), ranks=2, precision="fp32"), cpu_cluster())
     assert memory.overhead < 0.4e9
 
 
@@ -92,7 +91,7 @@ def test_states_shrink_from_8_to_128_gpus_as_torchtitan_measured():
 
 def test_logits_dominate_long_sequences_as_torchtitan_measured():
     # torchtitan, Llama-3.1-8B, 8 GPUs, one sequence of 32 768 tokens, full checkpointing: 83.9 GiB reserved
-    memory = predict_memory(
+    memory = predicted_memory(
         *case(find_model("llama-3.1-8b"), strategy="fsdp", sequence_length=32768, checkpointing="full"),
         h100_cluster(),
     )
@@ -115,7 +114,7 @@ def test_logits_dominate_long_sequences_as_torchtitan_measured():
 )
 def test_peaks_of_the_reference_workload_on_a_cpu(model_id, choices, measured_bytes):
     # Measured with the worker: 2 gloo ranks, torch 2.13 CPU build, glibc's default malloc, 3 to 5 steps
-    memory = predict_memory(*case(find_model(model_id), ranks=2, **choices), cpu_cluster())
+    memory = predicted_memory(*case(find_model(model_id), ranks=2, **choices), cpu_cluster())
     assert memory.allocated == pytest.approx(measured_bytes, rel=0.15)
     assert memory.upper > measured_bytes
 
@@ -127,7 +126,7 @@ def test_checkpointing_keeps_a_fraction_of_the_activations():
 
 def test_one_rank_needs_no_buckets():
     workload, candidate = case(find_model("gpt2"), ranks=1, precision="fp32", checkpointing="full")
-    memory = predict_memory(workload, candidate, h100_cluster(ranks=1))
+    memory = predicted_memory(workload, candidate, h100_cluster(ranks=1))
     assert memory.buffers == 0
 
 
@@ -135,6 +134,6 @@ def test_a_model_with_learned_positions_and_biases_is_counted_like_its_rotary_si
     gpt2 = find_model("gpt2")
     rotary = msgspec.structs.replace(gpt2, learned_positions=0)
     assert (
-        predict_memory(*case(rotary), h100_cluster()).activations
-        > predict_memory(*case(gpt2), h100_cluster()).activations
+        predicted_memory(*case(rotary), h100_cluster()).activations
+        > predicted_memory(*case(gpt2), h100_cluster()).activations
     )

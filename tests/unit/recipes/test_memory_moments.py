@@ -1,4 +1,6 @@
-"""Memory of single moments of a step: temporaries of the optimizer, and casts of weights under autocast."""
+"""Test the memory that a step needs only for a short time: temporaries of the optimizer, casts of weights
+under autocast, and gathered blocks.
+"""
 
 from __future__ import annotations
 

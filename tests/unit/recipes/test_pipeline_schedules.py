@@ -97,6 +97,28 @@ def test_what_each_costs() -> None:
     assert bubbles[3] < 0.7 * bubbles[0]
 
 
+@pytest.mark.parametrize(
+    ("words", "kept"),
+    [
+        ("", (8, 8, 8)),
+        ("zero-bubble", (8, 8, 8)),
+        ("gpipe", (8, 32, 128)),
+        ("interleaved", (8, 11.5, 11.5)),
+    ],
+)
+def test_gpipe_alone_keeps_the_activations_of_every_micro_batch(words: str, kept: tuple[float, ...]) -> None:
+    def activations(schedule: str, micro_batches: int) -> float:
+        row = {"tp": "1", "n_gpus": "8", "seq_len": "2048", "global_batch": str(micro_batches)}
+        memory = answer(pp_schedule=schedule, **row).memory
+        assert memory is not None
+        return memory.activations
+
+    # 1F1B keeps one micro-batch for each of the 8 stages.
+    of_one = activations("1f1b", 8) / 8
+    measured = [activations(words, micro_batches) / of_one for micro_batches in (8, 32, 128)]
+    assert measured == pytest.approx(kept, rel=0.01)
+
+
 def test_communication_and_attention_leave_less_to_fill_the_gaps_with() -> None:
     def left(**changes: str) -> float:
         plain, filled = (answer(pp_schedule=words, **changes).time for words in ("", "zero-bubble"))

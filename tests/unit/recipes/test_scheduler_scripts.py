@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from pathlib import Path
 
 import pytest
 
 from probes.base.errors import UsageError
 from recipes.launch.recipe import Environment, Recipe
-from tests.support.launch_bench import SLURM_JOB, Bench, option, put_files, render
+from tests.support.launch_bench import SLURM_JOB, Bench, Outcome, option, put_files, render
 
 
 def test_slurm_reads_the_node_id_on_each_node(make_recipe, launch_bench, tmp_path):
@@ -32,7 +33,10 @@ def test_slurm_reads_the_node_id_on_each_node(make_recipe, launch_bench, tmp_pat
 
 
 def test_slurm_finds_a_renamed_script_in_the_folder_of_submission(make_recipe, launch_bench, tmp_path):
-    script = put_files(tmp_path / "launch", render("slurm", make_recipe()))
+    original = put_files(tmp_path / "launch", render("slurm", make_recipe()))
+    script = tmp_path / "spool" / "slurm_script"
+    script.parent.mkdir()
+    script.write_text(original.read_text())
     variables = {**SLURM_JOB, "SLURM_JOB_NUM_NODES": "1", "COMMAND": "/elsewhere/mine.sh"}
     outcome = launch_bench.run(
         "bash", str(script), **{**variables, "SLURM_SUBMIT_DIR": str(tmp_path / "launch")}
@@ -40,7 +44,7 @@ def test_slurm_finds_a_renamed_script_in_the_folder_of_submission(make_recipe, l
     assert outcome.calls[0].directory == str(tmp_path / "launch")
     outcome = launch_bench.run("bash", str(script), **variables)
     assert outcome.exit_code == 2
-    assert "workload.json is not beside the script" in outcome.words
+    assert "plan.json is not beside the script" in outcome.words
 
 
 def test_slurm_refuses_another_number_of_nodes(make_recipe, launch_bench, tmp_path):
@@ -95,7 +99,8 @@ def test_mpirun_gets_hosts_in_order_and_variables_to_hand_on(make_recipe, launch
     assert [words[at + 1] for at, word in enumerate(words) if word == "--host"] == ["a:4", "b:4"]
     assert [words[at + 1] for at, word in enumerate(words) if word == "-np"] == ["4", "4"]
     handed_on = [words[at + 1] for at, word in enumerate(words) if word == "-x"]
-    assert handed_on == 2 * ["MASTER_ADDR", "MASTER_PORT", "PYTHONPATH", "NCCL_SOCKET_IFNAME"]
+    own = ["MASTER_ADDR", "MASTER_PORT", "RIGTUNE_LOGS", "RIGTUNE_RECIPE", "RIGTUNE_PREFLIGHT", "PYTHONPATH"]
+    assert handed_on == 2 * [*own, "NCCL_SOCKET_IFNAME"]
     assert "export OMPI_MCA_oob_tcp_if_include=ens1 " in script.read_text()
     for version in (HYDRA, INTEL_MPI):
         words = options_of_mpirun(launch_bench, script, MPI_VERSION=version)
@@ -154,3 +159,100 @@ def test_slurm_without_gpus_asks_for_none(make_recipe):
         for line in directives(make_recipe())
         if re.search("gpu|gres|partition|account|time|cpus-per", line)
     ]
+
+
+PROGRAM = """#!{python}
+import os, signal, sys
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR2])
+helper = 0
+if "GO" in os.environ:  # catches signals as every program written in Go does: SigCgt fffffffdffc1feff
+    ready, begun = os.pipe()
+    helper = os.fork()
+    if not helper:
+        for number in range(1, 65):
+            if number not in (9, *range(18, 23), 32, 33, 34):
+                signal.signal(number, lambda *_: None)
+        os.write(begun, b".")
+        while True:
+            signal.pause()
+    os.read(ready, 1)
+    with open(os.path.join(os.environ["SUBMITTED"], "helper"), "w") as file:
+        file.write(str(helper))
+if "HANDLES" in os.environ:
+    signal.signal(signal.SIGUSR1, lambda *_: None)
+os.kill(int(os.environ["BATCH"]), signal.SIGUSR1)
+signal.sigwait([signal.SIGUSR2])  # srun has passed the signal on
+if helper:
+    os.kill(helper, signal.SIGKILL)
+sys.exit(int(os.environ["CODE"]))
+"""
+
+
+@pytest.fixture
+def signalled(launch_bench: Bench, make_recipe, tmp_path):
+    """`signalled(launcher, code)` runs a job whose script gets USR1 and whose program then ends."""
+    program = tmp_path / "program"
+    program.write_text(PROGRAM.format(python=sys.executable))
+    program.chmod(0o755)
+    launch_bench.stand_in(
+        "srun",
+        "while [[ $1 == --* ]]; do shift; done\n"
+        'trap \'kill -USR1 "$task"; kill -USR2 "$task"\' USR1\nexport BATCH=$PPID SLURM_NODEID=0\n'
+        "export SLURM_PROCID=0 SLURM_LOCALID=0 SLURM_NTASKS=1\n"
+        '"$@" & task=$!\necho "$task" >"$SUBMITTED/task"\n'
+        'wait "$task"; while kill -0 "$task" 2>/dev/null; do wait "$task"; done; wait "$task"',
+    )
+    launch_bench.stand_in(
+        "scontrol",
+        'case "$1 $2 $3" in\n'
+        '"listpids 41 n7") printf "PID JOBID STEPID LOCALID GLOBALID\\n"\n'
+        'printf "%s 41 batch 0 0\\n" "$PPID"\nprintf "%s 41 0 - -\\n" "$(cat "$SUBMITTED/task")"\n'
+        'if [[ -f $SUBMITTED/helper ]]; then printf "%s 41 0 - -\\n" "$(cat "$SUBMITTED/helper")"; fi;;\n'
+        '"requeue 41 ") kill "$PPID";;\n*) exit 1;;\nesac',
+    )
+
+    def run(launcher: str, code: int, **variables: str) -> Outcome:
+        script = put_files(tmp_path / launcher, render(launcher, make_recipe()))
+        return launch_bench.run(
+            "bash",
+            str(script),
+            **{**SLURM_JOB, "SLURM_JOB_NUM_NODES": "1", "SLURMD_NODENAME": "n7", **variables},
+            RIGTUNE_PYTHON=str(program),
+            CODE=str(code),
+            SUBMITTED=str(tmp_path),
+        )
+
+    return run
+
+
+HANDLES = {"HANDLES": "1"}
+GO = {"GO": "1"}
+UNKNOWN = {"SLURMD_NODENAME": "another"}
+
+
+@pytest.mark.parametrize("launcher", ["slurm", "slurm-ranks"])
+@pytest.mark.parametrize(
+    ("code", "variables", "starts_again"),
+    [
+        (0, {}, False),
+        (0, HANDLES, True),
+        (3, {}, True),
+        (3, HANDLES, True),
+        (0, UNKNOWN, True),
+        (0, GO, False),
+        (3, GO, True),
+        (0, HANDLES | GO, True),
+    ],
+)
+def test_a_program_that_ignores_the_signal_and_succeeds_is_done(
+    signalled, launcher, code, variables, starts_again
+):
+    outcome = signalled(launcher, code, **variables)
+    assert ("the ranks ended after the signal; the job starts again" in outcome.words) == starts_again
+    assert outcome.exit_code == (-15 if starts_again else 0), outcome.words
+
+
+def test_the_limit_of_restarts_ends_a_job_that_is_signalled(signalled):
+    outcome = signalled("slurm", 3, RIGTUNE_RESTARTS="0")
+    assert outcome.exit_code == 3
+    assert "starts again" not in outcome.words

@@ -45,7 +45,7 @@ def model_of(name: str) -> TransformerModel:
 
 
 def test_llama_keeps_queries_values_the_gate_and_what_attention_returns() -> None:
-    """In order: wq, wk, wv, wo, w1, w3, w2 (torchtitan, models/llama3); a compiler drops the output of w2."""
+    """Products: wq, wk, wv, wo, w1, w3, w2 (torchtitan, models/llama3); a compiler drops the output of w2."""
     saved = load_implementations()["compiled"].kept("cast")
     stream, query, value, attention, gate, last = 4096, 4096, 1024, 4096, 14336, 4096
     elements = stream + query + value + attention + gate

@@ -1,4 +1,4 @@
-"""Vision transformers by their sizes, however these are spelled."""
+"""Test that a vision transformer is found by its size, however the name spells the size."""
 
 from __future__ import annotations
 

@@ -364,16 +364,16 @@ def test_a_policy_states_which_hosts_are_slow(monkeypatch, tmp_path, capsys, lim
 
     def search(facts, options, stop, **more):
         asked.update(more)
-        yield StageFinished(stage="hosts", result=HostSearch(hosts=options.hosts))
+        yield StageFinished(stage="hosts", result=HostSearch(hosts=options.hosts, runs=1))
 
-    monkeypatch.setattr("assistant.cli.bench_command.find_bad_hosts", search)
+    monkeypatch.setattr("assistant.cli.find_hosts.find_bad_hosts", search)
     assert (
         command_line(
             ["bench", "--hosts", "a,b", "--find-bad-hosts", "--policy", str(tmp_path / "policy.toml")]
         )
         == 0
     )
-    assert asked == {"slow_below": slow_below}
+    assert asked == {"slow_below": slow_below, "racks": None}
     assert "all 2 hosts" in capsys.readouterr().out
 
 

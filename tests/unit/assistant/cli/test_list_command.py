@@ -9,6 +9,7 @@ import pytest
 from assistant.cli import command_line
 from probes.bench.benchmark_table import BENCHMARKS
 from probes.judging.check_table import CHECKS
+from recipes.launch.program_table import WRITTEN
 from recipes.planning.programs import load_programs
 
 
@@ -68,4 +69,7 @@ def test_programs_are_listed_with_what_they_can_do(capsysbinary) -> None:
     rows = {row["id"]: row for row in json.loads(capsysbinary.readouterr().out)["programs"]}
     assert list(rows) == list(load_programs())
     assert rows["megatron"]["divides"] == ["tp", "pp", "vp", "cp", "ep"]
-    assert [name for name, row in rows.items() if row["writes_files"]] == ["own", "reference"]
+    assert [name for name, row in rows.items() if row["writes_files"]] == [
+        name for name in rows if name in WRITTEN
+    ]
+    assert not rows["nanotron"]["writes_files"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from decimal import Decimal
 
 import pytest
 
@@ -36,6 +37,47 @@ def test_plan_recipe_and_script_have_the_same_figures(capsys, tmp_path, machine,
     _said(capsys, "export", str(file), "--out", str(tmp_path))
     script = (tmp_path / "launch.sh").read_text().replace("\n# ", " ")
     assert figures in script
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("plan", "llama-3-8b", "--machine", "dgx-h100"),
+        ("plan", "gpt2", "--machine", "dgx-h100"),
+        ("plan", "resnet50", "--machine", "dgx-a100"),
+        ("predict", "--set", "model=llama-3-8b", "--set", "gpu=H100-SXM-80GB", "--set", "n_gpus=8"),
+    ],
+    ids=" ".join,
+)
+def test_the_terms_of_memory_add_up_to_their_total_and_the_worst_case_to_its_parts(
+    capsys, monkeypatch, words
+):
+    monkeypatch.setenv("COLUMNS", "140")
+    assert command_line([*words, "-q"]) == 0
+    text = capsys.readouterr().out
+    names = "parameters|gradients|optimizer|activations|logits|buffers|overhead"
+    terms = re.findall(rf"^ +(?:{names}) +([0-9.]+) GiB  [0-9]", text, re.MULTILINE)
+    (total,) = re.findall(r"^ +total +([0-9.]+) GiB$", text, re.MULTILINE)
+    assert len(terms) > 4
+    assert sum(map(Decimal, terms)) == Decimal(total)
+    (parts,) = re.findall(
+        r"^ +worst case: ([0-9.]+) GiB \(([0-9.]+) GiB needed when memory is short \+ ([0-9.]+) GiB for",
+        text,
+        re.M,
+    )
+    upper, needed, error = map(Decimal, parts)
+    assert upper == needed + error
+    if words[0] == "plan":
+        assert f"memory margin {error} GiB" in text
+
+
+def test_the_machine_is_named_once(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "140")
+    assert command_line(["plan", "gpt2", "--machine", "dgx-h100", "--nodes", "2", "-q"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[3] == "on 2 nodes × 8 ranks of NVIDIA H100 80GB HBM3  catalogue machine dgx-h100"
+    assert command_line(["plan", "gpt2", "--gpu", "H100", "--gpus", "4", "-q"]) == 0
+    assert capsys.readouterr().out.splitlines()[3] == "on 4 ranks of H100 SXM 80 GB"
 
 
 def _predicted(capsys, micro_batch):

@@ -28,6 +28,36 @@ def test_sizes_and_time_are_drawn():
     assert 0 < clocks.floor < 1.6e9
 
 
+def collective(ranks: int, devices: str = "") -> tuple[Measurement, ...]:
+    return tuple(
+        Measurement(
+            bench_id="collectives",
+            subject=devices or f"{ranks} ranks",
+            metric="bus_bandwidth_bytes_per_s",
+            unit="byte/s",
+            samples=(1e9 * ranks,),
+            parameters={"collective": "all_reduce", "bytes": size},
+        )
+        for size in (1024, 4096, 16384)
+    )
+
+
+@pytest.mark.parametrize(
+    ("measured", "named"),
+    [
+        (collective(8), 0),
+        (collective(2) + collective(8), 2),
+        (collective(16) + collective(32), 2),
+        (collective(2, "GPU0") + collective(2, "GPU1"), 0),
+    ],
+    ids=["one number of ranks", "one digit", "two digits", "equal devices"],
+)
+def test_curves_name_the_number_of_ranks_only_if_there_are_several(measured, named):
+    (figure,) = figures(measured)
+    assert sum("ranks" in curve.name for curve in figure.curves) == named
+    assert len(figure.curves) == max(1, named)
+
+
 def test_what_has_no_sizes_is_not_drawn():
     assert figures(measured_on_cpu().measurements) == ()
     assert matrices(measured_on_cpu().measurements) == ()

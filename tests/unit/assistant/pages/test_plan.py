@@ -3,11 +3,13 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from assistant.pages.blocks import plain
 from assistant.pages.training import plan_page as page
 from assistant.pages.training.bill import speed
 from assistant.pages.training.run_lines import hours
 from recipes.job.candidate import Degrees
 from recipes.planning.layout_words import describe, layout_title
+from recipes.planning.plan import Decision
 from tests.support.tui_plans import gpu_plan
 from tests.support.tui_text import words
 
@@ -26,6 +28,25 @@ def test_every_decision_shows_value_basis_and_reason(width):
     ):
         assert part in text
     assert "or 3.75e-5 linear" in text
+
+
+def test_variables_with_one_value_and_reason_share_a_row():
+    def row(name, value="expandable_segments:True"):
+        return Decision(name=name, value=value, basis="rule", because="memory may reach 97 % of the GPU")
+
+    names = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
+    made = msgspec.structs.replace(
+        gpu_plan(), decisions=(*map(row, names), row("OTHER", "1"), row("a"), row("b"))
+    )
+    (table,) = page.decisions(made).blocks
+    shown = [plain(cells[0]).split() for cells in table.rows]
+    segments = "expandable_segments:True"
+    assert shown == [
+        ["PYTORCH_ALLOC_CONF,", names[1], segments],
+        ["OTHER", "1"],
+        ["a", segments],
+        ["b", segments],
+    ]
 
 
 @pytest.mark.parametrize(
@@ -51,9 +72,24 @@ def test_hours_are_shown_in_the_unit_that_people_use(value, shown):
     assert hours(value) == shown
 
 
+@pytest.mark.parametrize(
+    ("basis", "because", "shown"),
+    [
+        ("rule", "fp32 costs memory", "rule: fp32 costs memory"),
+        ("published", "the published recipe: 0.1", "the published recipe: 0.1"),
+        ("borrowed", "borrowed from GPT-3: 0.1", "borrowed from GPT-3: 0.1"),
+        ("borrowed", "recipe of GPT-3", "borrowed: recipe of GPT-3"),
+    ],
+)
+def test_a_decision_names_its_basis_once(basis, because, shown):
+    row = Decision(name="learning_rate", value="0.1", basis=basis, because=because)
+    plan = msgspec.structs.replace(gpu_plan(), decisions=(row,))
+    assert " ".join(words(page.decisions(plan)).split()).endswith(f"learning rate 0.1 {shown}")
+
+
 def test_the_prediction_names_its_terms():
     memory, time = page.prediction(gpu_plan())
-    assert memory.title == "Memory per rank  worst case 68.5 GiB of 79.1 GiB"
+    assert memory.title == "Memory per rank  62.3 GiB of 79.1 GiB, worst case 68.5 GiB"
     assert "activations" in words(memory)
     bound = "worst case: 68.5 GiB (62.3 GiB needed when memory is short + 6.2 GiB for the models' error)"
     assert bound in " ".join(words(memory).split())

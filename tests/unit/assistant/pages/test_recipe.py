@@ -54,3 +54,22 @@ def test_a_job_of_several_nodes_is_started_on_every_node():
     assert page.start_words("torchrun", several, ("/srv/launch.sh",)).startswith(
         "on every node: MASTER_ADDR="
     )
+
+
+def test_many_launchers_fit_into_a_line_and_the_shown_one_is_always_named():
+    row = prepared()
+    many = tuple(
+        page.LauncherFiles(launcher=f"launcher-{number}", title=f"Title {number}") for number in range(18)
+    )
+    wide = msgspec.structs.replace(row, launchers=many)
+    for number in range(18):
+        text = plain(page.tabs(wide, number))
+        assert f"[launcher-{number}]" in text
+        assert f"Title {number}" in text
+        assert len(text) <= 80
+        assert ("more" in text) == (number < 15)
+
+
+def test_a_launcher_that_cannot_start_the_recipe_says_why():
+    files = page.LauncherFiles(launcher="mpi", title="mpirun", problem="no address: give --slot")
+    assert "no address: give --slot" in words(page.scripts(files))

@@ -14,8 +14,10 @@ from probes.facts import (
     Contradiction,
     Diagnosis,
     EnvironmentVariable,
+    GpuMemoryHealth,
     LogEvent,
     MachineFacts,
+    PciDevice,
     PcieLink,
     Reading,
     ToolResult,
@@ -151,6 +153,38 @@ def test_the_pcie_tree() -> None:
     )
     assert " ".join(lines[bridge : bridge + 2]).split()[-3:] == ["ACS", "request", "redirect"]
     assert any(" GPU3: Gen5 x16" in line for line in lines[bridge:])
+
+
+@pytest.mark.parametrize(
+    ("kind", "driver", "is_shown"),
+    [("gpu", None, True), ("rdma", None, True), ("gpu", "nvidia", False), ("nvswitch", None, False)],
+)
+def test_gpus_and_nics_without_a_driver_are_named(kind: str, driver: str | None, is_shown: bool) -> None:
+    """The driver of NVSwitches may be on the host of a virtual machine."""
+    device = PciDevice(bus_id="0000:ab:00.0", kind=kind, driver=driver)  # type: ignore[arg-type]
+    text = render_facts(MachineFacts(pci_devices=(device,)))
+    assert ("without a driver: 0000:ab:00.0" in text) == is_shown
+
+
+def test_deep_bridges_are_indented_up_to_a_limit() -> None:
+    addresses = [f"0000:{bus:02x}:00.0" for bus in range(1, 16)]
+    devices = tuple(
+        PciDevice(bus_id=address, kind="bridge" if address != addresses[-1] else "gpu", parent=parent)
+        for parent, address in zip((None, *addresses), addresses, strict=False)
+    )
+    lines = render_facts(MachineFacts(pci_devices=devices), verbose=True).splitlines()
+    columns = [next(line.index(address) for line in lines if address in line) for address in addresses]
+    assert [column - columns[0] for column in columns] == [2 * min(depth, 12) for depth in range(15)]
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_errors_of_a_gpus_memory_are_shown_from_the_first(count: int) -> None:
+    health = GpuMemoryHealth(remapped_rows_uncorrected=count)
+    facts = with_gpus(h100_node(), 2, memory_health=health, ecc_uncorrected_volatile=count)
+    text = " ".join(render_facts(facts).split())
+    for words in ("rows remapped", "uncorrected ECC errors"):
+        assert (words in text) == (count > 0)
+        assert count == 0 or f"{count} {words}" in text
 
 
 def test_what_was_observed() -> None:

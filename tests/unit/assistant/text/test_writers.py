@@ -24,12 +24,13 @@ from assistant.pages.blocks import (
     Table,
     words,
 )
-from assistant.pages.terms import folded, short
+from assistant.pages.terms import short
 from assistant.pages.training.plan_page import plan_page
 from assistant.pages.verdict.findings_page import detail
 from assistant.pages.verdict.verdict_page import verdict_page
 from assistant.text.plain_writer import clean, clean_lines, filled, text_of
 from assistant.tui.panel_writer import line, whole
+from probes.base.grouping import folded
 from probes.base.record import Reason, Unknown
 from probes.base.units import plural
 from probes.judging.findings import Status
@@ -94,6 +95,26 @@ def test_narrow_words():
 
 def test_plural():
     assert [plural(number, "check") for number in (0, 1, 2)] == ["0 checks", "1 check", "2 checks"]
+
+
+@given(
+    st.lists(
+        st.lists(st.from_regex(r"[a-z]{1,12}( [a-z]{1,12}){0,5}", fullmatch=True), min_size=3, max_size=3)
+    ),
+    st.integers(44, 80),
+)
+def test_a_table_breaks_no_word_that_the_page_has_room_for(rows, width):
+    table = Table((Column("a"), Column("b"), Column("c")), tuple(map(tuple, rows)))
+    text = text_of((Section("", (table,)),), width=width)
+    assert Counter(text.split()) == Counter(["a", "b", "c", *" ".join(" ".join(row) for row in rows).split()])
+    assert all(len(line) <= width for line in text.splitlines())
+
+
+def test_a_word_that_is_too_long_for_its_column_is_folded_after_a_sign():
+    path = "/scratch/datasets/tokens_of_2026/part-00001"
+    table = Table((Column(fixed=True), Column()), (("DATA" * 3, path),))
+    lines = text_of((Section("", (table,)),), width=36).splitlines()
+    assert [line[14:] for line in lines] == ["/scratch/datasets/", "tokens_of_2026/part-", "00001"]
 
 
 BLOCKS: tuple[Block, ...] = (

@@ -19,7 +19,9 @@ from assistant.usecases.events import Measured, StageFinished
 from assistant.usecases.plan import PlanRequest
 from probes.base.errors import StoppedError, UsageError
 from probes.facts.measurements import Measurement, MeasurementSet
+from probes.judging.findings import Status
 from probes.sources.choose import open_source
+from recipes.launch.recipe import Command
 
 
 @pytest.mark.parametrize(("model", "ffn_hidden"), [("llama-3-8b", 14336), ("", None)])
@@ -47,6 +49,27 @@ def test_an_unknown_model_is_reported_before_anything_is_measured(monkeypatch, t
                 AutoOptions(directory=str(tmp_path), request=PlanRequest(model="lama")),
             )
         )
+
+
+@pytest.mark.parametrize(
+    ("program", "message"),
+    [("deepspeed", "starts your training script"), ("composer", "not written yet")],
+)
+def test_a_program_without_files_or_script_is_reported_before_anything_is_measured(
+    monkeypatch, tmp_path, program, message
+):
+    monkeypatch.setattr(auto_module, "measure_machine", lambda *_: pytest.fail("measured"))
+    request = PlanRequest(model="llama-3-8b", program=program)
+    with pytest.raises(UsageError, match=message):
+        list(auto(open_source((), "dgx-h100"), AutoOptions(directory=str(tmp_path), request=request)))
+
+
+def test_a_program_with_a_command_of_its_own_is_not_replaced_by_the_reference_workload(tmp_path):
+    request = PlanRequest(model="llama-3-8b", program="trl")
+    options = AutoOptions(directory=str(tmp_path), request=request, measure=False)
+    with pytest.raises(UsageError, match="needs --model_name_or_path"):
+        list(auto(open_source((), "dgx-h100"), options))
+    assert 'kind = "program"' in (tmp_path / "recipe.toml").read_text()
 
 
 @pytest.mark.parametrize("named", [True, False])
@@ -94,6 +117,15 @@ def test_the_plan_reports_a_machine_that_others_used_while_it_was_measured(monke
         assert (words in (tmp_path / "recipe.toml").read_text()) is warns
 
 
+def test_the_page_names_the_problems_and_no_other_finding(monkeypatch, tmp_path):
+    result = run_auto(monkeypatch, tmp_path, MeasurementSet(measurements=(COPY,)))
+    text = text_of(auto_page(result), width=400)
+    for finding in result.verdict.findings:
+        line = f"{finding.status.value} {finding.check_id} {finding.subject}: {finding.summary}"
+        assert (line in text) == (finding.status in (Status.FAIL, Status.WARN))
+    assert {Status.PASS, Status.UNKNOWN} <= {finding.status for finding in result.verdict.findings}
+
+
 def test_scripts_that_cannot_start_are_not_offered_as_the_next_step(monkeypatch, tmp_path):
     missing = "no Python interpreter with torch was found: python3 -m pip install torch"
     for hindrance in (missing, ""):
@@ -124,3 +156,12 @@ def test_an_interrupted_measurement_is_saved_and_planned_with(monkeypatch, capsy
     saved = str(run / "measurements.json")
     assert command_line(["plan", "--machine", "dgx-h100", "--measurements", saved, "--format", "json"]) == 0
     assert "benchmark memory-copy" in capsys.readouterr().out
+
+
+def test_only_launchers_that_can_start_the_program_get_scripts(tmp_path):
+    request = PlanRequest(model="gpt2", program="tensorflow")
+    command = Command(kind="script", target="train.py")
+    options = AutoOptions(directory=str(tmp_path), request=request, command=command, measure=False)
+    *_, finished = auto(open_source((), "dgx-h100"), options)
+    names = {Path(script).name for script in finished.result.scripts}
+    assert names == {"launch.sh", "train.sbatch", "preflight.sh"}

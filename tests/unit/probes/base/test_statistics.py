@@ -1,4 +1,6 @@
-"""Test statistics by their definitions, their invariances, and the limits of chance."""
+"""Test the module `statistics` against definitions and published tables, for invariances, and for its rate
+of false alarms.
+"""
 
 # ruff: noqa: S311 - draws for tests, no secrets
 

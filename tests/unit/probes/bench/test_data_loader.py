@@ -24,8 +24,9 @@ def workers(request):
 
 
 def swept(rates, ranks=1):
-    """Measurements where n workers deliver `rates[n]` batches per second on every rank, and the last rank is
-    at half of it.
+    """Return measurements in which n workers deliver `rates[n]` batches per second on each rank.
+
+    Of several ranks, the last one reaches half of that.
     """
     request = asked(ranks=ranks, cpus=ranks * max(rates))
     lines = {}

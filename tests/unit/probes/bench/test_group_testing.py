@@ -6,122 +6,252 @@ import math
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from probes.bench.group_testing import Search, SearchResult
+from probes.bench.group_testing import MOST_HOSTS, Search, SearchResult
 from probes.bench.tournament import rounds
 
 GOOD, SLOW = 1.0, 0.2
 
 
 class Cluster:
-    """Hosts of which some are slow with everybody, and links that are slow between good hosts."""
+    """Hosts of which some are slow with everybody or end every run, and slow links between good hosts."""
 
-    def __init__(self, count: int, bad: int, bad_links: int, seed: int) -> None:
+    def __init__(self, count: int, bad: int = 0, bad_links: int = 0, seed: int = 0, *, dead: int = 0) -> None:
         self.random = random.Random(seed)  # noqa: S311 - no secret
         self.hosts = [f"n{number}" for number in range(count)]
-        self.bad = set(self.random.sample(self.hosts, bad))
-        free = [host for host in self.hosts if host not in self.bad]
+        chosen = self.random.sample(self.hosts, bad + dead)
+        self.bad, self.dead = set(chosen[:bad]), set(chosen[bad:])
+        free = [host for host in self.hosts if host not in chosen]
         self.random.shuffle(free)
         self.bad_links = {frozenset((free.pop(), free.pop())) for _ in range(bad_links)}
+        self.largest = 0
 
     def rate(self, first: str, second: str) -> float:
         return SLOW if self.bad & {first, second} or frozenset((first, second)) in self.bad_links else GOOD
 
-    def search(self, *, false_alarms: float = 0.0, **options: float) -> SearchResult:
-        search = Search(self.hosts, **options)
+    def search(
+        self, *, disturbed: float = 0.0, noise: float = 0.0, search: Search | None = None, **options: object
+    ) -> SearchResult:
+        """Search with whole runs that are disturbed, and with noise of each pair (sd of the log rate)."""
+        search = search or Search(self.hosts, **options)
         while groups := search.next_groups():
             busy = [host for group in groups for host in group]
             assert len(busy) == len(set(busy)), "groups that run at once share no host"
             for group in groups:
                 assert len(group) > 1
-                rates = [
-                    self.rate(first, second) for at, first in enumerate(group) for second in group[at + 1 :]
-                ]
-                slowest = SLOW if self.random.random() < false_alarms else min(rates)
-                search.record(group, slowest, best=max(rates))
+                self.largest = max(self.largest, len(group))
+                search.record(group, {} if self.dead & set(group) else self.measured(group, disturbed, noise))
         assert search.result is not None
         return search.result
+
+    def measured(
+        self, group: tuple[str, ...], disturbed: float, noise: float
+    ) -> dict[tuple[str, str], float]:
+        factor = SLOW if self.random.random() < disturbed else 1.0
+        pairs = [(first, second) for at, first in enumerate(group) for second in group[at + 1 :]]
+        if not noise:
+            return {pair: factor * self.rate(*pair) for pair in pairs}
+        ways = (*pairs, *((second, first) for first, second in pairs))
+        return {way: factor * self.rate(*way) * math.exp(self.random.gauss(0, noise)) for way in ways}
 
 
 @st.composite
 def clusters(draw: st.DrawFn) -> Cluster:
-    count = draw(st.integers(3, 256))
-    bad = draw(st.integers(0, min(6, count - 2)))
-    bad_links = draw(st.integers(0, 2)) if count - bad >= 6 else 0
-    return Cluster(count, bad, bad_links, draw(st.integers(0, 2**32)))
+    count = draw(st.integers(3, MOST_HOSTS))
+    bad = draw(st.integers(0, min(6, count // 2)))
+    dead = draw(st.integers(0, 2)) if count - bad >= 6 else 0
+    bad_links = draw(st.integers(0, 2)) if count - bad - dead >= 8 else 0
+    return Cluster(count, bad, bad_links, draw(st.integers(0, 2**32)), dead=dead)
 
 
 def links_of(result: SearchResult) -> set[frozenset[str]]:
     return {frozenset(link) for link in result.bad_links}
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(cluster=clusters())
 def test_exactly_the_bad_hosts_and_links_are_found(cluster):
     result = cluster.search()
-    assert (set(result.bad_hosts), links_of(result), result.unresolved) == (
-        cluster.bad,
-        cluster.bad_links,
-        (),
-    )
-    assert result.reference == GOOD
+    assert (set(result.bad_hosts), set(result.silent_hosts)) == (cluster.bad, cluster.dead)
+    assert links_of(result) == cluster.bad_links
+    assert (result.unresolved, result.silent_groups, result.reference) == ((), (), GOOD)
+    if len(cluster.hosts) <= 16:
+        assert result.runs <= math.comb(len(cluster.hosts), 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("count", "bad", "most_runs"), [(64, 0, 10), (64, 2, 45), (256, 0, 18), (256, 1, 40), (256, 6, 130)]
+    ("count", "bad", "dead", "most_runs", "most_rounds"),
+    [
+        (10_000, 0, 0, 110, 3),
+        (10_000, 10, 0, 200, 10),
+        (10_000, 0, 10, 400, 10),
+        (10_000, 5, 5, 400, 10),
+        (1_000, 20, 0, 120, 10),
+    ],
 )
-def test_far_fewer_runs_than_pairs(count, bad, most_runs):
-    """Count both runs of every slow group."""
-    worst = max((Cluster(count, bad, 0, seed).search() for seed in range(20)), key=lambda result: result.runs)
-    assert worst.runs <= most_runs < math.comb(count, 2) / 30
-    assert worst.rounds <= 20
+def test_ten_thousand_hosts_need_few_runs_and_rounds_and_small_groups(
+    count, bad, dead, most_runs, most_rounds
+):
+    """The goal for 10 bad of 10 000 hosts is 400 runs and 10 rounds; 2 % of the runs are disturbed."""
+    cluster = Cluster(count, bad, seed=count + bad, dead=dead)
+    result = cluster.search(disturbed=0.02)
+    print(f"{count} hosts, {bad} slow, {dead} dead: {result.runs} runs, {result.rounds} rounds")  # noqa: T201
+    assert (set(result.bad_hosts), set(result.silent_hosts)) == (cluster.bad, cluster.dead)
+    assert (result.bad_links, result.unresolved, result.silent_groups) == ((), (), ())
+    assert result.runs <= most_runs
+    assert result.rounds <= most_rounds
+    assert cluster.largest <= MOST_HOSTS
 
 
-@settings(max_examples=40)
+@pytest.mark.parametrize("count", [3, 4, 6, 9])
+@pytest.mark.parametrize("noise", [0.1, 0.2, 0.3, 0.5])
+def test_noise_names_nobody(count, noise):
+    """Healthy hosts on a noisy machine: at most 2 of 100 searches may name anybody, and most name none."""
+    accused = []
+    for seed in range(100):
+        cluster = Cluster(count, seed=seed)
+        result = cluster.search(noise=noise)
+        accused += [*result.bad_hosts, *result.bad_links]
+        assert result.runs <= math.comb(count, 2)
+    assert len(accused) <= 2
+
+
+@pytest.mark.parametrize("count", [3, 4, 8, 40])
+def test_a_host_that_is_five_times_slower_is_found_in_noise_or_nobody_is_named(count):
+    results = []
+    for seed in range(20):
+        cluster = Cluster(count, 1, seed=seed)
+        result = cluster.search(noise=0.2)
+        assert set(result.bad_hosts) <= cluster.bad
+        results.append(bool(result.bad_hosts))
+    assert sum(results) >= 17
+
+
+@settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 2**32), bad=st.integers(0, 3))
-def test_false_alarms_accuse_nobody(seed, bad):
-    """Check that one false alarm in twenty runs, after repetition, names no host."""
+@example(seed=292997272, bad=1)  # the first run of all hosts is disturbed
+def test_disturbed_runs_accuse_nobody(seed, bad):
     cluster = Cluster(100, bad, 0, seed)
-    result = cluster.search(false_alarms=0.05, repeats=3)
-    assert set(result.bad_hosts) == cluster.bad
-    assert not result.bad_links
+    result = cluster.search(disturbed=0.05)
+    assert (set(result.bad_hosts), result.bad_links) == (cluster.bad, ())
 
 
-def test_of_two_hosts_nobody_can_tell_which():
-    pair = Cluster(2, 1, 0, seed=0)
-    assert pair.search(expected=GOOD).unresolved == (("n0", "n1"),)
-    alone = pair.search()
-    assert (alone.bad_hosts, alone.unresolved) == ((), ())  # they are all there is to compare with
-
-
-def test_without_any_good_pair_nobody_is_accused():
-    result = Cluster(9, 9, 0, seed=0).search(expected=GOOD)
-    assert (result.bad_hosts, result.unresolved) == ((), (tuple(f"n{number}" for number in range(9)),))
-
-
-def test_a_single_good_pair_among_many_is_enough():
-    cluster = Cluster(12, 10, 0, seed=3)
-    assert set(cluster.search(expected=GOOD).bad_hosts) == cluster.bad
-
-
-def test_a_host_with_which_nothing_runs_is_bad():
-    cluster = Cluster(8, 0, 0, seed=0)
+def test_a_group_without_any_fast_pair_is_measured_again():
+    """One of the first groups of 200 hosts is disturbed as a whole."""
+    cluster, disturbed = Cluster(200), [True]
     search = Search(cluster.hosts)
     while groups := search.next_groups():
         for group in groups:
-            search.record(group, 0.0 if "n5" in group else GOOD, best=0.0 if "n5" in group else GOOD)
+            factor = SLOW if disturbed.pop() else 1.0
+            search.record(
+                group, {pair: factor * rate for pair, rate in cluster.measured(group, 0, 0).items()}
+            )
+            disturbed = [False]
     assert search.result is not None
-    assert search.result.bad_hosts == ("n5",)
+    undisturbed = Cluster(200).search()
+    assert search.result.runs == undisturbed.runs + 1
+    assert (search.result.bad_hosts, search.result.unresolved) == ((), ())
 
 
-def test_a_better_pair_that_comes_late_changes_the_verdict_on_what_was_before():
-    """Check three hosts, whose first pair has no reference yet."""
-    cluster = Cluster(3, 1, 0, seed=0)
-    for slow in cluster.hosts:
-        cluster.bad = {slow}
-        assert cluster.search().bad_hosts == (slow,)
+@pytest.mark.parametrize("count", [2, 9])
+def test_hosts_that_are_equally_slow_are_all_there_is_to_compare_with(count):
+    result = Cluster(count, count).search()
+    assert (result.bad_hosts, result.unresolved, result.reference) == ((), (), SLOW)
+
+
+def test_two_thirds_of_the_hosts_may_be_bad():
+    cluster = Cluster(12, 8, seed=3)
+    assert set(cluster.search().bad_hosts) == cluster.bad
+
+
+@pytest.mark.parametrize("count", [2, 4, 16, 100])
+def test_with_no_host_answering_none_is_slow(count):
+    result = Cluster(count, dead=count).search()
+    assert (result.bad_hosts, result.silent_hosts, result.unresolved) == ((), (), ())
+    assert {host for group in result.silent_groups for host in group} == {f"n{n}" for n in range(count)}
+    assert result.rounds <= 5
+
+
+@pytest.mark.parametrize("count", [3, 4, 8, 30])
+def test_a_host_with_which_nothing_runs_gives_no_answer(count):
+    cluster = Cluster(count, dead=1)
+    result = cluster.search()
+    assert (result.bad_hosts, set(result.silent_hosts)) == ((), cluster.dead)
+
+
+def test_a_host_that_works_only_in_small_groups_is_not_called_silent():
+    """The run of all hosts fails each time, and every smaller run works."""
+    cluster = Cluster(20)
+    search = Search(cluster.hosts)
+    while groups := search.next_groups():
+        for group in groups:
+            search.record(group, {} if len(group) == 20 else cluster.measured(group, 0, 0))
+    assert search.result is not None
+    assert (search.result.silent_hosts, search.result.silent_groups) == ((), (tuple(cluster.hosts),))
+
+
+@pytest.mark.parametrize(("noise", "most_rounds"), [(0.0, 7), (0.2, 25), (0.3, 40)])
+def test_a_site_where_no_large_group_works_does_not_repeat_them(noise, most_rounds):
+    """Noise makes links suspects; a group of all of them would fail again and again."""
+
+    class Small(Cluster):
+        def measured(self, group, disturbed, noise):
+            return {} if len(group) > 20 else super().measured(group, disturbed, noise)
+
+    for seed in range(3):
+        cluster = Small(63, 1, seed=seed)
+        result = cluster.search(noise=noise)
+        assert (set(result.bad_hosts), result.bad_links) == (cluster.bad, ())
+        assert result.rounds <= most_rounds
+        assert {len(group) > 20 for group in result.silent_groups} == {True}
+
+
+def test_a_slow_host_that_ends_every_later_run_does_not_cost_all_runs():
+    class Dying(Cluster):
+        is_first = True
+
+        def measured(self, group, disturbed, noise):
+            if self.bad & set(group) and not self.is_first:
+                return {}
+            self.is_first = False
+            return super().measured(group, disturbed, noise)
+
+    cluster = Dying(63, 1, seed=1)
+    result = cluster.search()
+    assert (result.bad_hosts, result.unresolved) == ((), (tuple(cluster.bad),))
+    assert result.runs <= 12
+
+
+def test_racks_are_measured_first_and_joined_by_their_representatives():
+    hosts = [f"n{number}" for number in range(200)]
+    racks = {host: f"r{number % 5}" for number, host in enumerate(hosts)}
+    search = Search(hosts, racks=racks)
+    groups = search.next_groups()
+    assert sorted(len(group) for group in groups) == [40] * 5
+    assert all(len({racks[host] for host in group}) == 1 for group in groups)
+    for group in groups:
+        search.record(group, Cluster(200).measured(group, 0, 0))
+    (join,) = search.next_groups()
+    assert {racks[host] for host in join} == set(racks.values())
+
+
+def test_hosts_behind_a_slow_uplink_are_bad_although_they_are_fast_among_themselves():
+    rack = {f"n{number}" for number in range(8)}
+    cluster = Cluster(40)
+    cluster.rate = lambda first, second: SLOW if (first in rack) != (second in rack) else GOOD  # type: ignore[method-assign]
+    result = cluster.search()
+    assert (set(result.bad_hosts), result.bad_links, result.unresolved) == (rack, (), ())
+
+
+def test_every_screening_group_has_two_hosts_whatever_the_racks():
+    hosts = [f"n{number}" for number in range(150)]
+    racks = dict.fromkeys(hosts[:149], "a") | {hosts[149]: "b"}
+    groups = Search(hosts, racks=racks).next_groups()
+    assert sorted(host for group in groups for host in group) == sorted(hosts)
+    assert all(2 <= len(group) <= MOST_HOSTS for group in groups)
 
 
 @given(players=st.integers(2, 40))

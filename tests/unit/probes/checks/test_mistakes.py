@@ -1,7 +1,7 @@
-"""The forty mistakes of NCCL's users: which of them a machine shows before launch, and by which check.
+"""Test which of forty mistakes of NCCL's users are detected on a machine before launch, and by which check.
 
-Each is made on a healthy machine and has to be found. What only a running job or a launch script shows is
-listed with the reason, so that every number is accounted for.
+Each mistake is made on a healthy machine and must be detected. Mistakes that only a running job or a launch
+script shows are listed with the reason, so that every number occurs.
 """
 
 from __future__ import annotations
@@ -163,18 +163,18 @@ MISTAKES = (
 )
 
 NOT_BEFORE_LAUNCH = {
-    4: "what a firewall lets through shows only between two nodes",
-    5: "other names on other nodes show in a comparison of nodes, not on one",
+    4: "only a connection between two nodes shows what a firewall blocks",
+    5: "only a comparison of nodes shows interface names that differ",
     7: "the port is chosen, and taken, at launch",
-    8: "the number of tasks stands in the job script",
-    9: "where the shell expands a variable stands in the job script",
+    8: "only the job script states the number of tasks",
+    9: "only the job script shows where the shell expands a variable",
     12: "the address is computed in the job script",
-    13: "the rank of the node stands in the command line",
-    14: "the number of processes stands in the launcher's configuration",
-    15: "what a rank does with its number stands in the training program",
-    20: "another image on another node shows in a comparison of nodes, not on one",
-    31: "which rails reach each other shows only between two nodes",
-    35: "who waits for whom stands in the training program",
+    13: "only the command line states the rank of the node",
+    14: "only the launcher's configuration states the number of processes",
+    15: "only the training program shows what a process does with its rank",
+    20: "only a comparison of nodes shows container images that differ",
+    31: "only connections between two nodes show which rails reach each other",
+    35: "only the training program shows which rank waits for which",
 }
 
 

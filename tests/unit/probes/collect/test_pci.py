@@ -94,6 +94,33 @@ def test_texts_add_to_what_sysfs_tells_and_contradict_it() -> None:
     assert (contradiction.subject, contradiction.field) == (GPU, "device_id")
 
 
+LISTING = """00:01.0 PCI bridge [0604]: Intel Corporation Root Port [8086:352a] (rev 01)
+\tBus: primary=00, secondary=01, subordinate=01, sec-latency=0
+00:02.0 PCI bridge [0604]: Intel Corporation Root Port [8086:352b] (rev 01)
+\tBus: primary=00, secondary=02, subordinate=02, sec-latency=0
+00:03.0 PCI bridge [0604]: Intel Corporation Root Port [8086:352c] (rev ff) (prog-if ff)
+\t!!! Unknown header type 7f
+00:1f.0 ISA bridge [0601]: Intel Corporation LPC [8086:1b81]
+01:00.0 3D controller [0302]: NVIDIA Corporation GH100 [10de:2330] (rev a1)
+02:00.0 Serial controller [0700]: ASPEED Technology [1a03:1150]
+05:00.0 Serial controller [0700]: ASPEED Technology [1a03:1150] (rev ff)
+"""
+WITHOUT_BUSES = "".join(line for line in LISTING.splitlines(keepends=True) if "Bus:" not in line)
+
+
+@pytest.mark.parametrize(
+    ("listing", "bridges"), [(LISTING, ["00:01.0"]), (WITHOUT_BUSES, ["00:01.0", "00:02.0"])]
+)
+def test_a_listing_keeps_gpus_the_bridges_above_them_and_lost_devices(
+    listing: str, bridges: list[str]
+) -> None:
+    """Without bus numbers, any bridge may be above the GPU. A slot has no class, so it may hold anything."""
+    given = {"lspci": listing, "dmidecode": "0000:09:00.0  CPU1 Slot10 PCI-E 5.0 X16\n"}
+    devices = devices_of(FakeSource(given=given, missing=Reason.NOT_RECORDED))
+    kept = [*bridges, "00:03.0", "01:00.0", "05:00.0", "09:00.0"]
+    assert list(devices) == [f"0000:{address}" for address in kept]
+
+
 def test_a_tree_of_buses_alone_has_links_without_names() -> None:
     folder = "/sys/class/pci_bus/0000:c3/device/0000:c3:00.0"
     files = {f"{folder}/current_link_speed": "4 GT/s", f"{folder}/current_link_width": "2"}

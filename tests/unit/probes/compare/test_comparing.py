@@ -168,3 +168,10 @@ def test_comparisons_for_the_table() -> None:
     assert pinned.share_low is not None
     assert pinned.share_high is not None
     assert pinned.share_low <= pinned.share <= pinned.share_high
+
+
+@pytest.mark.parametrize(("gpus", "words"), [(2, ()), (3, ("all 3",)), (8, ("all 8",))])
+def test_peers_are_compared_from_three_on_with_their_number(gpus: int, words: tuple[str, ...]) -> None:
+    compared = comparisons(evidence(*gemm(*(650.0 + n for n in range(gpus)))))
+    sources = {each.source for each in compared if each.to == "peers"}
+    assert sources == {f"median of {number}, including this one" for number in words}

@@ -1,4 +1,4 @@
-"""Names folded, and one finding for all that is well."""
+"""Test that names are folded, and that all subjects without a problem share one finding."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test that facts of the machine and the recipe support causes, and are no causes without events."""
+"""Test that facts of machine and recipe make a cause of logged events likelier, and alone are no cause."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_the_machine_and_the_recipe_make_a_cause_the_first(
     assert first.is_fault
     assert "{" not in first.summary + first.remedy
     assert {line.line == 0 for line in first.evidence} == {True, False}, (
-        "the lines of the log and what stands beside it"
+        "the evidence has lines of the log (line > 0) and facts from elsewhere (line 0)"
     )
     alone = explained(text)
     before = {diagnosis.cause_id: diagnosis.confidence for diagnosis in alone.diagnoses if diagnosis.is_fault}

@@ -50,3 +50,40 @@ def test_what_to_collect(text: str, words: str, without: str) -> None:
 def test_no_more_than_a_person_does() -> None:
     explanation = explained(BARE + START + EXIT)
     assert 0 < len(explanation.collect_next) <= 6
+
+
+def complete(*ranks: int, of: int) -> str:
+    return "".join(
+        f"kit-{rank // 8}:{100 + rank}:60 [{rank % 8}] NCCL INFO ncclCommInitRankConfig comm 0x{rank + 5:x} rank "
+        f"{rank} nranks {of} cudaDev {rank % 8} nvmlDev {rank % 8} busId {rank % 8 + 1}b000 commId 0x9e - Init COMPLETE\n"
+        for rank in ranks
+    )
+
+
+GUESS = (
+    "[rank3]:[W1119 10:15:11.3 ProcessGroupNCCL.cpp:4115] [PG ID 0 PG GUID 0 Rank 3]  using GPU 3 as device used "
+    "by this process is currently unknown. This can potentially cause a hang\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (complete(*range(6), of=6), ""),
+        (complete(0, 1, 2, 4, 7, of=8), "5 of 8 ranks: add the logs of ranks 3, 5-6."),
+        (complete(0, 1, 2, 4, 7, of=8) + GUESS, "6 of 8 ranks: add the logs of ranks 5-6."),
+        (complete(0, of=4096), "1 of 4096 ranks: add the logs of ranks 1-4095."),
+        (complete(0, of=4097), ""),
+        (complete(0, *range(1, 40, 2), of=40), "and 11 more."),
+        # Two runs in one log: their ranks cannot be told apart.
+        (complete(0, of=8) + complete(0, 1, of=8), ""),
+    ],
+    ids=["all", "some", "another line", "4096", "4097", "many gaps", "two runs"],
+)
+def test_missing_logs_are_named_by_their_ranks(text: str, words: str) -> None:
+    (*_, advice) = [
+        "",
+        *(step for step in explained(BARE + text).collect_next if "These logs contain" in step),
+    ]
+    assert words in advice
+    assert bool(words) == bool(advice)

@@ -1,4 +1,4 @@
-"""Test that a program's report that it goes on needs a line of progress after it."""
+"""Test that a program's statement that it continues counts only if a line of progress follows."""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from assistant.pages.explain_page import explain_page
 from assistant.text.plain_writer import text_of
+from probes.logs.gather import LONGEST_TEXT
 from probes.logs.reading import Reading
 from probes.logs.redacting import LogRedactor
 
@@ -124,6 +125,17 @@ def test_what_was_planted_is_reported_nowhere(
         assert not stands(name, words)
     assert not any(body[:length] in words for length in range(6, 8))
     assert not any(body[start : start + 8] in words for start in range(len(body) - 7))
+
+
+def longest_text(reading: Reading) -> int:
+    reading.feed(reading.source("job.log"), b"RuntimeError: " + b"x" * 3000 + b"\n")
+    return max(len(event.text) for event in reading.events())
+
+
+def test_a_line_is_cut_only_after_its_names_are_removed() -> None:
+    """A name that the cut splits would not be recognised."""
+    assert longest_text(Reading()) == len("x" * LONGEST_TEXT + "…")
+    assert longest_text(Reading(LogRedactor(b"salt"))) > 3000
 
 
 @pytest.mark.parametrize("words", ["gpu[07-09]", "gpu[07,09]", "gpu[07-08,11]"])

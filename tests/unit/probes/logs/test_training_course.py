@@ -51,6 +51,10 @@ COURSES = {
         "".join(map(trainer, (10, 20))),
         {"step": 20, "steps": 30, "step_seconds": 2.5, "loss": 2.8, "finished": 0},
     ),
+    "Trainer of transformers 5, with quoted numbers": (
+        "".join(map(trainer, (10, 20))).replace("2.9000", "'2.9000'").replace("2.8000", "'2.8000'"),
+        {"step": 20, "steps": 30, "step_seconds": 2.5, "loss": 2.8, "finished": 0},
+    ),
     "Trainer, finished": (
         "".join(map(trainer, (10, 30))) + SUMMARY,
         {"step": 30, "steps": 30, "step_seconds": 2.5, "loss": 2.5, "finished": 1},

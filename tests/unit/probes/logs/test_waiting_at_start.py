@@ -30,6 +30,19 @@ def test_ranks_that_never_began_are_named() -> None:
     assert not any(diagnosis.is_fault for diagnosis in explanation.diagnoses)
 
 
+@pytest.mark.parametrize(
+    ("line", "cause"),
+    [
+        ("{rank}: w2:77:77 [7] NCCL INFO cudaDriverVersion 12080\n", "peer-unreachable"),
+        ("w2:77:77 [7] NCCL INFO cudaDriverVersion 12080\n", "rendezvous-mismatch"),
+    ],
+    ids=["srun's label", "no label"],
+)
+def test_a_rank_is_present_if_a_launcher_names_it_in_a_line(line: str, cause: str) -> None:
+    text = MODERN + BOOTSTRAP + begins(range(7), 8) + line.format(rank=7)
+    assert ids(explained(text))[0] == cause
+
+
 @pytest.mark.parametrize("version", [MODERN, OLD])
 def test_all_came_and_nothing_follows(version: str) -> None:
     explanation = explained(version + begins(range(8), 8))

@@ -1,4 +1,4 @@
-"""Outputs of the tools of RDMA ports, and other texts."""
+"""Test the parsers of the RDMA tools (such as ibstat and mlxlink) with their outputs and with other text."""
 
 from __future__ import annotations
 

@@ -285,6 +285,36 @@ def test_names_by_columns(columns: str, algorithm: str, bus: str, test: str) -> 
     assert nccl_tests.parse_results(row)[0].test == test
 
 
+HEADER = (
+    "#       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw  "
+    " busbw  #wrong\n"
+)
+RANK = "#  Rank  0 Group  0 Pid 7 on node-a device  0 [0000:19:00] NVIDIA H100 80GB HBM3\n"
+
+
+def row_of(size: int, columns: str, bus: str) -> str:
+    rates = f"996.7 200.00 {bus}      0   1007.1    1.04    0.98      0"
+    return f"  {size}   16384     float    {columns}    {rates}\n"
+
+
+@pytest.mark.parametrize(
+    ("between", "names"),
+    [
+        ("", ["broadcast", "broadcast"]),
+        ("# Ranks of both runs wait for each other\n", ["broadcast", "broadcast"]),
+        (HEADER, ["reduce_scatter", "broadcast"]),
+        (RANK, ["reduce_scatter", "broadcast"]),
+        ("# Collective test starting: all_gather_perf\n", ["reduce_scatter", "all_gather"]),
+        ("# Collective test concluded: all_gather_perf\n", ["broadcast", "broadcast"]),
+    ],
+    ids=["nothing", "a comment", "a head", "a rank", "a start", "an end"],
+)
+def test_the_rows_of_two_runs_name_their_own_collective(between: str, names: list[str]) -> None:
+    """The row of the largest size names the collective of its whole run."""
+    text = row_of(1048576, " sum      -1", "175.00") + between + row_of(2097152, "none       0", "200.00")
+    assert [result.test for result in nccl_tests.parse_results(text)][::2] == names
+
+
 def test_bandwidth_and_latency_of_perftest() -> None:
     (bandwidth,) = perftest.parse_results(PERFTEST)
     assert (bandwidth.test, bandwidth.subject, bandwidth.value) == (

@@ -1,4 +1,4 @@
-"""Who can have written a file: real folders, links and owners."""
+"""Test who may have written an interpreter, with real folders, links and owners."""
 
 from __future__ import annotations
 

@@ -148,3 +148,22 @@ def test_a_parameter_that_signs_an_address_is_replaced(parameter: str) -> None:
 @pytest.mark.parametrize(("digits", "is_kept"), [("0123456789abcdef" * 2, False), ("0123401234" * 4, True)])
 def test_a_long_hex_number_is_a_secret_from_six_different_digits_on(digits: str, is_kept: bool) -> None:
     assert (digits in TextRedactor(b"a").text(f"value {digits}")) == is_kept
+
+
+@pytest.mark.parametrize(
+    ("setting", "is_secret"),
+    [
+        ("API_TOKEN=abc123def", True),
+        ("API_TOKEN=None", False),
+        ("API_TOKEN=redacted-3fa9c1d2", False),
+        ("TOKEN_PATH=abc123def", False),
+        ("MAX_TOKEN=123456789", False),
+        ("MAX_TOKEN=1234567890", True),
+        ("LICENSE_KEY=ABCD1234", True),
+        ("LICENSE_KEY=ABCD123", False),
+        ("LICENSE_KEY=ABCDEFGH", False),
+        ("123=abc123def", False),
+    ],
+)
+def test_name_and_value_of_a_setting_decide(setting: str, is_secret: bool) -> None:
+    assert (TextRedactor(b"a").text(setting) != setting) == is_secret

@@ -14,9 +14,9 @@ from probes.base.rows import load_rows
 from probes.base.units import GIB
 from probes.catalogue.hardware import load_catalogue
 from probes.facts import Cpu, GpuLimits
-from recipes.advice import machine_parts, mig
+from recipes.advice import machine_parts
 from recipes.advice.machine_parts import Processor, load_figures, processor_of
-from recipes.advice.mig import load_mig_models
+from recipes.machine.mig_profiles import MigModel, divisions, load_mig_models, memory_of
 from tests.support.advice_cases import (
     CASES,
     NODE,
@@ -160,12 +160,12 @@ def test_power_of_processors_counts_sockets() -> None:
 
 
 @pytest.mark.parametrize("model", load_mig_models(), ids=lambda model: model.ids[0])
-def test_profiles_belong_to_the_catalogue_and_get_larger(model: mig.MigModel) -> None:
+def test_profiles_belong_to_the_catalogue_and_get_larger(model: MigModel) -> None:
     rows = [load_catalogue().gpu(each) for each in model.ids]
     assert all(row is not None for row in rows)
     for row in rows:
         assert row is not None
-        sizes = [mig.memory_of(profile, model, row).size_bytes for profile in model.profiles]
+        sizes = [memory_of(profile, model, row).size_bytes for profile in model.profiles]
         assert sizes == sorted(sizes)
         whole = model.profiles[-1]
         assert (whole.slices, whole.count) == (model.slices, 1)
@@ -175,6 +175,15 @@ def test_profiles_belong_to_the_catalogue_and_get_larger(model: mig.MigModel) ->
             nominal = float(profile.name.partition(".")[2].removesuffix("gb")) * 1e9
             # The driver reports what the name says, with binary gigabytes at most.
             assert 0.93 * nominal <= size <= 1.075 * nominal, profile.name
+
+
+@pytest.mark.parametrize("model", load_mig_models(), ids=lambda model: model.ids[0])
+def test_instances_have_whole_slices_of_the_memory(model: MigModel) -> None:
+    for count, computing, eighths in divisions(model):
+        assert eighths in (1, 2, 4)
+        # An instance has as many slices of the memory as of the multiprocessors, or a little more.
+        assert computing / model.slices <= 8 / 7 * eighths / 8
+        assert count == min(model.slices // computing, 8 // eighths)
 
 
 def test_figures_of_lines_come_from_rows() -> None:

@@ -16,8 +16,13 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from assistant.usecases.plan import PlanRequest, plan_of
+from probes.base.errors import UsageError
+from probes.catalogue.hardware import load_catalogue
 from probes.facts import MachineFacts, MigDevice, PcieLink
 from recipes.advice.advice_lines import Advice
+from recipes.job.pins import Pins
+from recipes.machine.mig_profiles import memory_of, mig_model
 from tests.support.advice_cases import (
     AZURE,
     BLANK,
@@ -34,6 +39,7 @@ from tests.support.advice_cases import (
     advised,
     changed,
     ids,
+    of_model,
 )
 from tests.support.machines import with_gpus, with_nics
 
@@ -278,6 +284,33 @@ def test_the_smallest_profile_gives_most_jobs(need_gib: float, profile: str, job
     text = next(line.text for line in advised("mig", NODE, need_gib=need_gib).lines if line.id == "partition")
     assert profile in text
     assert f"Jobs at the same time: {jobs}," in text
+
+
+@pytest.mark.parametrize("gpu", ["NVIDIA H100 80GB HBM3", "NVIDIA B200", "NVIDIA A100-SXM4-40GB"])
+@pytest.mark.parametrize("model", ["gpt2", "gpt2-medium", "gpt2-large", "llama-3.2-1b"])
+def test_a_job_fits_a_partition_by_the_rule_of_a_plan(gpu: str, model: str) -> None:
+    row = load_catalogue().gpu(gpu)
+    profiles = mig_model(row) if row is not None else None
+    assert row is not None
+    assert profiles is not None
+    request = PlanRequest(model=model, gpu=row.id, gpus=1, pins=Pins(micro_batch=1))
+    plan = plan_of(MachineFacts(), (), request)
+    memory, room = plan.chosen.predicted.memory_bytes_per_gpu, plan.cluster.memory_bytes_per_rank
+    assert room is not None
+    sizes = {each: memory_of(each, profiles, row).size_bytes / row.memory_bytes for each in profiles.profiles}
+    fitting = [each for each, size in sizes.items() if memory.needed <= size * room.value]
+    lines = {line.id: line.text for line in advised("mig", of_model(gpu), model=model).lines}
+    best = max(fitting, key=lambda each: each.count)
+    if best is profiles.profiles[-1]:
+        assert "whole-gpu" in lines
+    else:
+        assert f"into {best.count} x {best.name} " in lines["partition"]
+        assert ("partition-tight" in lines) == (memory.upper > sizes[best] * room.value)
+
+
+def test_the_need_of_a_model_requires_a_known_gpu() -> None:
+    with pytest.raises(UsageError, match="the GPU is unknown"):
+        advised("mig", MachineFacts(), model="gpt2")
 
 
 @pytest.mark.parametrize("name", ["a;reboot", "$(reboot)", "`reboot`", "a b", "'", '"', "-x", "é"])

@@ -8,9 +8,12 @@ import msgspec
 import pytest
 
 from probes.base.errors import UsageError
+from probes.base.record import value_or
 from probes.base.rows import load_rows
 from probes.catalogue.hardware import load_catalogue
-from probes.facts import MachineFacts, PciDevice, Power, Software
+from probes.facts import Cpu, Gpu, MachineFacts, PciDevice, Power, Software
+from recipes.advice.advice_lines import lines_for
+from recipes.advice.hardware import observe_hardware
 from recipes.advice.hardware_plan import hardware_of, planned_hardware
 from recipes.advice.installation import (
     Architecture,
@@ -21,6 +24,8 @@ from recipes.advice.installation import (
     Toolkit,
     advise_installation,
 )
+from recipes.advice.machine_parts import parts_of
+from tests.support.machines import h100
 
 TODAY = datetime.date(2026, 11, 21)
 UBUNTU = "Ubuntu 24.04.2 LTS"
@@ -123,6 +128,25 @@ def test_gpus_without_a_driver_are_known_by_the_bus() -> None:
 
 
 @pytest.mark.parametrize(
+    ("device_id", "count", "has_switch"),
+    [("10de:2330", 8, True), ("10de:2330", 4, False), ("10de:2331", 8, False)],
+    ids=["eight H100 SXM", "four H100 SXM", "H100 PCIe"],
+)
+def test_more_than_four_boards_without_bridges_are_assumed_to_share_switches(
+    device_id: str, count: int, has_switch: bool
+) -> None:
+    devices = tuple(
+        PciDevice(bus_id=f"0000:{bus:02x}:00.0", kind="gpu", device_id=device_id) for bus in range(count)
+    )
+    machine = msgspec.structs.replace(facts(), pci_devices=devices)
+    assert hardware_of(machine, load_catalogue()).has_switch == has_switch
+    # The driver's own list of links is the better source: no GPU of this machine has a link to a switch.
+    gpus = tuple(msgspec.structs.replace(gpu, nvlinks=()) for gpu in map(h100, range(count)))
+    driven = msgspec.structs.replace(machine, gpus=gpus)
+    assert not hardware_of(driven, load_catalogue()).has_switch
+
+
+@pytest.mark.parametrize(
     ("name", "command"),
     [
         ("ubuntu 24.04", "apt-get install -y nvidia-driver-580-server-open"),
@@ -147,14 +171,44 @@ def test_unknown_hardware_and_distributions_are_refused() -> None:
         advice("h100-sxm", machine=MachineFacts())
 
 
+EPYC = Cpu(model="AMD EPYC 9654 96-Core Processor", sockets=2)
+
+
 @pytest.mark.parametrize(
-    ("supplies_w", "words"),
-    [(None, "state the supplies"), (5000.0, "the supplies deliver"), (8000.0, "less"), (12e3, "enough")],
+    ("gpu", "cpu", "supplies_w", "machine_w", "words"),
+    [
+        ("h100-sxm", None, None, 5600 * 1.82, "must deliver about 10.19 kW"),
+        ("h100-sxm", None, 5000.0, 5600 * 1.82, "less than the GPUs alone draw (5.60 kW)"),
+        ("h100-sxm", None, 8000.0, 5600 * 1.82, "less than the machine may draw"),
+        ("h100-sxm", None, 12e3, 5600 * 1.82, "the machine draws about 10.19 kW"),
+        # A machine with cards draws what its processors draw, and a factor of modules says nothing about it.
+        ("h100-pcie", None, 2000.0, None, "less than the GPUs alone draw (2.80 kW)"),
+        ("h100-pcie", None, 4000.0, None, "The power of the processors is unknown"),
+        ("h100-pcie", EPYC, 4000.0, (2800 + 2 * 360) * 1.2, "less than the machine may draw"),
+        ("h100-pcie", EPYC, 4300.0, (2800 + 2 * 360) * 1.2, "the machine draws about 4.22 kW"),
+    ],
 )
-def test_power_is_compared_with_the_supplies(supplies_w: float | None, words: str) -> None:
-    advised = advice("h100-sxm", supplies_w=supplies_w)
-    assert advised.power.boards_w == 5600
-    assert words in advised.power.verdict
+def test_power_is_compared_with_the_supplies_as_advice_on_hardware_does(
+    gpu: str, cpu: Cpu | None, supplies_w: float | None, machine_w: float | None, words: str
+) -> None:
+    machine = msgspec.structs.replace(facts(), cpu=cpu or Cpu())
+    power = advice(gpu, machine=machine, supplies_w=supplies_w).power
+    assert value_or(power.machine_w, None) == (None if machine_w is None else pytest.approx(machine_w))
+    assert words in power.verdict
+    model = load_catalogue().gpu(gpu)
+    assert model is not None
+    gpus = tuple(Gpu(index=index, name=model.driver_name) for index in range(8))
+    parts = parts_of(msgspec.structs.replace(machine, gpus=gpus), load_catalogue(), supplies_w)
+    texts = [line.text for line in lines_for("hardware", observe_hardware(parts))]
+    assert " ".join(texts[:2]) == power.verdict
+
+
+def test_the_limits_that_the_driver_reports_are_summed() -> None:
+    gpus = tuple(msgspec.structs.replace(h100(index), power_limit_w=500.0) for index in range(8))
+    machine = msgspec.structs.replace(facts(), gpus=gpus)
+    assert advice("h100-sxm", machine=machine).power.boards_w == 4000
+    assert advice("h100-sxm", 4, machine=machine).power.boards_w == 2800  # four other GPUs are planned
+    assert advice("h200-sxm", machine=machine).power.boards_w == 5600
 
 
 def test_the_management_controller_states_the_supplies() -> None:

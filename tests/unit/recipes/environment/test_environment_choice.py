@@ -195,6 +195,13 @@ def test_memory_is_tight_from_nine_tenths_of_the_limit(share, is_tight):
     assert ("PYTORCH_ALLOC_CONF" in variables) == is_tight
 
 
+@pytest.mark.parametrize(("ports", "rails"), [(1, ""), (2, "2"), (8, "8")])
+def test_rails_are_counted_where_there_are_several(ports, rails):
+    here = job(msgspec.structs.replace(DGX, nics=DGX.nics[:ports]), layout={"program": "horovod"})
+    tried = {row.name: row.value for row in here.plan.experiments}
+    assert tried.get("UCX_MAX_RNDV_RAILS", "") == rails
+
+
 def test_two_candidates_without_a_default_route_are_left_to_nccl():
     facts = node(interfaces=(SECOND, msgspec.structs.replace(SECOND, name="ens6")))
     assert "NCCL_SOCKET_IFNAME" not in job(facts).variables

@@ -21,9 +21,8 @@ from recipes.environment.choosing_variables import environment_of
 from recipes.environment.environment_rows import load_platforms, load_rules
 from recipes.environment.job_situation import Situation
 from recipes.job.models.names import find_model
-from recipes.predict.candidate_prediction import predict_memory
 from tests.support.any_facts import any_of
-from tests.support.clusters import case, h100_cluster
+from tests.support.clusters import case, h100_cluster, predicted_memory
 from tests.support.worlds import World, worlds
 
 ROWS = {
@@ -348,7 +347,7 @@ def check_syntax(values: dict[str, str]) -> None:
 )
 def test_any_facts_give_variables_that_are_read_as_meant(facts, nodes, transport, gpu):
     cluster = h100_cluster(nodes, transport=transport, gpu=gpu)
-    memory = predict_memory(*case(find_model("gpt2"), ranks=cluster.world_size), cluster)
+    memory = predicted_memory(*case(find_model("gpt2"), ranks=cluster.world_size), cluster)
     exported, plan = environment_of(Situation(facts=facts, cluster=cluster, memory=memory))
     check_syntax({variable.name: variable.value for variable in exported})
     assert {variable.name for variable in exported} <= {row.name for row in plan.effective}

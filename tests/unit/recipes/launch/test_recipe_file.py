@@ -1,4 +1,4 @@
-"""recipe.toml: a dumped recipe loads again, and mistakes of a person are named."""
+"""Test that a dumped recipe.toml loads again, and that mistakes of a person are reported."""
 
 from __future__ import annotations
 
@@ -257,7 +257,7 @@ def test_variables_that_no_script_can_set_are_refused(make_recipe, name, problem
 
 @pytest.mark.parametrize("value", ["x" * 131_070, "é" * 65_535])
 def test_a_value_that_linux_gives_to_no_program_is_refused(make_recipe, value):
-    """The limit is 131 072 bytes with name, equals sign and the end of the text."""
+    """The limit is 131 072 bytes, including the name, the equals sign and the terminating NUL byte."""
     (fault,) = faults(make_recipe(environment=(Environment(name="A", value=value, why="", source=""),)))
     assert fault.place == "environment[0].value"
     assert "131073 bytes" in fault.problem

@@ -31,6 +31,7 @@ def given_by(document: Document) -> dict[str, str | None]:
             "train.json",
             '{"model": "m", "train_batch_size": 32, "bf16": true, "gradient_accumulation_steps": 4}',
         ),
+        ("arguments.json", '{"per_device_train_batch_size": 1, "deepspeed": {"bf16": {"enabled": true}}}'),
         (
             "sft.yaml",
             "model_name_or_path: m\nbf16: true\nfsdp_config:\n  transformer_layer_cls_to_wrap: Block\n",

@@ -14,12 +14,12 @@ from recipes.job.models.names import find_model
 from recipes.job.workload import VisionWorkload
 from recipes.machine.cluster_records import Cluster
 from recipes.machine.from_facts import cluster_from_facts
-from recipes.predict.candidate_prediction import predict, predict_time
+from recipes.predict.candidate_prediction import predict
 from recipes.predict.image_prediction import predict_images, reference_vision_model
 from recipes.predict.job_prediction import time_for
 from recipes.predict.stacks import REFERENCE, load_stacks
 from recipes.predict.training_job import image_job, job_of
-from tests.support.clusters import case
+from tests.support.clusters import case, predicted_time
 from tests.support.machines import cpu_box, h100_node
 from tests.support.measured import measured
 
@@ -28,7 +28,7 @@ RANKS = 8
 
 def seconds(cluster: Cluster, model_id: str = "llama-3-8b", **choices) -> float:
     choices = {"strategy": "fsdp", "micro_batch": 2, "ranks": cluster.world_size, **choices}
-    return predict_time(*case(find_model(model_id), **choices), cluster).total
+    return predicted_time(*case(find_model(model_id), **choices), cluster).total
 
 
 def h100(*measurements: Measurement) -> Cluster:
@@ -231,22 +231,64 @@ def test_a_step_that_was_measured_with_other_threads_still_corrects_the_model():
     assert seconds(cpu(1, same), **run) == pytest.approx(1.0)
 
 
+GLOO = [
+    measured(
+        "collectives", "collective_time_s", "2 ranks", 1e-3 + size / 1e9, collective=name, bytes=size,
+        world_size=2,
+    )
+    for name in ("all_reduce", "all_gather", "reduce_scatter")
+    for size in (4**power * 1024 for power in range(8))
+]  # fmt: skip
+
+
+def small_step(value: float, threads: int = 1, **changes) -> Measurement:
+    """Return a step like the planned one in `PLANNED`, apart from the changes."""
+    parameters = {"model": "rigtune-mini", "strategy": "ddp", "micro_batch": 8, "sequence_length": 256}
+    parameters |= {"precision": "fp32", "world_size": 2, "grad_accum": 4}
+    measurement = step(value, **{**parameters, **changes})
+    return msgspec.structs.replace(measurement, conditions={"threads": threads})
+
+
+PLANNED = {
+    "strategy": "ddp",
+    "model_id": "rigtune-mini",
+    "micro_batch": 8,
+    "sequence_length": 256,
+    "precision": "fp32",
+    "grad_accum": 4,
+}
+
+
+@pytest.mark.parametrize(
+    ("ranks", "nearer", "farther"),
+    [
+        (2, {"world_size": 1, "threads": 2, "model": "gpt2"}, {"threads": 2}),
+        (1, {"world_size": 1, "threads": 2, "model": "gpt2"}, {"world_size": 1, "threads": 1}),
+        (2, {"threads": 0}, {"threads": 2}),
+        (1, {"threads": 0, "world_size": 1}, {"threads": 1, "world_size": 1}),
+        (2, {"model": "gpt2"}, {"world_size": 1, "threads": 2}),
+        (2, {"strategy": "fsdp"}, {"model": "gpt2"}),
+        (2, {"micro_batch": 64}, {"activation_checkpointing": "full"}),
+        (2, {"micro_batch": 16, "sequence_length": 128, "grad_accum": 8}, {"sequence_length": 512}),
+        (2, {"micro_batch": 12}, {"micro_batch": 4}),
+        (2, {"grad_accum": 5}, {"grad_accum": 1}),
+    ],
+)
+def test_the_most_similar_measured_step_corrects_the_model(ranks, nearer, farther):
+    """Each part of the similarity counts more than all later parts: busy threads, ranks, model, strategy,
+    tokens, accumulation. An unknown number of threads counts as the planned number.
+    """
+    near, far = small_step(1.0, **nearer), small_step(7.0, **farther)
+    expected, other = (seconds(cpu(ranks, *GLOO, anchor), **PLANNED) for anchor in (near, far))
+    assert expected != pytest.approx(other)
+    for anchors in ((near, far), (far, near)):
+        assert seconds(cpu(ranks, *GLOO, *anchors), **PLANNED) == expected
+
+
 def test_ranks_on_a_cpu_wait_for_their_communication_unless_it_was_measured_to_hide():
-    points = [
-        measured(
-            "collectives",
-            "collective_time_s",
-            "2 ranks",
-            1e-3 + size / 1e9,
-            collective="all_reduce",
-            bytes=size,
-            world_size=2,
-        )
-        for size in (4**power * 1024 for power in range(8))
-    ]
     hidden = measured("overlap", "overlap_fraction", "2 ranks", 0.8, world_size=2)
     run = {"strategy": "ddp", "model_id": "rigtune-mini", "micro_batch": 8, "precision": "fp32"}
-    assert seconds(cpu(2, *points), **run) > seconds(cpu(2, *points, hidden), **run)
+    assert seconds(cpu(2, *GLOO), **run) > seconds(cpu(2, *GLOO, hidden), **run)
 
 
 # ---- images

@@ -10,9 +10,12 @@ import pytest
 
 from assistant.cli import command_line
 from assistant.usecases.plan import PlanRequest, plan_workload
+from probes.base.errors import InputError
 from probes.catalogue.hardware import load_catalogue
 from probes.facts import Cpu, Gpu, MachineFacts, Memory
 from recipes.job.models.image_models import load_vision_models
+from recipes.launch.edited import refreshed
+from recipes.launch.recipe_file import load_recipe
 from recipes.machine.completed import describe_completed
 from recipes.planning.image_jobs import usual_batch
 from tests.support.machines import h100_node
@@ -107,12 +110,46 @@ def test_settings_that_a_model_does_not_have_are_named(capsys, words, problem):
     assert problem in _refused(capsys, *words)
 
 
-def test_a_recipe_of_an_image_model_is_refused_before_the_search(capsys, tmp_path):
+def test_an_image_model_needs_a_program_of_its_own_for_a_recipe(capsys, tmp_path):
     error = _refused(capsys, "resnet50", *ON, "-o", str(tmp_path / "recipe.toml"))
-    assert "a recipe carries only the sizes of a transformer" in error
+    assert "the reference workload cannot train resnet50" in error
+    assert "after `--`" in error
     assert not (tmp_path / "recipe.toml").exists()
     assert command_line(["auto", "resnet50", "--machine", "dgx-h100", "--out", str(tmp_path / "out")]) == 2
-    assert "image model" in capsys.readouterr().err
+    assert "reference workload cannot train" in capsys.readouterr().err
+
+
+def test_a_recipe_of_an_image_model_becomes_a_script_and_is_predicted_again(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").touch()
+    file, folder = tmp_path / "recipe.toml", tmp_path / "out"
+    program = (
+        "--",
+        "train.py",
+        "--batch={micro_batch}",
+        "--size",
+        "{image_size}",
+        "--tokens={sequence_length}",
+    )
+    assert command_line(["plan", "resnet50", *ON, "-q", "-o", str(file), *program]) == 0
+    recipe = load_recipe(file.read_text(), "recipe.toml")
+    assert (recipe.model, recipe.images.image_size) == (None, 224)
+    assert refreshed(recipe) == recipe
+    half = msgspec.structs.replace(
+        recipe.parallelism,
+        micro_batch=recipe.parallelism.micro_batch // 2,
+        grad_accum=recipe.parallelism.grad_accum * 2,
+    )
+    edited = refreshed(msgspec.structs.replace(recipe, parallelism=half))
+    assert edited.predicted.peak_memory_bytes < recipe.predicted.peak_memory_bytes
+    assert command_line(["export", str(file), "--out", str(folder), "-q"]) == 0
+    script = (folder / "launch.sh").read_text()
+    assert f"--batch={recipe.parallelism.micro_batch} --size 224 --tokens=0" in script
+    assert json.loads((folder / "plan.json").read_text())["image_size"] == 224
+    capsys.readouterr()
+    without = file.read_text().replace("[images", "[pictures")
+    with pytest.raises(InputError, match="pictures"):
+        load_recipe(without, "recipe.toml")
 
 
 def test_an_image_model_too_large_names_what_helps(capsys):

@@ -148,3 +148,24 @@ def test_what_was_not_searched_is_named_where_the_machine_has_an_alternative():
 
 def test_the_same_request_gives_the_same_plan():
     assert planned(REQUESTS["experts"]) == plan_of("experts")
+
+
+@pytest.mark.parametrize(
+    ("program", "model", "nodes", "strategy", "is_safe"),
+    [
+        ("accelerate", "llama-3-8b", 4, "fsdp", True),
+        ("deepspeed", "qwen2.5-7b", 1, "zero2", True),  # with a smaller micro-batch
+        ("own", "gpt2", 1, "ddp", False),  # a small model is not sharded for it
+    ],
+)
+def test_a_layout_that_may_run_out_of_memory_gives_way_to_a_safe_one_that_is_hardly_slower(
+    program, model, nodes, strategy, is_safe
+):
+    plan = planned(PlanRequest(model=model, gpu="H100", gpus=8, nodes=nodes, program=program))
+    assert plan.chosen.strategy == strategy
+    assert any("may run out of memory" in words for words in plan.warnings) != is_safe
+    mine = plan.chosen.predicted.step_time_s.total
+    fastest = min(row.predicted.step_time_s.total for row in (plan.chosen, *plan.alternatives))
+    assert mine <= fastest * (1 + constant("safe_layout_tie"))
+    risky = [row for row in plan.alternatives if "may run out of memory" in row.lost_because]
+    assert bool(risky) == is_safe

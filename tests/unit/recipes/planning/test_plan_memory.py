@@ -14,8 +14,7 @@ from probes.base.units import GIB, gib
 from recipes.job.models.names import find_model
 from recipes.job.pins import Pins
 from recipes.machine.cluster_records import Cluster
-from recipes.predict.candidate_prediction import predict_memory
-from tests.support.clusters import case, cpu_cluster, figure, h100_cluster
+from tests.support.clusters import case, cpu_cluster, figure, h100_cluster, predicted_memory
 from tests.support.plans import free_of, plan
 
 
@@ -23,7 +22,7 @@ def roomy_by(margins: float) -> Cluster:
     """Return a GPU with room for llama-3.2-1b in micro-batches of 4 and for this part of the margin."""
     cluster = h100_cluster()
     workload, candidate = case(find_model("llama-3.2-1b"), micro_batch=4, grad_accum=2, sequence_length=1024)
-    memory = predict_memory(workload, candidate, cluster)
+    memory = predicted_memory(workload, candidate, cluster)
     return h100_cluster(memory_bytes_per_rank=figure(memory.needed + margins * memory.margin))
 
 

@@ -10,7 +10,8 @@ from probes.facts import MachineFacts
 from recipes.job.candidate import Degrees
 from recipes.job.models.names import find_model
 from recipes.job.pins import Pins
-from recipes.launch.program_files import WRITTEN, recipe_settings, require_files, require_runnable
+from recipes.launch.program_limits import recipe_settings, require_files, require_runnable
+from recipes.launch.program_table import WRITTEN
 from recipes.launch.recipe import Command
 from recipes.launch.resolve import recipe_of
 from recipes.planning.planner import default_workload, make_plan
@@ -51,7 +52,10 @@ def _plan(model: str, program: Program, nodes: int, pins: Pins):
 def test_every_setting_of_a_row_gets_a_value_and_every_word_belongs_to_a_setting(program):
     for key, name in program.settings.items():
         alone = Program(**{**_fields(program), "settings": {key: name}, "values": {}})
-        shardings = [EVERYTHING, WSD, EVERYTHING._replace(activation_checkpointing="selective")]
+        shardings = [
+            *(EVERYTHING, WSD, EVERYTHING._replace(activation_checkpointing="selective")),
+            EVERYTHING._replace(sharding="zero3"),
+        ]
         assert any(program_settings(alone, layout) or name == "" for layout in shardings), key
     assert set(program.values) <= set(program.settings)
     blank = {key for key, name in program.settings.items() if not name}
@@ -92,9 +96,9 @@ def test_megatron_counts_layers_per_virtual_stage_and_recomputed_layers():
         ("torchtitan", {}, {"--training.local-batch-size": "16", "activation-checkpoint:full": ""}),
         ("torchtitan", {"degrees": Degrees(fsdp=4)}, {"--training.local-batch-size": "1"}),
         ("deepspeed", {"sharding": "zero3"}, {"zero_optimization.stage": "3", "bf16.enabled: true": ""}),
-        ("lightning", {"sharding": "zero3"}, {"Trainer(strategy=)": "fsdp", "precision": "bf16-mixed"}),
+        ("lightning", {"sharding": "zero3"}, {"strategy": "fsdp", "precision": "bf16-mixed"}),
         ("olmo-core", {}, {"rank_microbatch_size": "8192", "global_batch_size": "524288"}),
-        ("hf-trainer", {"tuning": "lora"}, {"peft": "LoraConfig", "LoraConfig(r=)": "8"}),
+        ("hf-trainer", {"tuning": "lora"}, {"adapters of PEFT": "LoraConfig", "LoraConfig(r=)": "8"}),
         (
             "hf-trainer",
             {},
@@ -129,12 +133,14 @@ def test_other_programs_have_their_own_words(program, layout, expected):
     assert expected.items() <= rows.items()
 
 
-@pytest.mark.parametrize("program", ["megatron", "torchtitan", "nanotron"])
-def test_a_recipe_and_its_plan_have_the_same_settings_and_no_files(program):
+@pytest.mark.parametrize("program", ["megatron", "torchtitan", "nanotron", "olmo-core"])
+def test_a_recipe_and_its_plan_have_the_same_settings(program):
     plan = _plan("llama-3-8b", program_named(program), 4, Pins())
     recipe = recipe_of(plan, name="job", command=Command(kind="program"), python="")
     rows = recipe_settings(recipe)
     assert rows == program_settings(program_named(program), layout_of(plan))
+    if program in WRITTEN:
+        return
     with pytest.raises(UsageError) as error:
         require_runnable(recipe)
     assert program_named(program).title in error.value.message
@@ -163,3 +169,10 @@ def test_the_reference_workload_refuses_what_only_a_program_of_the_user_can_do()
 
 def test_files_are_written_for_programs_of_the_table():
     assert set(WRITTEN) <= set(load_programs())
+
+
+def test_a_test_of_nccl_is_no_program_of_a_recipe():
+    plan = _plan("llama-3-8b", program_named("own"), 1, Pins())
+    own = recipe_of(plan, name="job", command=Command(kind="script", target="train.py"), python="")
+    with pytest.raises(UsageError, match="there is no program 'nccl-tests'"):
+        require_runnable(msgspec.structs.replace(own, program="nccl-tests"))

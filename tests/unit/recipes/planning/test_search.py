@@ -4,6 +4,7 @@ import itertools
 import math
 from collections.abc import Iterator
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -24,7 +25,7 @@ from recipes.planning.plan import Choice
 from recipes.planning.planner import default_workload, request_of
 from recipes.planning.programs import program_named
 from recipes.planning.resorts import best_plan
-from recipes.planning.search import search, search_with_headroom
+from recipes.planning.search import refusing, search, search_with_headroom
 from recipes.planning.space import (
     Request,
     candidate_of,
@@ -81,12 +82,19 @@ def limit_of(request: Request) -> float:
     return limit.value
 
 
-HIDES_TWICE = 0.05
-"""Tolerance of the fastest layout with one value of a setting.
+def fitting_jobs(request: Request) -> Iterator[Job]:
+    """Yield every combination of shape, schedule and micro-batch with the least recomputation that fits.
 
-The search takes the least recomputation that fits. On tiny jobs between nodes, more recomputation can be
-predicted a few percent faster, because it hides gathers inside a node and reductions between nodes at once.
-"""
+    More recomputation does not count: under HSDP between nodes the predictor can call it several per cent
+    faster, because a second of backward then hides a gather inside a node and a reduction between nodes.
+    """
+    taken = set()
+    for job in jobs_of(request):
+        candidate = job.candidate
+        key = msgspec.structs.replace(candidate, activation_checkpointing="none", recomputed_share=1.0)
+        if key not in taken and memory_for(job).needed <= limit_of(request):
+            taken.add(key)
+            yield job
 
 
 def settings_of(candidate: Candidate) -> list[tuple[str, object]]:
@@ -99,12 +107,11 @@ def settings_of(candidate: Candidate) -> list[tuple[str, object]]:
 def fastest_of(request: Request) -> dict[tuple[str, object], float]:
     """Return the time of the fastest layout that fits, of all and with each value of a setting."""
     best: dict[tuple[str, object], float] = {}
-    for job in jobs_of(request):
-        if memory_for(job).needed <= limit_of(request):
-            seconds = seconds_of(time_for(job))
-            assert seconds < math.inf
-            for setting in settings_of(job.candidate):
-                best[setting] = min(seconds, best.get(setting, math.inf))
+    for job in fitting_jobs(request):
+        seconds = seconds_of(time_for(job))
+        assert seconds < math.inf
+        for setting in settings_of(job.candidate):
+            best[setting] = min(seconds, best.get(setting, math.inf))
     return best
 
 
@@ -131,7 +138,9 @@ def test_pruning_never_changes_the_result(
     assert result.ranked[0].seconds <= best * (1 + constant("layout_tie")) ** 2
     for setting, seconds in fastest.items():
         having = [member for member in result.ranked if setting in settings_of(member.candidate)]
-        assert min(member.seconds for member in having) == pytest.approx(seconds, rel=HIDES_TWICE)
+        assert min(member.seconds for member in having) == pytest.approx(
+            seconds, rel=2 * constant("layout_tie")
+        )
     assert result.examined <= 4 * sum(1 for _ in jobs_of(request)) + 50
 
 
@@ -249,3 +258,26 @@ def test_the_number_of_predictions_is_bounded(
     result = search(request, lambda memory: memory.needed > limit_of(request))
     assert result.ranked
     assert result.examined <= most
+
+
+def test_a_safe_neighbour_replaces_the_layout_of_its_degrees_within_the_limit() -> None:
+    """The fastest layout on 16 RTX 4090 may run out of memory, and a neighbouring layout does not."""
+    request = request_for("own", "llama-3-8b", "RTX4090", nodes=2)
+    limit = limit_of(request)
+    result, _ = search_with_headroom(request)
+    keys = [(member.candidate.degrees, member.candidate.sharding_stage) for member in result.ranked]
+    assert len(set(keys)) == len(keys)
+    refuses = refusing(limit * (1 - constant("memory_headroom")))
+    for factor in (1.0, 1 + 1e-9, 1.01):
+        limit_s = result.ranked[0].seconds * factor
+        limited = search(request, refuses, limit_s=limit_s)
+        assert all(member.seconds < limit_s for member in limited.ranked)
+
+
+def test_the_neighbours_of_a_layout_that_may_run_out_of_memory_are_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    request = request_for("own", "llama-3-8b", "RTX4090", nodes=2)
+    counted = search_with_headroom(request)[0].examined
+    monkeypatch.setattr("recipes.planning.search.is_safe", lambda member: True)
+    assert counted > search_with_headroom(request)[0].examined

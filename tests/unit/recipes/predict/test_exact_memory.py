@@ -9,9 +9,8 @@ from recipes.job.candidate import Degrees
 from recipes.job.models.counts import flops_per_token, parameter_count
 from recipes.job.workload import TransformerModel
 from recipes.predict.breakdowns import MemoryBreakdown
-from recipes.predict.candidate_prediction import predict_memory
 from recipes.predict.parameters import parameter
-from tests.support.clusters import case, h100_cluster
+from tests.support.clusters import case, h100_cluster, predicted_memory
 
 MODEL = TransformerModel(
     id="by-hand",
@@ -48,7 +47,7 @@ NCCL_BYTES = 0.41e9
 
 def memory(ranks: int = 8, strategy: str = "ddp", micro_batch: int = 2) -> MemoryBreakdown:
     run = case(MODEL, ranks=ranks, strategy=strategy, micro_batch=micro_batch, precision="fp32")
-    return predict_memory(*run, h100_cluster(ranks=ranks))
+    return predicted_memory(*run, h100_cluster(ranks=ranks))
 
 
 def test_parameters_add_up() -> None:
@@ -98,5 +97,5 @@ def test_tensor_parallel_ranks_divide_all_but_the_inputs_that_they_gather() -> N
     candidate = msgspec.structs.replace(candidate, degrees=Degrees(tp=2, dp=4))
     divided = (NORMS + 256 * 4 + QUERIES_KEYS_VALUES + OUTPUT_AND_SUMS + 256 * 12) / 2
     final = 64 * (8 / 2 + 4)
-    predicted = predict_memory(workload, candidate, h100_cluster()).activations
+    predicted = predicted_memory(workload, candidate, h100_cluster()).activations
     assert predicted == TOKENS * (2 * (divided + (64 + 64) * 4) + final)

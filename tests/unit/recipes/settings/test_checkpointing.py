@@ -116,12 +116,16 @@ def test_failures_of_gpus_are_published_and_twice_the_nodes_fail_twice_as_often(
     assert two.mtbf_s * 2 == pytest.approx(one.mtbf_s)
 
 
-def test_an_unknown_time_to_write_shows_a_range_and_what_to_give() -> None:
+def test_an_unknown_time_to_write_gives_an_assumed_interval_a_range_and_what_to_give() -> None:
     plan, settings = checkpoints_of(text("llama-3-8b", 8), h100_cluster(), NOTHING_STATED, 1.0)
     assert isinstance(plan.write_s, Unknown)
     assert isinstance(plan.interval_s, Unknown)
-    assert isinstance(plan.every_steps, Unknown)
-    assert settings[0].text == "unknown"
+    # 96.4 GB take 96 s at 1 GB/s, with a failure every 264 days.
+    assert plan.every_steps == pytest.approx(18.4 * HOUR, rel=0.01)
+    assert settings[0].text.startswith(f"{plan.every_steps} steps (18 h 23 min)")
+    assert "assumed for a storage of 1 GB/s" in settings[0].because
+    assert "assumed" in settings[0].warning
+    assert "--write-bandwidth" in settings[0].warning
     assert "--write-bandwidth" in settings[0].because
     shown = ": 18 h 23 min at 1 GB/s, 5 h 49 min at 10 GB/s, 1 h 50 min at 100 GB/s; give"
     assert shown in settings[0].because
@@ -133,14 +137,19 @@ def test_a_run_shorter_than_any_interval_is_saved_at_its_end() -> None:
         checkpoints_of(text("gpt2", 8, steps=steps), h100_cluster(), NOTHING_STATED, 1.0)[1][0]
         for steps in (700, 1000)
     )
-    assert (short.text, long.text) == ("end of run", "unknown")
+    assert short.text == "end of run"
+    assert short.warning == ""
+    assert "assumed" in long.because
     assert "a failure every 264 days" in short.because
 
 
-def test_a_cpu_has_no_published_failure_rate() -> None:
-    plan, settings = checkpoints_of(text("gpt2", 8), cpu_cluster(), Stated(write_s=1.0), 1.0)
+@pytest.mark.parametrize(("step_s", "is_warned"), [(1.0, False), (2.0, True)])
+def test_a_cpu_has_no_published_failure_rate(step_s: float, is_warned: bool) -> None:
+    job = text("gpt2", 8, steps=800)
+    plan, settings = checkpoints_of(job, cpu_cluster(), Stated(write_s=1.0), step_s)
     assert isinstance(plan.interval_s, Unknown)
     assert "--node-mtbf" in settings[0].because
+    assert ("saves only at its last step" in settings[0].warning) is is_warned
 
 
 def test_an_unknown_step_gives_an_interval_but_no_steps() -> None:

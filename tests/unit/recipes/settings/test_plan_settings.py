@@ -9,6 +9,8 @@ import pytest
 
 from assistant.cli import command_line
 from recipes.launch.edited import refreshed
+from recipes.launch.launch_files import launch_files
+from recipes.launch.recipe import resolved_plan
 from recipes.launch.recipe_file import load_recipe
 
 HERE = ("--machine", "dgx-h100")
@@ -89,6 +91,17 @@ def test_the_recipe_keeps_the_settings_and_marks_what_a_person_changed(capsys: A
     chosen = {row.name: row for row in changed.decisions}
     assert (chosen["beta2"].value, chosen["beta2"].basis) == ("0.98", "user")
     assert chosen["beta1"].basis != "user"
+
+
+def test_an_assumed_checkpoint_interval_reaches_the_program_and_its_script(tmp_path: Any) -> None:
+    path = tmp_path / "recipe.toml"
+    machine = ("--machine", "dgx-h100", "--nodes", "2", "--program", "torchtitan", "--steps", "20000")
+    assert command_line(["plan", "llama-3-8b", *machine, "-o", str(path)]) == 0
+    recipe = load_recipe(path.read_text("utf-8"), "recipe.toml")
+    assert resolved_plan(recipe).checkpoint_steps < 20000
+    script = launch_files(recipe, "slurm")[0].text
+    assert f"--checkpoint.interval {resolved_plan(recipe).checkpoint_steps}" in script
+    assert "checkpoint interval of 13 h 00 min is assumed" in " ".join(script.replace("#", "").split())
 
 
 def test_the_page_shows_them(capsys: Any) -> None:

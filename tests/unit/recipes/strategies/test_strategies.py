@@ -201,7 +201,7 @@ def test_partition_is_a_seventh_of_the_gpu() -> None:
     answer = judged("mig", **RECOMMENDED["mig"])
     assert "7 jobs like this one" in answer.because[0]
     large = judged("mig", "llama-3.2-1b", per_node=1)
-    assert "an instance has at most 39.2 GiB" in large.because[0]
+    assert "an instance has at most 38.9 GiB" in large.because[0]
     assert judged("mig", "gpt2", per_node=1, gpu="L40S").status == "not-applicable"
 
 

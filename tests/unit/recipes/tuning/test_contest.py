@@ -1,4 +1,4 @@
-"""A contest: who runs next, who is eliminated, and who wins; a value that continues where it ended."""
+"""Test a contest: who runs next, who is eliminated and who wins; a stored contest continues."""
 
 from __future__ import annotations
 

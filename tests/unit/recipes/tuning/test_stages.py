@@ -1,4 +1,4 @@
-"""The stages of a tune, its journal, and the recipe that results."""
+"""Test the stages of a tune, its journal, and the recipe that results."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ def recipe(make_recipe):
 
 
 def played(recipe, options, seconds, budget_s=math.inf, *, trials=None):
-    """Return the stages and trials of a tune; a candidate takes `seconds(variant)`, and 0 means no memory."""
+    """Return the stages and trials of a tune; a candidate takes `seconds(variant)`, and 0 means that it runs
+    out of memory.
+    """
     trials = trials or ([], [])
     for _ in range(1000):
         stages = stages_of(recipe, options, trials, budget_s)
@@ -51,7 +53,7 @@ def played(recipe, options, seconds, budget_s=math.inf, *, trials=None):
 
 
 def by_micro_batch(variant):
-    """Return a time that falls with the micro-batch, and a lack of memory for sharding."""
+    """Return a time that is shorter for a larger micro-batch or more threads; 0 (out of memory) for fsdp."""
     layout = variant.recipe.parallelism
     threads = {each.name: each.value for each in variant.recipe.environment}.get("OMP_NUM_THREADS", "1")
     return 0.0 if layout.strategy == "fsdp" else 1.0 / layout.micro_batch / float(threads)
@@ -206,7 +208,7 @@ def test_a_file_that_is_no_journal_is_refused_with_the_line(recipe, line):
 @pytest.mark.parametrize(
     "options",
     [
-        # The test for chance goes through two to the power of the rounds.
+        # The significance test computes 2**rounds sign patterns, so many rounds would exhaust the memory.
         Options(rules=Rules(most_rounds=2**31)),
         Options(rules=Rules(most_rounds=0)),
         Options(rules=Rules(hopeless=-2.0)),

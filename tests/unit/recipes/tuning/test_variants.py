@@ -89,7 +89,7 @@ def test_settings_belong_to_their_strategy(here):
 
 
 def test_a_layout_that_only_the_margin_of_a_plan_refuses_is_tried():
-    """A lack of memory is a result of a trial; a plan leaves memory free because its model has an error."""
+    """A trial may run out of memory, which is a result; a plan keeps a margin, as predictions err."""
     recipe = planned("llama-3-8b")
     largest = max(each.recipe.predicted.peak_memory_bytes for each in variants(recipe, 50))
     limit = recipe.machine.memory_bytes_per_rank.value

@@ -43,6 +43,29 @@ def test_both_commands_report_each_kind_of_line(line: KernelLine) -> None:
     assert [event.kind for event in of_explain(text)] == [line.log_event]
 
 
+@pytest.mark.parametrize(
+    ("bits", "variant", "is_fatal"),
+    [
+        ((), None, None),
+        ((62, 61), None, None),
+        ((63,), "bank corrected", False),
+        ((63, 62), "bank corrected", False),
+        ((63, 61), "bank uncorrected", True),
+        ((63, 61, 44), "bank uncorrected", True),
+        ((63, 45), "bank corrected", False),
+        ((63, 44), "bank deferred", False),
+    ],
+)
+def test_the_status_of_an_error_bank_of_amdgpu(
+    bits: tuple[int, ...], variant: str | None, is_fatal: bool | None
+) -> None:
+    status = sum(1 << bit for bit in bits)
+    line = f"amdgpu 0000:68:00.0: amdgpu: {{3}}[Hardware Error]: aca entry[00].STATUS=0x{status:016x}"
+    events = [event for row in ROWS if (event := row.read(line)) is not None]
+    expected = [] if variant is None else [(variant, is_fatal)]
+    assert [(event.variant, event.fatal) for event in events] == expected
+
+
 def test_every_row_of_the_grammar_has_a_line_here() -> None:
     first_rows = {
         next(place for place, row in enumerate(ROWS) if row.read(line.message) is not None) for line in LINES

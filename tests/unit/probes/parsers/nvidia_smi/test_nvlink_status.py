@@ -30,6 +30,12 @@ def test_links_with_their_state_and_speed() -> None:
     assert isinstance(first.nvlinks[1].bandwidth_bytes_per_s, Unknown)
     assert [link.index for link in second.nvlinks] == [0, 17]
     assert (first.name, second.uuid) == ("NVIDIA H100 80GB HBM3", "GPU-2")
+    assert (first.line, second.line) == (1, 4)
+
+
+def test_a_fragment_without_a_heading_cites_its_first_link() -> None:
+    (status,) = parsed("\n" + FULL.split("\n", 1)[1].partition("GPU 1")[0])
+    assert (status.line, isinstance(status.name, Unknown)) == (2, True)
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from probes.base.grouping import folded
 from probes.base.record import Reason, Unknown
-from probes.parsers.host.cpulist import cpu_list, mask_cpus, mask_list
+from probes.parsers.host.cpulist import mask_cpus, mask_list
 from probes.parsers.topology.pci_config import parse_config
 
 
@@ -84,7 +85,7 @@ def test_what_is_no_mask_is_unknown(text: str) -> None:
 def test_lists_and_masks_agree(cpus: set[int]) -> None:
     value = sum(1 << cpu for cpu in cpus)
     words = ",".join(f"{value >> 32 * n & 0xFFFFFFFF:08x}" for n in reversed(range(10)))
-    assert mask_list(words) == cpu_list(cpus)
+    assert mask_list(words) == folded(cpus)
 
 
 @pytest.mark.parametrize("following", [0x080, 0xFFC])

@@ -1,0 +1,30 @@
+"""Test the sentence that states how much of the files was read."""
+
+from __future__ import annotations
+
+import pytest
+
+from recipes.lint.understanding import Understood, in_words
+
+
+def part(**counts: int) -> Understood:
+    fields = ("commands", "settings", "requests", "keys", "values_of_run", "parts_not_read")
+    return Understood(document="a.sh", kind="script", **{**dict.fromkeys(fields, 0), **counts})
+
+
+@pytest.mark.parametrize(
+    ("parts", "words"),
+    [
+        ((part(),), "read: nothing"),
+        ((part(commands=1, requests=2),), "read: 1 command, 2 requests"),
+        ((part(keys=1), part(keys=1, settings=1)), "read: 1 variable, 2 keys"),
+        ((part(settings=3, values_of_run=1),), "read: 3 variables; 1 value depends on the run"),
+        (
+            (part(settings=3, values_of_run=1), part(values_of_run=1)),
+            "read: 3 variables; 2 values depend on the run",
+        ),
+        ((part(commands=1, parts_not_read=1),), "read: 1 command; 1 part could not be read"),
+    ],
+)
+def test_what_was_read_in_words(parts: tuple[Understood, ...], words: str) -> None:
+    assert in_words(parts) == words
