@@ -101,7 +101,7 @@ def described_run(reach: Reach, question: "Question") -> "FleetRun | None":
     """
     from assistant.engines.engine_table import Wanted, choose_engine
     from assistant.usecases.fleet.check_fleet import FleetRun
-    from assistant.usecases.fleet.run_folder import require_same_question, unanswered
+    from assistant.usecases.fleet.run_folder import reports_of, require_same_question, unanswered
 
     row, reason = choose_engine(reach.engine_name, bool(reach.pattern))
     nodes = row.load().nodes(reach.pattern)
@@ -118,7 +118,8 @@ def described_run(reach: Reach, question: "Question") -> "FleetRun | None":
         require_same_question(reach.folder, question)
     if reach.dry_run:
         emit_engine(row, reason, nodes)
-        missing = unanswered(reach.folder, nodes) if reach.folder is not None else nodes
+        folder = reach.folder
+        missing = unanswered(folder, reports_of(folder, nodes)) if folder is not None else nodes
         if len(missing) < len(nodes):
             emit_text(f"# {plural(len(nodes) - len(missing), 'answer')} kept, {len(missing)} nodes to ask")
         if missing:

@@ -14,7 +14,15 @@ from assistant.engines.node_command import one_line
 from assistant.storage import read_bytes, write_bytes
 from assistant.usecases.events import Event, Progress, stage
 from assistant.usecases.fleet.check_fleet import FleetRun, asked
-from assistant.usecases.fleet.run_folder import ends_of, journal, recording_of, unfinished, write_meta
+from assistant.usecases.fleet.run_folder import (
+    ends_of,
+    journal,
+    recording_of,
+    reports_of,
+    unanswered,
+    unfinished,
+    write_meta,
+)
 from probes.base.errors import InputError
 from probes.base.record import Record
 from probes.fleet.node_report import NodeEnd, NodeLine, Outcome
@@ -61,7 +69,8 @@ def capture_fleet(run: FleetRun, *, redacting: bool = False) -> Generator[Event,
     if a recording cannot be kept.
     """
     wanted = write_meta(run.folder, run.meta).wanted
-    yield from asked(run, _keeping(run.folder))
+    to_ask = unanswered(run.folder, reports_of(run.folder, run.nodes))
+    yield from asked(run, to_ask, _keeping(run.folder))
     kept = {node: file for node in wanted if (run.folder / (file := recording_of(node))).exists()}
     ends = ends_of(run.folder)
     missing = tuple(_missing(ends.get(node) or unfinished(node)) for node in run.nodes if node not in kept)

@@ -92,10 +92,14 @@ def check_fleet(
     if store is not None:
         require_readable(store)
     write_meta(run.folder, run.meta)
-    yield from asked(run, journal(run.folder))
+    reports = reports_of(run.folder, run.nodes)
+    missing = unanswered(run.folder, reports)
+    yield from asked(run, missing, journal(run.folder))
+    if missing:
+        reports = reports_of(run.folder, run.nodes)
     stored = _judged(
         run.folder,
-        reports_of(run.folder, run.nodes),
+        reports,
         store,
         lambda evidence, states: advance(evidence, states, has_brake=run.has_brake),
         redacting=redacting,
@@ -106,10 +110,11 @@ def check_fleet(
 
 
 def asked(
-    run: FleetRun, keeping: AbstractContextManager[Callable[[NodeLine | NodeEnd], None]]
+    run: FleetRun,
+    missing: tuple[str, ...],
+    keeping: AbstractContextManager[Callable[[NodeLine | NodeEnd], None]],
 ) -> Iterator[Event]:
-    """Run the command on the nodes without an answer in the folder; `keeping` yields the sink of answers."""
-    missing = unanswered(run.folder, run.nodes)
+    """Run the command on the nodes whose answers are missing; `keeping` yields the sink of answers."""
     shipped = ", ".join(archive.path.name for archive in run.ship.archives) if run.ship is not None else ""
     yield StageStarted(
         stage="fleet",

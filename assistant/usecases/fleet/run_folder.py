@@ -1,7 +1,6 @@
 """The folder of one run over a fleet: raw lines as they arrived, and the outcome of each node."""
 
 import json
-import math
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -93,15 +92,15 @@ def require_same_question(folder: Path, question: Question) -> None:
         )
 
 
-def unanswered(folder: Path, nodes: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the nodes without an answer in the folder.
+def unanswered(folder: Path, reports: tuple[NodeReport, ...]) -> tuple[str, ...]:
+    """Return the nodes without an answer in the folder, from its reports of all wanted nodes.
 
     An answer is a recording, or a report with the outcome `ok` or `exit`. A command that could not start, or
-    that is another program, has an outcome, but gives no answer. Raises InputError.
+    that is another program, has an outcome, but gives no answer.
     """
     return tuple(
         each.node
-        for each in reports_of(folder, nodes)
+        for each in reports
         if (each.verdict is None or each.outcome not in ("ok", "exit"))
         and not (folder / recording_of(each.node)).exists()
     )
@@ -231,15 +230,8 @@ def _decoded(line: bytes, kind: type[Line], place: str) -> Line:
     return entry
 
 
-def _finite(text: str) -> float:
-    """Return a number of JSON. Raises ValueError for a number beyond every measurement."""
-    if not math.isfinite(value := float(text)):
-        raise ValueError(f"{text[:20]} is no finite number")
-    return value
-
-
 def _report(node: str, text: str) -> NodeReport:
-    values = _clean(json.loads(text, parse_float=_finite, parse_constant=_finite))
+    values = _clean(msgspec.json.decode(text))  # refuses NaN and numbers beyond a double
     if not isinstance(values, dict):
         raise ValueError("a report is a JSON object")
     claimed = str(values.get("node", node))
