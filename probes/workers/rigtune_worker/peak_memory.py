@@ -10,7 +10,7 @@ import sys
 
 import torch
 
-from .surroundings import field_bytes
+from .conditions import field_bytes
 
 
 class PeakMemory:
