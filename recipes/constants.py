@@ -1,4 +1,4 @@
-"""The constants of the models; each constant is a row with its source and date."""
+"""The constants of the speed and memory models; each constant is a row with its source and date."""
 
 import functools
 
@@ -7,7 +7,7 @@ from probes.base.rows import load_rows
 
 
 class Constant(StrictRecord, kw_only=True):
-    """One measured or published figure that the models use."""
+    """One measured or published figure that the speed and memory models use."""
 
     id: str
     value: float

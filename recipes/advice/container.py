@@ -99,7 +99,9 @@ def _instance(gpus: list[Gpu]) -> Observed:
 
 
 def _shared_memory(parts: Parts) -> Observed:
-    """Return the size of /dev/shm that NCCL and data loaders need, limited to a part of the host's memory."""
+    """Return the observation with the size of /dev/shm for NCCL and data loaders, at most a part of the
+    memory.
+    """
     gpus, memory = len(parts.gpus), parts.facts.memory.total_bytes
     wanted = figure("shm_loader_gib") + figure("shm_gib_per_gpu") * gpus
     rule = (

@@ -148,7 +148,7 @@ def _mixed_gpus(situation: Situation) -> Words | None:
 
 
 def _divided_layers(situation: Situation) -> Words | None:
-    """Hold if tp or cp is above 1 and parameters are not sharded."""
+    """Return an empty dict if tp or cp is above 1 and parameters are not sharded, else None."""
     degrees = situation.degrees
     return _holds((degrees.tp > 1 or degrees.cp > 1) and situation.sharding != "zero3")
 

@@ -22,7 +22,7 @@ arXiv 2401.10241). `layers` has no pipeline: one stage computes while the others
 
 
 class Degrees(Record, kw_only=True):
-    """Degrees of parallelism; their product, without `ep` (within `dp`) and `vp`, is the world size."""
+    """Degrees of parallelism; the world size is their product without `ep` and `vp`, which add no ranks."""
 
     dp: int = 1
     fsdp: int = 1

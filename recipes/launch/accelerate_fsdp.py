@@ -9,7 +9,9 @@ _OTHER_NAMES = {"transformer_layer_cls_to_wrap": "TRANSFORMER_CLS_TO_WRAP"}
 
 
 def fsdp_block(recipe: Recipe) -> Tree:
-    """Return the keys of `fsdp_config` for the unit of sharding, the loading and the checkpoints."""
+    """Return the keys of `fsdp_config` for wrapping, resharding, offload, checkpoints and the loading of
+    weights.
+    """
     layer = layer_class_of(recipe)
     return {
         "fsdp_reshard_after_forward": True,
@@ -31,5 +33,5 @@ def fsdp_variables(block: Tree) -> dict[str, str]:
 
 
 def variable_text(value: object) -> str:
-    """Return a value of the file as accelerate writes this value into a variable."""
+    """Return a value of accelerate's file in the form that accelerate writes into a variable."""
     return str(value).lower() if isinstance(value, bool) else str(value)

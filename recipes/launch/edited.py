@@ -28,10 +28,12 @@ _UNCHECKED = "Warning: the recipe describes no machine, so its prediction could 
 
 
 def refreshed(recipe: Recipe) -> Recipe:
-    """Return the recipe with the prediction of its present settings; an unchanged plan stays as it is.
+    """Return the recipe with the prediction of its present settings; an unchanged recipe is returned as it
+    is.
 
-    The basis of a decision that a person changed becomes `user`. Raises UsageError for a recipe whose parts
-    contradict each other.
+    The basis of a decision that a person changed becomes `user`. A recipe without a machine cannot be
+    predicted again: it gets a note that says so. Raises UsageError for a recipe whose parts contradict each
+    other.
     """
     if recipe.machine is None:
         is_stated = recipe.predicted != Prediction() and _UNCHECKED not in recipe.notes
@@ -82,7 +84,9 @@ def _predicted_again(recipe: Recipe, machine: Cluster) -> tuple[Prediction, Memo
 
 
 def workload_of(recipe: Recipe) -> AnyWorkload:
-    """Return the job that the recipe describes. Raises UsageError for details that no model has."""
+    """Return the job that the recipe describes. Raises UsageError if no model can have the details that the
+    recipe states.
+    """
     parallelism = recipe.parallelism
     if recipe.images is not None:
         return VisionWorkload(

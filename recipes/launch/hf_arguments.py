@@ -30,13 +30,13 @@ _OPTIMIZERS = {
 _SCHEDULES = ("linear", "polynomial")
 """Schedules that the Trainer calls by rigtune's name; `programs.toml` has the names of the others."""
 _FILES = {"fsdp_config": "fsdp_config.json", "deepspeed": "ds_config.json"}
-"""Arguments whose block a command line gives as the name of a file, with that file."""
+"""Arguments whose value on a command line is the name of a file, with this name."""
 _OTHER_NAMES = frozenset({
     *("activation_checkpointing", "gradient_checkpointing", "bf16", "fp16", "warmup_ratio", "optim", "fsdp"),
     *("fsdp_config", "fsdp_transformer_layer_cls_to_wrap", "deepspeed", "lr_scheduler_kwargs"),
     *("parallelism_config", "use_cpu", "no_cuda", "auto_find_batch_size"),
 })  # fmt: skip
-"""Arguments that would contradict the plan, even if the plan's own arguments lack them."""
+"""Further arguments that a user must not set, because they would change decisions of the plan."""
 _PLACES = {
     "model_name_or_path": "model",
     "tokenizer_name": "tokenizer",
@@ -62,7 +62,8 @@ class HfArguments(NamedTuple):
 def hf_arguments(recipe: Recipe) -> HfArguments:
     """Return the plan as TrainingArguments.
 
-    Raises UsageError for an optimizer or a schedule that the Trainer does not have, and for shards on a CPU.
+    Raises UsageError for an optimizer or a schedule that the Trainer does not have, and for sharded training
+    states on a CPU.
     """
     require_gpus_for_shards(recipe)
     plan = tree_of(recipe_settings(recipe))
@@ -114,14 +115,16 @@ def hf_environment(recipe: Recipe) -> tuple[Environment, ...]:
 
 
 def hf_options(tree: Mapping[str, object]) -> Iterator[Word]:
-    """Yield the arguments as options of a command line; an option of `_FILES` names the file of its block."""
+    """Yield the arguments as options of a command line; an argument in `_FILES` gets the name of its file as
+    its value.
+    """
     for name, value in tree.items():
         yield f"--{name}"
         if name in _FILES:
             yield FolderFile(name=_FILES[name])
         elif isinstance(value, dict):
             yield json.dumps(value)
-        elif name != "fsdp":  # a bare --fsdp: a word after it would be read as an old sharding strategy
+        elif name != "fsdp":  # a value after --fsdp would be read as an old sharding strategy
             yield str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -178,7 +181,7 @@ def _deepspeed(recipe: Recipe, block: Tree) -> Tree:
 
 
 def _defaults(recipe: Recipe) -> Iterator[tuple[str, object]]:
-    """Yield arguments that give way to the user's own: places, loading, logs and checkpoints."""
+    """Yield arguments that the user's own replace: paths, data loading, logs, checkpoints and the timeout."""
     for name, slot in _PLACES.items():
         if value := slot_value(recipe, slot):
             yield name, value

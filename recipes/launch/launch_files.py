@@ -71,7 +71,8 @@ def launch(recipe: Recipe, launcher_id: str, helper: Artifact | None = None) -> 
 
     `helper` is the exported module, if any, with which a user's own torch program applies the plan.
     Raises UsageError for an unknown launcher, for a recipe that contradicts itself or that its program cannot
-    run, for a launcher that cannot start this program or its nodes, and for a slot that the launcher needs.
+    run, for a launcher that cannot start this program or its nodes, and for an empty slot that the launcher
+    needs.
     """
     row = find_launcher(launcher_id)
     files = form_for(row, recipe)

@@ -12,7 +12,9 @@ LEARNING_RATE = "peak of the learning rate"
 
 
 def beyond_files(recipe: Recipe) -> tuple[str, ...]:
-    """Return a remark for each decision about the optimizer that only the user's script can follow."""
+    """Return remarks on a growing batch and on further learning rates, which only the user's script can
+    follow.
+    """
     convergence, largest, remarks = recipe.convergence, recipe.parallelism.global_batch, []
     if convergence.ramp_from:
         remarks.append(
@@ -34,7 +36,7 @@ def embedding_remarks(recipe: Recipe) -> tuple[str, ...]:
 
 
 def require_gpus_for_shards(recipe: Recipe) -> None:
-    """Raise UsageError for shards on a CPU: accelerate would silently run plain DDP."""
+    """Raise UsageError for sharded parameters on a CPU: accelerate would silently run plain DDP."""
     if recipe.resources.device == "cpu" and recipe.parallelism.candidate.sharding == "zero3":
         raise UsageError(
             f"{program_named(recipe.program).title} shards only on GPUs; on a CPU it silently runs DDP",

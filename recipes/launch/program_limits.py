@@ -1,4 +1,4 @@
-"""Decide whether a program can run a recipe; write the settings for programs without launch files."""
+"""Checks whether a program can run a recipe, and the settings of programs without launch files."""
 
 from collections.abc import Iterable
 

@@ -40,11 +40,15 @@ DEEP_S = 30
 """Budget of a health check in seconds: slurmd kills it after 60 s, including the report to Slurm."""
 
 EVERY_MIN = 15
-"""Minutes between two runs of the timer; the alerts wait for two of them."""
+"""Minutes between two runs of the timer; the alerts wait for two runs."""
 LONGEST_S = 45
-"""rigtune ends earlier by itself: a driver that must wake its GPUs gets 35 s, regardless of the budget."""
+"""Seconds after which hooks end a check from outside. A check usually ends earlier by itself, although a
+driver that must wake its GPUs gets 35 s, regardless of the budget.
+"""
 NPD_S = 2 * (LONGEST_S + 5) + 10
-"""The plugin of node-problem-detector runs twice before it reports a problem; a killed run takes 5 s more."""
+"""Time limit in seconds of the plugin of node-problem-detector, which checks twice before it reports a
+problem; a killed check takes 5 s more.
+"""
 
 
 class ProvisionOptions(StrictRecord, kw_only=True):

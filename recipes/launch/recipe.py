@@ -108,7 +108,9 @@ class Job(StrictRecord, kw_only=True):
     tuning: Tuning = "full"
     """Training of all weights, or of adapters over frozen ones."""
     fine_tuning: bool = False
-    """True if a trained model is trained further on instructions or questions; adapters always are."""
+    """True if a trained model is trained further on instructions or questions. Training of adapters always
+    does this, whatever the value.
+    """
     adapter_rank: int = DEFAULT_ADAPTER_RANK
     optimizer: Optimizer = "adamw"
 
@@ -167,8 +169,9 @@ class Command(StrictRecord, kw_only=True):
     """The program that every rank runs."""
 
     kind: CommandKind
-    """rigtune's reference workload, a Python file, a Python module, the software that `Recipe.program` names,
-    which has a command of its own, or a test of NVIDIA's nccl-tests on the ranks of the job.
+    """`reference` is rigtune's reference workload, `script` a Python file, `module` a Python module,
+    `program` the own command of the software that `Recipe.program` names, `nccl-tests` a test of NVIDIA's
+    nccl-tests.
     """
     target: str = ""
     """Path of the script, dotted name of the module, or name or path of the test, such as `all_reduce_perf`;
@@ -269,7 +272,9 @@ class Kept(StrictRecord, kw_only=True):
     line: int
     text: str
     why: str
-    """Reason why no field states it, such as `not understood` or `set by rigtune's launcher`."""
+    """Reason why no field states it, such as `not understood` or `set by the launcher that rigtune
+    writes`.
+    """
 
 
 class Recipe(StrictRecord, kw_only=True):

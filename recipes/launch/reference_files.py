@@ -62,7 +62,7 @@ _DESCRIPTION = (
 def not_in_reference(model: TransformerModel) -> tuple[str, ...]:
     """Return descriptions of the features of a model that the reference workload does not build.
 
-    These are sizes that no field of `ModelShape` describes.
+    A feature is a field that `ModelShape` lacks and whose value is not the default.
     """
     return tuple(
         f"{field.name.replace('_', ' ')} {getattr(model, field.name)}"
@@ -92,7 +92,7 @@ def model_of(recipe: Recipe) -> TransformerModel:
     """Return the model that the recipe describes.
 
     A preset whose sizes a person has changed gets another id, because measurements of the preset do not
-    apply. Raises UsageError for details that no model has.
+    apply. Raises UsageError for details that no model can have.
     """
     fields = {**msgspec.to_builtins(recipe.text_model), **recipe.model_details}
     named = {"title": recipe.model_id, "source": "recipe", "date": ""}

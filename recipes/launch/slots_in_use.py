@@ -53,7 +53,7 @@ def _changed(recipe: Recipe, name: str) -> Iterator[dict[str, str]]:
 
 
 def _files(recipe: Recipe, launcher: str, slots: Mapping[str, str]) -> dict[str, str]:
-    """Return the texts that depend on slots by name; no texts for a recipe that cannot be exported.
+    """Return the texts that depend on slots, by file name; none for a recipe that cannot be exported.
 
     plan.json counts only if the program is a user's script, which can read the file.
     """

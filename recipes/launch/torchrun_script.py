@@ -21,8 +21,8 @@ def torchrun_files(
     """Return the script of a node, the script that starts all named hosts, and the tests of a node.
 
     An elastic job restarts its ranks after a failure. With `needs_guard`, every program is started as a
-    command of its own, because the agent accepts no `-m`. Raises UsageError if its program does not start
-    with torchrun, or if it has an impossible smallest number of nodes.
+    command of its own, because the agent accepts no `-m`. Raises UsageError for an elastic job whose program
+    does not start with torchrun, or whose smallest number of nodes is impossible.
     """
     nodes = recipe.parallelism.nodes
     can_guard = files.processes == "rank" and bool(files.agent.any_command)

@@ -18,7 +18,7 @@ _USERS_CODE = (OWN_PROGRAM, "ray-train")
 
 
 _LOOP = ".backward("
-"""A word of a source that holds the training loop itself, so that the source shows what is applied."""
+"""Text that occurs in a source with a training loop; other sources do not show what is applied."""
 _SHARDS = ("fully_shard", "FullyShardedDataParallel", "FSDP")
 _APPLIED_BY = (
     ("strategy", ("strategy", "fsdp"), {"fsdp": _SHARDS, "hsdp": _SHARDS}),

@@ -45,8 +45,8 @@ def without_decisions(arguments: Iterable[str], names: Collection[str]) -> Argum
     """Return the user's arguments without the options of these names (with underscores), which the plan
     decides.
 
-    `--learning_rate 1`, `--learning-rate=1` and a switch such as `--bf16` are recognised. Only options in
-    `_LISTS` take more than one word, because the next word may belong to the program.
+    `--learning_rate 1`, `--learning-rate=1` and a switch such as `--bf16` are recognised. An option is
+    removed with one value, those in `_LISTS` with all values: a further word may belong to the program.
     """
     kept: list[str] = []
     replaced: list[str] = []

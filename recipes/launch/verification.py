@@ -49,7 +49,7 @@ class Verification(Record, kw_only=True):
     peak_memory_bytes: Comparison | None = None
     """Allocated: peak of the rank that uses most; None if the program does not report it."""
     reserved_memory_bytes: Comparison | None = None
-    """Memory that this rank's allocator reserved; None if the run did not report it."""
+    """Memory that the allocator of the same rank reserved; None if the run did not report it."""
     worst_memory_bytes: Comparison | None = None
     """Worst case, which the reserved memory must not exceed."""
     loss_first: float | None = None

@@ -126,7 +126,8 @@ def nodes_under(document: Document, command: Command) -> int | None:
     """Return the number of machines on which a command runs.
 
     The first of these sources that states a number decides: the options of the command, the options of the
-    step around the command, the requests of the job.
+    step around the command, the requests of the job. A Python program outside of all steps runs on one
+    machine if the script is a batch script or has launches.
     """
     for name in ("nnodes", "num-machines", "num-nodes"):
         machines = number((resolved(document, option(command, name)) or "").partition(":")[0])

@@ -56,7 +56,9 @@ class LintRule(StrictRecord, kw_only=True):
     """Module below `recipes.lint.rules`."""
     function: str
     also: tuple[str, ...] = ()
-    """Other functions that detect the same mistake, as `module.function`; each has a separate row."""
+    """Other functions that detect the same mistake, as `module.function`; each is also the function of
+    another row.
+    """
     edit: Literal["safe", "unsafe"] = "unsafe"
     """`safe` if the correction cannot change a job that works: the text had no effect, or was refused."""
     judges: Literal["container", "file"] = "container"

@@ -351,7 +351,7 @@ def tasks_per_node(document: Document) -> int | None:
 
 
 def gpus_per_node(document: Document) -> int | None:
-    """Return the number of GPUs of each node that a batch script requests."""
+    """Return the number of GPUs that a batch script requests on each node; None if not stated."""
     for name in ("gpus-per-node", "gres"):
         asked = directive(document, name)
         match = (

@@ -20,11 +20,13 @@ this model, `borrowed` from another model, taken from a `rule` of thumb, or fixe
 """
 
 Fabric = Literal["nvswitch", "nvlink", "pcie", "xgmi", "host", "unknown"]
-"""Link between the ranks of a node: a switch of NVLinks, single NVLinks, PCIe, AMD's links, or a CPU's
-memory.
+"""Link between the ranks of a node. `nvswitch`: a switch of NVLinks. `nvlink`: direct NVLinks. `xgmi`: AMD's
+links. `host`: the memory of a CPU.
 """
 Transport = Literal["infiniband", "roce", "efa", "tcpxo", "ethernet", "unknown"]
-"""Transport between nodes: RDMA over InfiniBand or Ethernet, the transports of AWS and Google, or TCP."""
+"""Transport between nodes. `infiniband` and `roce`: RDMA over InfiniBand or Ethernet. `efa` and `tcpxo`: the
+transports of AWS and Google. `ethernet`: TCP.
+"""
 
 
 class Figure(Record, kw_only=True):

@@ -1,7 +1,8 @@
 """Complete a machine of which a paste shows only parts with the GPU, numbers and network that options state.
 
-A pasted topology, for example, shows distances and NVLinks but no names of GPUs. What the paste shows wins
-over what is usual for machines with these GPUs, and nothing that the user states may contradict the paste.
+A pasted topology, for example, shows distances and NVLinks but no names of GPUs. Values that the paste shows
+have precedence over the usual values of machines with these GPUs. An option that contradicts the paste is an
+error.
 """
 
 import msgspec

@@ -32,8 +32,8 @@ class SlowLinks(NamedTuple):
 def slow_links(gpus: tuple[Gpu, ...], row: GpuModel | None) -> SlowLinks:
     """Return what is wrong with the NVLinks of the GPUs: links that are down, and links below their rate.
 
-    As in the checks, only a row that a recording has confirmed states what is usual. If no GPU has a link
-    that is up, the links are assumed to be unused (for example without a bridge), not broken.
+    As in the checks, the usual values come only from catalogue rows that a recording has confirmed. If no GPU
+    has a link that is up, the links are assumed to be unused (for example without a bridge), not broken.
     """
     if row is None or not row.checked or not row.nvlink_count:
         return SlowLinks()

@@ -290,7 +290,7 @@ def measured_loading(measurements: tuple[Measurement, ...], ranks: int) -> Figur
 
 
 def disturbances(measurements: tuple[Measurement, ...]) -> tuple[str, ...]:
-    """Return a warning that names the benchmarks that others disturbed; empty if there are none."""
+    """Return a warning that names the benchmarks that other programs disturbed; empty if there are none."""
     disturbed = [measurement for measurement in measurements if measurement.was_disturbed]
     if not disturbed:
         return ()

@@ -11,7 +11,7 @@ from probes.catalogue.thresholds import Cited
 from recipes.constants import constant
 
 _EIGHTHS = 8
-"""Parts of the memory of a GPU that an instance has wholly or not at all."""
+"""Number of equal parts of a GPU's memory; an instance has whole parts only."""
 
 
 class MigProfile(StrictRecord, kw_only=True):

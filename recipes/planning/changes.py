@@ -1,4 +1,6 @@
-"""Changes that make a request feasible. Each is tried in a search of its own; the smallest are named."""
+"""Changes that make a request feasible. Each is tried in a search of its own; the smallest that help are
+named.
+"""
 
 import itertools
 from collections.abc import Callable, Iterator

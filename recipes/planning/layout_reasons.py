@@ -73,7 +73,9 @@ def is_tie(member: Examined, chosen: Examined) -> bool:
 
 
 def layout_decisions(compared: Comparison) -> tuple[Decision, ...]:
-    """Return one decision per degree that the program could have chosen otherwise, or that the user fixed."""
+    """Return one decision per degree with alternatives, above 1 or fixed by the user, and the decisions on
+    the pipeline and on groups of shards.
+    """
     degrees, pins = compared.chosen.candidate.degrees, compared.request.pins
     decisions = []
     for name in DEGREE_TITLES:
@@ -217,7 +219,7 @@ def _clause(words: str) -> str:
 
 
 def _against_all(values: Iterable[_Value]) -> str:
-    """Return up to two alternatives: the best that fits, and the smallest that does not fit."""
+    """Return words about up to two alternatives: the best that fits, and the smallest that does not fit."""
     listed = list(values)
     fits = [other for other in listed if other.member.time is not None][:1]
     lacks = [other for other in listed if other.member.time is None]

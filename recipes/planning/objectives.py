@@ -12,8 +12,8 @@ from recipes.planning.plan import Plan
 from recipes.planning.run_cost import failures_and_loss
 
 Objective = Literal["throughput", "time", "cost", "fewest-gpus"]
-"""Goal of a plan: tokens per second, hours of the run with the expected loss to failures, GPU hours, or as
-few GPUs as possible.
+"""Goal of a plan. `throughput`: most tokens per second. `time`: fewest hours of the run, with the expected
+loss to failures. `cost`: fewest GPU hours. `fewest-gpus`: as few GPUs as possible.
 """
 _LEAST_COMMUNICATION = 0.5
 """Part of a step outside of computation below which half of the GPUs cannot be faster: they would compute

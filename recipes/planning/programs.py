@@ -39,8 +39,8 @@ class Program(StrictRecord, kw_only=True):
     divides: tuple[Tuning, ...] = ("full",)
     """Kinds of training in which the program divides matrices and layers over ranks."""
     context: Literal["", "ring", "heads"] = ""
-    """Division of one sequence over ranks: not possible, by rings (every rank has an early and a late part),
-    or by attention heads (DeepSpeed-Ulysses).
+    """Division of one sequence over ranks. Empty: not possible. `ring`: by rings, in which every rank has an
+    early and a late part. `heads`: by attention heads (DeepSpeed-Ulysses).
     """
     experts: bool = False
     schedules: tuple[Schedule, ...] = ()

@@ -23,6 +23,7 @@ from recipes.planning.layout_reasons import (
 )
 from recipes.planning.layout_words import describe
 from recipes.planning.plan import Choice, Decision
+from recipes.planning.programs import Program
 from recipes.predict.breakdowns import MEMORY_TERMS, MemoryBreakdown
 from recipes.predict.candidate_prediction import nearness
 from recipes.predict.parameters import memory_interval
@@ -197,7 +198,7 @@ def decisions_of(
             name="precision",
             value=workload.precision,
             basis="rule",
-            because=_why_precision(workload, cluster),
+            because=_why_precision(workload, cluster, compared.request.program),
         ),
         _of_setting(settings.rate, pins.learning_rate),
         _of_setting(settings.warmup, pins.warmup_steps),
@@ -322,13 +323,15 @@ def _micro_batch_words(workload: AnyWorkload, chosen: Choice) -> str:
     return f"{tokens} tokens per forward pass"
 
 
-def _why_precision(workload: AnyWorkload, cluster: Cluster) -> str:
+def _why_precision(workload: AnyWorkload, cluster: Cluster, program: Program) -> str:
     if workload.precision == "bf16":
         return "mixed precision: bf16 computation over fp32 parameters" + (
             "" if cluster.has_bf16 else ", as asked for"
         )
+    if "bf16" not in program.precisions:
+        return f"{program.title} does not train in bf16"
     if cluster.has_bf16:
-        return "fp32, as asked for"
+        return f"{workload.precision}, as asked for"
     device = (
         "is not measured to be faster in bf16"
         if cluster.device == "cpu"

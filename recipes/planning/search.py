@@ -43,7 +43,9 @@ class Searched(NamedTuple):
     rejected: tuple[Examined, ...]
     """The member that needs the least memory, for each set of degrees without a member that fits."""
     examined: int
-    """Number of candidates whose memory was predicted, with the neighbours of an unsafe best one."""
+    """Number of candidates whose memory was predicted, including neighbours of a best one that may not
+    fit.
+    """
 
 
 def search(

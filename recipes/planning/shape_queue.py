@@ -36,10 +36,10 @@ class Bound(NamedTuple):
 class Queue:
     """Shapes with their micro-batches, those with the lowest bounds first.
 
-    At first, a bound only includes the work inside a stage, which all shardings share. Memory and the whole
-    time are predicted if such a bound comes first and is low enough. Each bound has the smallest bubble of
-    any schedule. A pipeline with one part per stage keeps the fewest activations: if it does not fit, no
-    other schedule fits.
+    At first, a bound only includes the work inside a stage, which is the same for all shardings. Memory and
+    the whole time are predicted if such a bound comes first and is low enough. Each bound has the smallest
+    bubble of any schedule. A pipeline with one part per stage keeps the fewest activations: if it does not
+    fit, no other schedule fits.
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class Queue:
         return heapq.heappop(self._heap) if self._heap else None
 
     def push_closer(self, bound: Bound, limit: float) -> None:
-        """Put the bound back with the whole time of a step, unless this exceeds the limit or memory."""
+        """Put the bound back with the whole time of a step, unless the time or the memory is too large."""
         time = time_for(job_at(self._request, bound.shape, bound.micro_batch, self._options[0]))
         seconds = with_bubble(time, bound.bubble_share)
         if seconds > limit or seconds >= self._limit_s < math.inf:

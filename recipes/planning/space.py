@@ -26,7 +26,7 @@ section 3.3.2, gives each of 16 ranks 8192 tokens; NeMo's recipes 2048 to 4096, 
 LARGEST_MICRO_BATCH_TOKENS = 2**18
 """Tokens of a micro-batch beyond which nothing becomes faster; only single sequences may exceed them."""
 _RECOMPUTED = (0.25, 0.5, 0.75, 1.0)
-"""Parts of the layers that programs with a setting for it may recompute."""
+"""Parts of the layers that programs with a setting for this part may recompute."""
 _BESIDE = 2
 """Embedding and head, which count as one layer each if the number of layers is not divisible (Megatron-LM:
 --account-for-embedding-in-pipeline-split).
@@ -42,8 +42,8 @@ SHARDING_OF: dict[str, Sharding] = {
 }
 """Training state that ranks share, by the name of the data-parallel strategy.
 
-The strategies mean whole copies, shared optimizer states, shared states and gradients, everything sharded
-over all ranks, and everything sharded within groups of ranks.
+`ddp` keeps whole copies, `zero1` shares optimizer states, `zero2` also gradients, `fsdp` shards everything
+over all ranks, and `hsdp` shards everything within groups of ranks.
 """
 STRATEGIES = tuple(SHARDING_OF)
 

@@ -32,7 +32,7 @@ def load_fitted() -> dict[str, FittedRuns]:
 
 
 def familiarity(figure: Fitted, software: str, gpu: str) -> Familiarity:
-    """Return what the fits have seen of a run.
+    """Return whether the fit of a figure has seen the software and the GPU of a run.
 
     `software` is the id of a stack; blank if no row has the name of the software. `gpu` is blank for a GPU
     outside the catalogue. rigtune's reference workload counts as seen, because its memory is computed tensor

@@ -18,11 +18,11 @@ from recipes.predict.shares import is_adapted
 Compute = Literal["fp32", "autocast", "cast", "raised", "fp8"]
 """Number formats of the forward pass.
 
-In order: fp32; autocast to 16 bits over fp32 parameters, with an fp32 residual stream; 16 bits throughout,
-with 16-bit parameters or parameters that are cast when they are gathered; 16 bits with everything except
-quantised weights raised to fp32, so that the residual stream and the outputs of matrix products are fp32 too
-(peft, prepare_model_for_kbit_training; products of bitsandbytes have the type of their input); matrix
-products in 8 bits and the rest in 16 bits.
+`autocast`: autocast to 16 bits over fp32 parameters, with an fp32 residual stream. `cast`: 16 bits
+throughout, with 16-bit parameters or parameters that are cast when they are gathered. `raised`: everything
+except quantised weights is raised to fp32, so that the residual stream and the outputs of matrix products are
+fp32 too (peft, prepare_model_for_kbit_training; products of bitsandbytes have the type of their input).
+`fp8`: matrix products in 8 bits, and everything else in 16 bits.
 """
 
 
@@ -67,8 +67,8 @@ class SavedBytes(StrictRecord, kw_only=True):
     scores: float = 5.0
     """Per query head, token and key without fused attention: scores and their softmax."""
     dropped_scores: float = 0.0
-    """The same for a model with dropout of scores, which also keeps the dropped copy and a mask of a byte; 0:
-    the same as without dropout.
+    """The same for a model with dropout of scores, which also keeps the dropped copy and a mask of a byte; 0
+    if dropout changes nothing.
     """
     mask: float = 0.0
     """Per unit of `hidden`, for each dropout on the residual stream."""
@@ -83,11 +83,11 @@ class SavedBytes(StrictRecord, kw_only=True):
     logits: float
     """Per vocabulary entry at the peak of the loss's backward pass."""
     raised_logits: float = 0.0
-    """The same for 16 bits throughout if the model's code raises logits to fp32; 0: the same as without
-    raising.
+    """The same for 16 bits throughout if the model's code raises logits to fp32; 0 if raising changes
+    nothing.
     """
     split_logits: float = 0.0
-    """The same if the vocabulary is divided over tensor-parallel ranks; 0: the same as undivided."""
+    """The same if the vocabulary is divided over tensor-parallel ranks; 0 if the division changes nothing."""
 
 
 class Implementation(StrictRecord, kw_only=True):

@@ -33,8 +33,8 @@ class StackMemory(StrictRecord, kw_only=True):
     """Properties of a stack that determine memory, and the memory figure that users of the stack print."""
 
     mixed_states: Literal["master", "fp32", "pure"] = "fp32"
-    """Under mixed precision: 16-bit weights with fp32 masters, fp32 weights that autocast or FSDP casts, or
-    only 16-bit weights.
+    """Weights under mixed precision. `master`: 16-bit weights with fp32 masters. `fp32`: fp32 weights that
+    autocast or FSDP casts. `pure`: only 16-bit weights.
     """
     shards_in_fp32: bool = False
     """True if fully sharded parameters are raised to fp32 even if the weights have 16 bits."""
@@ -70,9 +70,9 @@ class StackMemory(StrictRecord, kw_only=True):
     prepare_model_for_kbit_training).
     """
     raises_stream: bool = False
-    """True if the residual stream and the outputs of matrix products are in this case fp32 as well, because
-    bitsandbytes computes in the type of its input. False for stacks with GPTQ bases, for which peft converts
-    nothing to fp32, and for stacks that cast embeddings back for fused attention.
+    """True if under `raises_tables` the residual stream and the outputs of matrix products are fp32 too,
+    because bitsandbytes computes in the type of its input. False for stacks with GPTQ bases, for which peft
+    converts nothing to fp32, and for stacks that cast embeddings back for fused attention.
     """
     own_loss: bool = False
     """True if the training loop computes the loss itself, in the type of the logits; Hugging Face's models
@@ -83,8 +83,9 @@ class StackMemory(StrictRecord, kw_only=True):
     sequence_parallel: bool = True
     """True if tensor-parallel ranks divide norms and residual stream too, by default."""
     selective: Literal["scores", "products", "blocks"] = "scores"
-    """Selective checkpointing's choice of what to recompute: only attention scores; everything except
-    attention and every second matrix product, in the order of the operators; or every second block.
+    """Activations that selective checkpointing recomputes. `scores`: only attention scores. `products`:
+    everything except attention and every second matrix product, in the order of the operators. `blocks`:
+    every second block.
     """
     names_pure: bool = False
     """True if weights are kept in 16 bits only, even for training from scratch, if a case states `bf16` or
@@ -160,7 +161,7 @@ class Stack(StrictRecord, kw_only=True):
     checkpointing: ActivationCheckpointing = "none"
     """Default checkpointing."""
     recomputes_part: bool = False
-    """True if users set how many layers are recomputed; otherwise all layers are, or none."""
+    """True if users set how many layers are recomputed; otherwise all layers are recomputed, or none."""
     shards_optimizer: bool = False
     """True if data-parallel ranks share the optimizer states by default (Megatron's distributed optimizer).
     """
@@ -231,7 +232,7 @@ class Stack(StrictRecord, kw_only=True):
     memory: StackMemory = StackMemory()
     shards: ShardSchedule = ShardSchedule()
     precision: dict[str, Precision] = {}
-    """Defaults by `architecture-family`, `family`, `architecture` or, for the rest, an empty key."""
+    """Defaults by `architecture-family`, `family`, `architecture` or, for everything else, an empty key."""
     micro_batch: int | None = None
     """Default micro-batch of the framework; None if the framework has no default, or if people set the
     largest micro-batch that fits.
@@ -241,9 +242,9 @@ class Stack(StrictRecord, kw_only=True):
     single_gpu_optimizer: str = ""
     """Default optimizer for full fine-tuning on one GPU, as written in the framework's recipe."""
     spare_ranks: Literal["tensor", "sequence", "layers"] = "tensor"
-    """Use of spare GPUs if the batch has fewer sequences than GPUs: tensor parallelism, sequence parallelism
-    (DeepSpeed-Ulysses), or layers on different GPUs that run one after the other (Hugging Face's
-    `device_map`).
+    """Use of spare GPUs if the batch has fewer sequences than GPUs. `tensor`: tensor parallelism. `sequence`:
+    sequence parallelism (DeepSpeed-Ulysses). `layers`: layers on different GPUs that run one after the other
+    (Hugging Face's `device_map`).
     """
     library: Kernels | None = None
     """Kernels of attention and head if a library (Liger) replaces the kernels of norms and activations."""
@@ -290,7 +291,7 @@ class Stack(StrictRecord, kw_only=True):
 
     def samples_vary(self, workload: Workload) -> bool:
         """Return whether sequences are samples of unstated lengths, at most `sequence_length`."""
-        if workload.mean_length is not None:  # data is binned by length: few lengths, of few tensors each
+        if workload.mean_length is not None:  # data that is binned by length has few lengths
             return False
         untold = self.samples == "filled" and not workload.length_stated and workload.model.kind != "encoder"
         return workload.fine_tuning and (untold or self.samples in ("cut", "dropped"))

@@ -25,7 +25,8 @@ from recipes.strategies.strategy_table import Strategy
 SCHEMA_VERSION = 1
 Status = Literal["chosen", "recommended", "not-worth", "not-applicable", "unknown"]
 """`chosen`: the plan uses the strategy. `recommended`: worth an experiment. `not-worth`: possible, but wins
-too little. `unknown`: possible, but no model predicts the gain.
+too little. `not-applicable`: this job or machine does not meet the strategy's condition. `unknown`: possible,
+but no model predicts the gain.
 """
 
 
@@ -63,7 +64,7 @@ class StrategyAnswers(Record, kw_only=True):
 
 
 class Situation(NamedTuple):
-    """A plan on all ranks of a machine, and what is needed to predict variants of it."""
+    """A plan on all ranks of a machine, and the inputs from which variants of it are predicted."""
 
     plan: Plan
     facts: MachineFacts
@@ -174,7 +175,7 @@ def on_all_ranks(here: Situation, whole: Cluster) -> Situation:
 def judged(
     strategy: Strategy, here: Situation, gain: float, step_s: float, because: tuple[str, ...]
 ) -> Verdict:
-    """Return `recommended` if the gain is worth an experiment, else `not-worth`."""
+    """Return the verdict `recommended` if the gain is worth an experiment, else `not-worth`."""
     status: Status = "recommended" if gain >= constant("strategy_worth") else "not-worth"
     return _verdict(strategy, here, status, because, (gain, step_s))
 

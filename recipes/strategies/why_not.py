@@ -30,7 +30,7 @@ _JUDGES: dict[Kind, Callable[[Strategy, Situation], Verdict]] = {
 
 
 def verdict(strategy: Strategy, here: Situation) -> Verdict:
-    """Return whether the strategy suits the plan, with reasons in numbers of this job and machine."""
+    """Return the verdict on a strategy for this plan, with reasons in numbers of this job and machine."""
     return _JUDGES[strategy.kind](strategy, here)
 
 

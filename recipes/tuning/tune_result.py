@@ -1,4 +1,6 @@
-"""The result of a tune: every candidate with its ratio to the baseline, and the recipe with what won."""
+"""The result of a tune: every candidate with its ratio to the baseline, and the recipe with the settings that
+won.
+"""
 
 import math
 import statistics

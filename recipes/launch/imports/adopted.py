@@ -70,7 +70,9 @@ class Assumed(Record, kw_only=True):
 
 
 class Imported(Record, kw_only=True):
-    """The program, the settings and the recipe of a launch, and file parts that no setting states."""
+    """The program, the settings and the recipe of a launch, and the parts of its files that no setting
+    represents.
+    """
 
     schema_version: int = SCHEMA_VERSION
     files: tuple[str, ...]
@@ -84,12 +86,12 @@ class Imported(Record, kw_only=True):
     assumed: tuple[Assumed, ...] = ()
     missing: tuple[Missing, ...] = ()
     kept: tuple[Kept, ...] = ()
-    """Verbatim parts of the files that no setting states."""
+    """Parts of the files, verbatim, that no setting represents."""
     notes: tuple[str, ...] = ()
     recipe: Recipe | None = None
     """The recipe; None while settings are missing."""
 
     @property
     def batch_system(self) -> str:
-        """Batch system for which the files were written; empty if there is none."""
+        """`slurm` if the files have settings in #SBATCH lines; otherwise empty."""
         return "slurm" if any(each.written.startswith("#SBATCH") for each in self.settings) else ""

@@ -74,7 +74,7 @@ UNCARRIED = frozenset(
 )
 """Settings of programs that no field of a recipe carries.
 
-Options of the program stay among its arguments; settings in a file are kept as not understood.
+Settings that are options of the program stay among its arguments; those in a file are kept as not understood.
 """
 
 
@@ -160,7 +160,9 @@ _OTHER_NAMES = {
 
 
 def _use_defaults(settings: Settings, program_id: str, undecided: Collection[str]) -> None:
-    """Use the defaults of the program for settings that no file states: rigtune's own would be wrong."""
+    """Use the defaults of the program for settings that no file states: rigtune's own defaults would be
+    wrong.
+    """
     for name, value in defaults_of(program_id).items():
         if name not in undecided and not any(map(settings.statement, (name, *_OTHER_NAMES.get(name, ())))):
             because = f"the default of the program ({load_spellings()[program_id].source})"
@@ -185,7 +187,9 @@ def _steps(settings: Settings, batch: Batch) -> int | None:
 
 
 def _notes(absent: Sequence[tuple[str, str]]) -> tuple[str, ...]:
-    """Return a note for each file that the launch names and that was not given; a bare option names none."""
+    """Return a note for each file that the launch names and that was not given; an option without a value
+    names no file.
+    """
     return tuple(
         dict.fromkeys(
             f"{name} is named in {place} and was not given: its settings are unknown"
@@ -196,7 +200,7 @@ def _notes(absent: Sequence[tuple[str, str]]) -> tuple[str, ...]:
 
 
 class _Draft:
-    """The parts of a recipe."""
+    """The parts from which the recipe of an imported launch is built."""
 
     def __init__(
         self, collected: Collected, settings: Settings, size: Size, distribution: Distribution, batch: Batch
@@ -252,7 +256,9 @@ class _Draft:
         return stated or "bf16"
 
     def _convergence(self) -> dict[str, object]:
-        """Return the fields of `Convergence`; what no file states keeps its default."""
+        """Return the fields of `Convergence` that the files state; note the defaults that are assumed for
+        others.
+        """
         settings = self.settings
         rate, steps = settings.decimal("learning_rate"), _steps(settings, self.batch)
         warmup, share = settings.count("warmup_steps"), settings.decimal("warmup_share")

@@ -65,7 +65,8 @@ class ScriptPlan(Record, kw_only=True):
 def script_plan(
     imported: Imported, recipe: Recipe, files: Sequence[LaunchFile], predicted: Predicted, best: Plan
 ) -> ScriptPlan:
-    """Return the comparison of a launch with the best plan, and the changes that turn one into the other.
+    """Return the comparison of a launch with the best plan, and the changes that turn the launch into this
+    plan.
 
     `recipe` is the launch as its files state it, and `predicted` its prediction.
     """
@@ -274,7 +275,9 @@ def _value_place(statement: Statement, place: Place) -> Place:
 def _added(
     imported: Imported, statements: Iterable[Statement], setting: str, before: str, after: str
 ) -> _Change:
-    """Return a new option after the program's last argument; a person adds a setting without an option."""
+    """Return the change that adds an option after the program's last argument; without an option, it has no
+    edit.
+    """
     shown = LayoutChange(setting=setting, before=before, after=after, where="")
     option = None if setting in _BY_HAND else option_for(imported.program, setting, after)
     last = [each for each in statements if each.owner == imported.program and each.written.startswith("-")]

@@ -112,9 +112,8 @@ def chains(document: Document) -> tuple[Chain, ...]:
 
 
 def main_chain(candidates: Sequence[Chain]) -> Chain | None:
-    """Return the chain that starts the training: the one with the most launchers, then the most arguments.
-
-    A training program has precedence over a further shell script. None if no command starts either.
+    """Return the chain that most certainly starts the training, by `certainty`. A training program has
+    precedence over a shell script. None if no command starts a training program or a shell script.
     """
     training = [chain for chain in candidates if chain.is_training]
     scripts = [chain for chain in candidates if chain.starts_script]
@@ -225,7 +224,7 @@ def program_in(chain: Chain) -> Program:
 
 
 def escaped(text: str) -> str:
-    """Return a text of the files as an argument of a recipe."""
+    """Return a text with doubled braces, as the arguments of a recipe need it."""
     return text.replace("{", "{{").replace("}", "}}")
 
 

@@ -60,7 +60,9 @@ class Collected(msgspec.Struct, kw_only=True):
         return () if self.chain is None else self.chain.launchers
 
     def undecided(self, stated: Collection[str]) -> dict[str, Missing]:
-        """Return the settings that only the run decides, by name; `stated` has a value elsewhere."""
+        """Return, by name, the needed settings whose values are known only when the job runs, except those in
+        `stated`.
+        """
         return {
             each.setting: Missing(
                 setting=each.setting,
@@ -74,7 +76,7 @@ class Collected(msgspec.Struct, kw_only=True):
     def absent(self, files: Iterable[str]) -> list[tuple[str, str]]:
         """Return the named files that are not among `files`.
 
-        A name whose variable only the run knows can be any given file that has no other name in the launch.
+        A name that contains a variable may mean any given file that the launch does not name otherwise.
         """
         given = {name.rpartition("/")[2] for name in files}
         named = {name.rpartition("/")[2] for name, _ in self.named_files}

@@ -1,4 +1,4 @@
-"""Collection of what the files of one launch state; the rest is kept verbatim."""
+"""Collection of the settings in the files of one launch; all other parts are kept verbatim."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -118,7 +118,9 @@ class _Collector:
         return self.result
 
     def _chosen(self) -> list[tuple[LaunchFile, Chain]]:
-        """Return the chain that starts the training, after the chains of scripts that start its script."""
+        """Return the chain that starts the training; before it, the chain that starts its script, if there is
+        one.
+        """
         by_file = [
             (file, chain)
             for file in self.files
@@ -195,7 +197,9 @@ class _Collector:
             self._keep(file, command.place.line, " ".join(words_of(command)), _WRAPPER)
 
     def _interpreter(self, file: LaunchFile, command: Command) -> None:
-        """Keep the interpreter's path and its options, except `-u`, which rigtune's own command has too."""
+        """Add the interpreter's path, and keep its options, except `-u`, which rigtune's own command has
+        too.
+        """
         if not command.is_literal:
             self._keep(file, command.place.line, command.written, IN_THE_RUN)
         elif command.written not in ("python", "python3"):
@@ -333,7 +337,9 @@ class _Collector:
         return stated
 
     def _spelled(self, file: LaunchFile, entry: Entry) -> str:
-        """Return the value as the file spells it, if the file has it on one line."""
+        """Return the value as the file spells it, if it is on one line; otherwise as the text of the parsed
+        value.
+        """
         text = self._text(file, entry.place)
         is_one_line = entry.place.end_line in (None, entry.place.line)
         return text if text and is_one_line and entry.place.end_column else _text_of(entry)
@@ -374,7 +380,7 @@ class _Collector:
 
 
 def _can_fill(stated: Meaning) -> bool:
-    """Return whether a value suits a setting: every value does, except that a slot must accept it."""
+    """Return whether a setting can have a value; only slots restrict their values."""
     name = stated.setting.removeprefix(SLOT)
     return name == stated.setting or fits_slot(name, stated.value)
 

@@ -59,8 +59,8 @@ class Coverage:
         """Yield the line and the text of each part from `first` to `last` that is not covered.
 
         A line that continues on the next line is one part if none of its characters is covered; otherwise
-        each piece that is not covered is a part. Variables that the file sets are parts only beside other
-        text.
+        each piece that is not covered is a part. A reference to a variable that the file sets is not a part
+        of its own.
         """
         end = len(self.text) if last is None else self._lines.offset(last, 0)
         at = self._lines.offset(first - 1, 0)
@@ -90,7 +90,7 @@ class Coverage:
                 pieces.append((at, self.text[at:stop]))
             at = stop
         for offset, piece in pieces:
-            # comments between the words of an array are no tokens
+            # the tokenizer does not see comments between the words of an array
             is_comment = piece.lstrip().startswith("#") and "\n" not in piece.strip()
             if is_comment and not _REQUEST.match(piece.lstrip()):
                 continue

@@ -25,7 +25,8 @@ def is_secret(name: str, value: str) -> bool:
 
 
 def referring(arguments: Sequence[str]) -> dict[str, str]:
-    """Return the arguments with a typed secret, each with a reference to a variable in its place.
+    """Return the arguments that contain a secret, each with the same argument that refers to a variable
+    instead.
 
     `--token abc` becomes `--token {$TOKEN}`: a recipe and its launch files never contain the value.
     """

@@ -52,8 +52,8 @@ def import_launch(files: Sequence[LaunchFile], given: dict[str, str], find_model
 def on_recipe(imported: Imported, recipe: Recipe) -> Imported:
     """Return the import of a recipe together with the scripts that were exported from it.
 
-    The scripts may set other variables than the recipe; what only the recipe states stays as it is, and a
-    variable that the program sets itself is not added to the recipe.
+    The scripts may set other variables than the recipe; settings that only the recipe states stay as they
+    are, and a variable that the program sets itself is not added to the recipe.
     """
     variables = {each.name: each for each in imported.environment}
     kept = {each.name: each for each in recipe.environment}

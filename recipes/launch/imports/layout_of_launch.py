@@ -77,7 +77,9 @@ def _stated(settings: Settings, *names: str) -> str:
 
 
 def _default_ranks(settings: Settings, start: Start, gpus: int | None) -> int | None:
-    """Return the ranks of a node if no file states them: the requested GPUs, or the launcher's default."""
+    """Return the ranks of a node if no file states them: the requested GPUs, the launcher's default, or
+    None.
+    """
     if gpus is not None:
         settings.assume("ranks_per_node", gpus, "one rank for each GPU that the files request on a node")
         return gpus

@@ -14,7 +14,9 @@ _ENOUGH = 3
 
 
 def model_in(settings: Settings, find_model: FindModel) -> TransformerModel | None:
-    """Return the model that the files name or describe; None if no known model fits, or several do."""
+    """Return the model that the files name or describe; None if no known model fits, or several of different
+    shapes.
+    """
     for name in _names(settings):
         model = find_model(name)
         if model is not None:

@@ -1,4 +1,4 @@
-"""Arguments of an imported program: placeholders for the decisions that they state, and numbers that stay."""
+"""Arguments of an imported program: placeholders for decisions, and arguments that stay as written."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -83,7 +83,7 @@ def with_placeholders(recipe: Recipe, settings: Settings) -> Command:
 
 
 def filled(command: Command, values: Mapping[str, str]) -> Command:
-    """Return the command with other arguments of a recipe, by the text of the argument in the files."""
+    """Return the command with arguments replaced by `values`, whose keys are the texts of the files."""
     texts = {escaped(text): value for text, value in values.items()}
     arguments = tuple(texts.get(argument, argument) for argument in command.arguments)
     return msgspec.structs.replace(command, arguments=arguments)

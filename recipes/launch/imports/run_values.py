@@ -56,7 +56,9 @@ class RunValues:
                 self._values |= dict.fromkeys(names, str(value))
 
     def resolved(self, text: str, depth: int = 0) -> str | None:
-        """Return the text with variables and arithmetic filled in; None if only the run knows a part."""
+        """Return the text with variables and arithmetic filled in; None if a part is unknown before the
+        run.
+        """
         if depth > 8:
             return None
         text = text.strip().strip("\"'")

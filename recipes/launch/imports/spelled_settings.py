@@ -215,7 +215,7 @@ def _form(word: str) -> str:
 
 
 _MORE_FOLLOWS = " over"
-"""The end of a setting's name that is a description and no option: "fully_shard over" (so many ranks)."""
+"""End of the names that are descriptions and not options, such as "fully_shard over" (so many ranks)."""
 
 
 def option_for(owner: str, setting: str, value: str) -> str | None:

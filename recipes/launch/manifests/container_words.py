@@ -17,7 +17,7 @@ from recipes.launch.slots import slot_value
 FOLDER = "/rigtune"
 """Folder of the container at which the program's files are mounted."""
 MASTER_PORT = 29500
-"""Port of the rendezvous, torch's default; each container has a network of its own."""
+"""Port of the rendezvous in a container with its own network: torch's default."""
 DEFAULT_GRACE_S = 300
 """Time for a last checkpoint if the plan does not know how long one takes.
 
@@ -34,7 +34,7 @@ _MOUNT = re.compile(r"(/[^:,]*):(/[^:,]*)")
 
 
 class Meeting(Record, kw_only=True):
-    """The place at which the nodes meet, each part as an expression of the engine or as plain text."""
+    """The rendezvous of the nodes; each part is an expression of the container engine or plain text."""
 
     node_rank: str
     master: str
@@ -224,5 +224,5 @@ def container_executable(recipe: Recipe, files: ProgramFiles) -> str:
 
 
 def file_writer(literal: Callable[[str], str]) -> Callable[[Word], str]:
-    """Return a function that writes a word as the container sees it."""
+    """Return a function that writes a word as text; a file becomes its path in the container."""
     return lambda word: f"{FOLDER}/{word.name}" if isinstance(word, FolderFile) else literal(word)

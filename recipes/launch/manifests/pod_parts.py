@@ -49,7 +49,7 @@ def literal(text: str) -> str:
 
 
 def head(recipe: Recipe, files: ProgramFiles, start: tuple[str, ...], needs: str) -> tuple[str, ...]:
-    """Return the comments above a manifest: the plan, the command that starts, and what the cluster needs."""
+    """Return the comments above a manifest: the plan, the start command, and what the cluster needs."""
     (_, left_out) = container_variables(recipe, files)
     return (
         recipe.title,
@@ -138,7 +138,7 @@ def port(recipe: Recipe) -> int:
 
 
 def meeting(recipe: Recipe, node_rank: str, hosts: tuple[str, ...]) -> Meeting:
-    """Return the place at which the pods meet; one pod meets itself on the loopback."""
+    """Return the rendezvous of the pods; a single pod uses the loopback."""
     if recipe.parallelism.nodes == 1:
         return Meeting(node_rank="0", master="127.0.0.1", port=str(port(recipe)))
     return Meeting(node_rank=node_rank, master=hosts[0], port=str(port(recipe)), hosts=",".join(hosts))
@@ -249,7 +249,8 @@ def resources(recipe: Recipe) -> Tree:
     """Return the resources of a node's container. Raises UsageError for a slot of a wrong form.
 
     With a memory limit, the requests equal the limits, so the pod has the class Guaranteed and its cores to
-    itself. Without one the cores are only requested, so that the limit cannot throttle threads of NCCL.
+    itself. Without a memory limit the cores are only requested, because a limit of the cores could throttle
+    threads of NCCL.
     """
     limits: Tree = {gpu_resource(recipe): recipe.parallelism.ranks_per_node} if is_gpu(recipe) else {}
     for part in filter(None, slot_value(recipe, "network_resource").split(",")):

@@ -25,7 +25,7 @@ def write(recipe: Recipe) -> ProgramFiles:
     """Return the user's command, `accelerate launch` as its agent, and `accelerate.yaml`.
 
     A launcher that starts each rank itself sets the variables that `accelerate launch` would set. Raises
-    UsageError without a script of the user, and for shards on a CPU.
+    UsageError without a script of the user, and for sharded parameters on a CPU.
     """
     require_script(recipe.program, recipe.command)
     require_gpus_for_shards(recipe)

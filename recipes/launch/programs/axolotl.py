@@ -41,8 +41,8 @@ def write(recipe: Recipe) -> ProgramFiles:
     """Return `-m axolotl.cli.train axolotl.yaml`, with that file.
 
     If the user's command has a file, it is kept, and the plan's settings follow as options. Raises UsageError
-    on a CPU, for another command than `axolotl train`, without a model or data, and for what the Trainer
-    cannot do.
+    on a CPU, for another command than `axolotl train`, without a model or data, and for a plan that the
+    Trainer cannot follow.
     """
     if recipe.resources.device == "cpu":
         raise UsageError("axolotl trains only on GPUs", "plan for GPUs, or with --program trl")

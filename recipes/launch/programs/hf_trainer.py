@@ -25,8 +25,8 @@ def write(recipe: Recipe) -> ProgramFiles:
     """Return the user's command with the plan's TrainingArguments.
 
     They are options, or the file `training_arguments.json` if this name is the script's only argument. Raises
-    UsageError without a script of the user, for another file as the only argument, and for what the Trainer
-    cannot do.
+    UsageError without a script of the user, for another file as the only argument, and for a plan that the
+    Trainer cannot follow.
     """
     require_script(recipe.program, recipe.command)
     arguments, theirs = hf_arguments(recipe), program_arguments(recipe)

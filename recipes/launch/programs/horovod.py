@@ -21,7 +21,8 @@ _OPEN_MPI = tuple(
 
 
 def write(recipe: Recipe) -> ProgramFiles:
-    """Return the command of the file that calls horovodrun; otherwise the user's command for every rank.
+    """Return the command of the file that calls horovodrun; the other form is the user's command for every
+    rank.
 
     Raises UsageError without a script of the user.
     """

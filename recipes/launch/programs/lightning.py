@@ -22,7 +22,7 @@ CONFIG = "lightning.json"
 def write(recipe: Recipe) -> ProgramFiles:
     """Return the user's command and `lightning.json`; an argument of this name becomes the file's path.
 
-    Raises UsageError without a script of the user, and for shards on a CPU.
+    Raises UsageError without a script of the user, and for sharded training states on a CPU.
     """
     require_script(recipe.program, recipe.command)
     if recipe.resources.device == "cpu" and recipe.parallelism.candidate.sharding != "none":

@@ -44,7 +44,7 @@ def write(recipe: Recipe) -> ProgramFiles:
     """Return `-m llamafactory.launcher llama_factory.yaml`, with that file.
 
     If the user's command has a file, it is kept, and the plan's settings follow as overrides. Raises
-    UsageError without a model or data, and for what the Trainer cannot do.
+    UsageError without a model or data, and for a plan that the Trainer cannot follow.
     """
     arguments, theirs = hf_arguments(recipe), program_arguments(recipe)
     is_cli = _is_cli(recipe.command)
@@ -85,7 +85,9 @@ def write(recipe: Recipe) -> ProgramFiles:
 
 
 def _is_cli(command: Command) -> bool:
-    """Return whether the command is `llamafactory-cli train`: no user's command, the script or its module."""
+    """Return whether the command is `llamafactory-cli train`: no command of the user, the console script, or
+    its module.
+    """
     if command.kind == "script":
         return PurePosixPath(command.target).name in _CLI
     return command.kind == "program" or command.target == _LAUNCHER
@@ -118,7 +120,7 @@ def _places(recipe: Recipe, arguments: HfArguments) -> Tree:
 
 
 def _options(arguments: tuple[str, ...]) -> Iterator[str]:
-    """Yield `name=value`, `--name value` and `--name` as `--name=value`."""
+    """Yield `name=value` and `--name value` as `--name=value`, and a bare `--name` as `--name=true`."""
     waiting = ""
     for word in arguments:
         if waiting and not word.startswith("--"):

@@ -128,7 +128,9 @@ def _model(recipe: Recipe) -> Iterator[Option]:
 
 
 def _layout(recipe: Recipe) -> Iterator[Option]:
-    """Yield the decisions of the plan, with a layout if equal pipeline parts lack more than two layers."""
+    """Yield the decisions of the plan, with an explicit layout of the pipeline if equal parts would lack more
+    than two layers.
+    """
     degrees = recipe.parallelism.degrees
     missing = -recipe.text_model.layers % (degrees.pp * degrees.vp)
     has_layout = degrees.pp > 1 and missing > len(_ENDS)
@@ -193,7 +195,7 @@ def _names_tokenizer(theirs: tuple[Option, ...]) -> bool:
 
 
 def _habits(recipe: Recipe) -> Iterator[Option]:
-    """Yield checkpoints, logs and overlap of communication, which the user's own arguments override.
+    """Yield options for checkpoints, logs and overlapped communication, which the user's own override.
 
     SIGTERM, which a scheduler sends before it ends a job, causes a last checkpoint.
     """
@@ -213,7 +215,9 @@ def _habits(recipe: Recipe) -> Iterator[Option]:
 
 
 def _environment(recipe: Recipe) -> tuple[Environment, ...]:
-    """Return the number of hardware queues, on which Megatron relies before Blackwell to divide layers."""
+    """Return the variable for one hardware queue, which tensor and context parallelism need before
+    Blackwell.
+    """
     parallelism = recipe.parallelism
     if parallelism.tp == parallelism.cp == 1:
         return ()

@@ -25,13 +25,14 @@ SHARDS = "fsdp.json"
 _COMMANDS = ("sft", "pt")
 _PLACES = {"--model": "model", "--dataset": "data"}
 _OTHER_NAMES = frozenset({"lora_rank", "target_modules", "quant_bits", "quant_method", "torch_dtype"})
-"""Arguments that would contradict the plan, even if the plan's own arguments lack them."""
+"""Further arguments that a user must not set, because they would change decisions of the plan."""
 
 
 def write(recipe: Recipe) -> ProgramFiles:
     """Return `-m swift.cli.sft` (`pt` for pretraining) with the user's arguments and the plan's.
 
-    Raises UsageError for another command, without a model or data, and for what the Trainer cannot do.
+    Raises UsageError for another command, without a model or data, and for a plan that the Trainer cannot
+    follow.
     """
     arguments = hf_arguments(recipe)
     command, theirs = _command(recipe)
@@ -92,7 +93,7 @@ def _plan(recipe: Recipe, plan: Tree) -> Tree:
 
 
 def _defaults(recipe: Recipe, defaults: Mapping[str, object]) -> Tree:
-    """Return options that give way to the user's own."""
+    """Return options that the user's own options replace."""
     names = ("output_dir", "logging_steps", "save_steps", "dataloader_num_workers", "ddp_timeout")
     places = {name.removeprefix("--"): slot_value(recipe, slot) for name, slot in _PLACES.items()}
     return {

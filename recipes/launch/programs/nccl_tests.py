@@ -23,9 +23,10 @@ _DEFAULTS = (
     (("-w", "--warmup_iters"), "5"),
     (("-c", "--check"), "1"),
 )
-"""Options with their values for a whole curve, with other names of the same option.
+"""All names of each option, with the value that gives a curve over all sizes of messages.
 
-Rates on NVLink rise up to sizes of some GiB (NVIDIA/nccl-tests#212); older versions warm up only once.
+Rates on NVLink rise up to sizes of some GiB (NVIDIA/nccl-tests#212); warm-up is stated because older versions
+warm up only once.
 """
 _COUNTS = ("-g", "--ngpus", "-t", "--nthreads")
 """Options that divide the GPUs among processes and threads, which the launcher decides."""

@@ -31,7 +31,7 @@ def write(recipe: Recipe) -> ProgramFiles:
 
     `trl sft`, which needs no script of the user, takes them from `sft.yaml`; a script, or a command with
     another --config, takes them as options. Raises UsageError if `trl sft` gets no model or no data, and for
-    what the Trainer cannot do.
+    a plan that the Trainer cannot follow.
     """
     arguments, theirs = hf_arguments(recipe), program_arguments(recipe)
     is_sft = _is_sft(recipe.command)
@@ -75,7 +75,7 @@ def write(recipe: Recipe) -> ProgramFiles:
 
 
 def _is_sft(command: Command) -> bool:
-    """Return whether the command is `trl sft`: no user's command, the console script, or its module."""
+    """Return whether the command is `trl sft`: no command of the user, the console script, or its module."""
     if command.kind == "script":
         return PurePosixPath(command.target).name == "trl" and command.arguments[:1] == ("sft",)
     return command.kind == "program" or command.target == SFT

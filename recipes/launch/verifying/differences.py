@@ -23,9 +23,9 @@ def judge_step_time(
     busy: str,
     is_own: bool,
 ) -> Finding:
-    """Return whether the measured step time is within the predicted interval, and what to change if not.
+    """Return a finding on whether the step time is within the predicted interval, with what to change if not.
 
-    The interval is that of the recipe, or that of all predictions if the recipe has none.
+    The interval is that of the recipe, or the usual interval around a prediction if the recipe has none.
     `launch` has the findings of the smoke test; `busy` describes other work on the host, or is empty.
     """
     predicted = recipe.predicted
@@ -55,7 +55,9 @@ def judge_step_time(
 
 
 def _slower(recipe: Recipe, launch: Sequence[Finding], busy: str, *, is_own: bool) -> Remedy:
-    """Return the most probable reason for slow steps: the launch, other work, the program, the rates."""
+    """Return the remedy for the most probable cause of slow steps: transport, other work, program or
+    rates.
+    """
     broken = [
         finding
         for finding in launch
@@ -82,7 +84,9 @@ def _slower(recipe: Recipe, launch: Sequence[Finding], busy: str, *, is_own: boo
 def judge_memory(
     allocated: Comparison | None, reserved: Comparison | None, worst: Comparison | None
 ) -> tuple[Finding, ...]:
-    """Return whether allocated and reserved memory agree with their predictions, each with its own."""
+    """Return findings on the allocated memory against its prediction, and the reserved against the worst
+    case.
+    """
     findings = []
     if allocated is not None and allocated.predicted is not None:
         error = allocated.measured / allocated.predicted - 1 if allocated.predicted else 0.0

@@ -1,4 +1,4 @@
-"""Findings of the smoke test: whether the launch gives the world that the recipe plans.
+"""Findings of the smoke test: whether the launch starts the ranks that the recipe plans.
 
 Each assertion has a check id. A failure states what was expected, what was observed and what to change.
 """
@@ -59,7 +59,7 @@ _KIND_OF_CHECK = {
     "missing_ranks": _RANKS,
     "silent_rank": _RANKS,
 }
-"""The assertion that a kind of failure refutes; the others refute the world size."""
+"""The assertion that a kind of failure refutes; other kinds refute the world size."""
 
 
 def judge_smoke(
@@ -300,7 +300,7 @@ def _transports(recipe: Recipe, report: SmokeReport, used: tuple[str, ...]) -> I
 
 
 def _between_nodes(planned: str, used: tuple[str, ...]) -> Finding:
-    """Return whether NCCL communicates between nodes by RDMA, if the machine has RDMA."""
+    """Return a finding on whether NCCL communicates between nodes by RDMA, if the machine has RDMA."""
     if not used:
         return _BETWEEN.undetermined(
             _JOB, Unknown(Reason.NOT_RECORDED, "NCCL's log names none"), what="the transport between nodes"
@@ -325,7 +325,7 @@ def _between_nodes(planned: str, used: tuple[str, ...]) -> Finding:
 
 
 def _within_node(planned: str, used: tuple[str, ...], network: tuple[str, ...]) -> Finding:
-    """Return whether NCCL communicates within a node by peer-to-peer, if links join the GPUs."""
+    """Return a finding on whether NCCL communicates within a node by peer-to-peer, if links join the GPUs."""
     if not used and not network:
         return _WITHIN.undetermined(
             _JOB, Unknown(Reason.NOT_RECORDED, "NCCL's log names none"), what="the transport within a node"

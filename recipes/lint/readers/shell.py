@@ -24,7 +24,7 @@ _SETTLED = re.compile(r"^[ \t]*[^#\s]", re.MULTILINE)
 def read(name: str, text: str) -> Document:
     """Return the script as a document. Never raises an error.
 
-    A script with directives is of the kind `sbatch`.
+    A script with directives, or with a name that ends in .sbatch or .slurm, is of the kind `sbatch`.
     """
     is_batch = DIRECTIVE.search(text) is not None or name.endswith((".sbatch", ".slurm"))
     span = Span.whole(text)

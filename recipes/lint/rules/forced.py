@@ -228,7 +228,9 @@ def faults(document: Document, context: Context) -> Findings:
 
 @per_document()
 def plugins(document: Document, context: Context) -> Findings:
-    """Check for settings of a plugin that is missing, and for settings that overrule a tuner."""
+    """Check for settings of a missing plugin, settings that overrule a tuner, and two names of one
+    setting.
+    """
     for given in document.environments:
         tuner, config = given.get("NCCL_TUNER_PLUGIN"), given.get("NCCL_TUNER_CONFIG_FILE")
         if config is not None and tuner is None:

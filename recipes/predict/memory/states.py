@@ -120,9 +120,10 @@ def frozen_bytes(job: TransformerJob) -> float:
 def states_of(job: TransformerJob, stage: Stage) -> States:
     """Return the states that the rank keeps between steps.
 
-    Expert weights are sharded over fewer data-parallel ranks than the rest. If the optimizer steps within the
-    backward pass, only one tensor's gradient exists at a time. Paged states are managed by the driver, not by
-    the allocator. Offloaded states are in the host's memory; so are sharded gradients and offloaded weights.
+    Expert weights are sharded over fewer data-parallel ranks than other weights. If the optimizer steps
+    within the backward pass, only one tensor's gradient exists at a time. Paged states are managed by the
+    driver, not by the allocator. Offloaded states are in the host's memory; so are sharded gradients and
+    offloaded weights.
     """
     workload, candidate = job.workload, job.candidate
     held = _held(job, stage)

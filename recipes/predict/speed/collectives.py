@@ -243,7 +243,7 @@ def _all_reduce(shape: _Shape, links: Links) -> tuple[Algorithm, ...]:
 
 def _gather(shape: _Shape) -> tuple[Algorithm, ...]:
     """Return the ring for all-gather and reduce-scatter: one pass, during which a rank also copies its own
-    part.
+    part. If each of more than two domains has one rank, also return the algorithm PAT.
     """
     wire = _ring_wire(shape) + (shape.copied / shape.ranks / shape.ring if shape.members > 1 else 0.0)
     ring = _algorithm("ring", shape, shape.ranks - shape.domains, shape.domains - 1, wire=wire, passes=1)

@@ -214,7 +214,7 @@ def boundary_s(job: TransformerJob, computing_s: float) -> tuple[float, float]:
     the messages of the later boundaries, and this wait is divided by the number in flight. The slowest stage
     limits the pipeline. The part that does not fit beside the computation of a micro-batch, `computing_s`, is
     visible in any case. Nothing hides a message while the pipeline fills and drains. With the schedule
-    "layers", where one GPU computes after the other, nothing ever hides one.
+    "layers", where one GPU computes after the other, no computation hides a message.
     """
     candidate, cluster = job.candidate, job.cluster
     degrees = candidate.degrees

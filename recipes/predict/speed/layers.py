@@ -290,7 +290,7 @@ def _launches_s(
 def _hooks_s(job: TransformerJob, block: Block) -> float:
     """Return the host's time for the hooks that gather and free a block's parameters in one pass.
 
-    The block has hooks, or each of its modules has.
+    Either the whole block has one hook, or each of its modules has one.
     """
     if job.candidate.sharding_stage != "zero3" or job.candidate.degrees.fsdp == 1 or job.stack.graphs:
         return 0.0

@@ -8,8 +8,7 @@ For other modules:
                                                       # weight gradient)
     alignment_share(rates, inputs, outputs)           # part of the rate left by widths that do not fill lines
                                                       # of memory
-    grouped_training_time_s(rates, tokens, inputs, outputs, experts)   # the same of the experts of one rank
-    product_time_s(rates, m, n, k)                    # seconds of one product
+    grouped_training_time_s(rates, tokens, inputs, outputs, experts)   # the same for the experts of one rank
     attention = attention_rates(cluster, "bf16", "flash2")
     attention_time_s(attention, sequences=1, heads=32, kv_heads=8, queries=4096, keys=4096,
                      query_key_dim=128, value_dim=128, causal=True, window=0)

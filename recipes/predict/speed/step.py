@@ -93,7 +93,7 @@ def _slowest_rank(cluster: Cluster) -> float:
 
 
 class LeastStep(NamedTuple):
-    """Lower bounds on a step of 1F1B from the work inside a stage, which all shardings share."""
+    """Lower bounds on a step of 1F1B from the work inside a stage, which is the same for all shardings."""
 
     work_s: float = 0.0
     """Computation and visible communication of all micro-batches."""
@@ -134,7 +134,7 @@ class _StageTime(NamedTuple):
     layers: float
     held: Held
     even: float
-    """Number by which times over all stages are divided."""
+    """Number by which times over all stages are divided to get the time of the fullest stage."""
     parts: dict[str, float]
     """Parts of `computing` over all stages, by the field of `TimeBreakdown`."""
 
@@ -196,7 +196,8 @@ def _stage_time(computed: Keyed[TransformerJob]) -> _StageTime:
 
 
 def _replaced_layers(blocks: tuple[Block, ...], degrees: Degrees) -> tuple[int, int, bool]:
-    """Return the number of layers, how many the embedding and the head replace, and whether the head does.
+    """Return the number of layers, how many of them the embedding and the head replace, and whether the head
+    replaces one.
 
     Layers for multi-token prediction are added to an even division of the other layers, if there is one.
     """

@@ -221,3 +221,16 @@ def test_a_measured_step_makes_the_decision_measured():
     assert other.chosen.predicted.step_time_s.total == pytest.approx(0.7, rel=0.1)
     width = other.chosen.predicted.step_time_s
     assert width.high / width.low > time.high / time.low
+
+
+def _why_precision(made: Plan) -> str:
+    return next(row.because for row in made.decisions if row.name == "precision")
+
+
+def test_the_reason_of_a_precision_names_the_format_or_the_program():
+    assert _why_precision(plan("gpt2", precision="fp16")) == "fp16, as asked for"
+    horovod = load_programs()["horovod"]
+    workload = default_workload(find_model("gpt2"), h100_cluster(), program=horovod)
+    made = make_plan(workload, h100_cluster(), FACTS, Pins(), program=horovod)
+    assert made.workload.precision == "fp32"
+    assert _why_precision(made) == "Horovod does not train in bf16"
