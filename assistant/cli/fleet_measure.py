@@ -8,6 +8,7 @@ import click
 from assistant.cli.diagnostics import say
 from assistant.cli.fleet_options import emit_engine, engine_option, nodes_option
 from assistant.cli.options import PATH, format_option, policy_option, python_option, verbosity_options
+from assistant.cli.output import emit_text
 from assistant.storage import refuse_unwritable
 from probes.base.errors import ExitCode, UsageError
 from probes.base.units import plural
@@ -23,6 +24,7 @@ _WORK = click.option(
     help="Folder for requests, answers and logs, which all nodes share under the same path.",
 )
 _FORCE = click.option("--force", is_flag=True, help="Measure even if programs use the GPUs or the host.")
+_DRY_RUN = click.option("--dry-run", is_flag=True, help="Print what would be started, and ask no node.")
 _OUTPUT = click.option(
     "-o", "--output", type=PATH, metavar="FILE", help="Also write the report to this file."
 )
@@ -56,9 +58,10 @@ def _say_engine(nodes: tuple[str, ...], engine: "EngineRow", reason: str) -> Non
 @_FORCE
 @policy_option
 @_OUTPUT
+@_DRY_RUN
 @format_option("text", "json", "csv")
 @verbosity_options
-def bench(pattern: str, engine_name: str | None, **options: Any) -> int:
+def bench(pattern: str, engine_name: str | None, *, dry_run: bool, **options: Any) -> int:
     """Measure collectives, pairs and TCP over all nodes as one job.
 
     The same as `rigtune bench --hosts`: start it on one of the nodes, or in their allocation.
@@ -66,12 +69,44 @@ def bench(pattern: str, engine_name: str | None, **options: Any) -> int:
     from assistant.cli.bench_command import bench_command
 
     nodes, engine, reason = _nodes(pattern, engine_name)
+    if dry_run:
+        emit_engine(engine, reason, nodes)
+        _emit_jobs(nodes, engine, **options)
+        return int(ExitCode.OK)
     if not options["quiet"]:
         _say_engine(nodes, engine, reason)
     code: int = click.get_current_context().invoke(
         bench_command, hosts=",".join(nodes), spread_by=engine.id, **options
     )
     return code
+
+
+def _emit_jobs(nodes: tuple[str, ...], engine: "EngineRow", **options: Any) -> None:
+    """Print the commands that `bench` would start. Raises UsageError."""
+    from assistant.cli.options import facts_of
+    from assistant.usecases.bench.planned_jobs import planned_jobs
+    from assistant.usecases.measure import MeasureOptions
+
+    folder: Path | None = options["work_directory"]
+    plan = planned_jobs(
+        facts_of(python=options["python"]),
+        MeasureOptions(
+            suite=options["suite"],
+            only=options["only"],
+            hosts=nodes,
+            spread_by=engine.id,  # type: ignore[arg-type]  # an engine that joins nodes
+            work_directory=str(folder.absolute()) if folder is not None else None,
+        ),
+    )
+    module = engine.load()
+    emit_text(
+        "# First, each node is asked whether it sees the work folder, and which programs use its GPUs:\n"
+        f"{module.plan(plan.question)}"
+    )
+    for job in plan.jobs:
+        emit_text(f"# {job.title}, for about {job.budget_s:.0f} s:\n{module.plan(job.command)}")
+    for bench_id in plan.elsewhere:
+        emit_text(f"# {bench_id} starts nothing on the nodes")
 
 
 @click.command("find-bad")
@@ -85,7 +120,7 @@ def bench(pattern: str, engine_name: str | None, **options: Any) -> int:
 @_FORCE
 @policy_option
 @_OUTPUT
-@click.option("--dry-run", is_flag=True, help="Print what would be started, and ask no node.")
+@_DRY_RUN
 @format_option("text", "json")
 @verbosity_options
 def find_bad(

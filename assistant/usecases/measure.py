@@ -65,7 +65,7 @@ def measure_machine(
     for an unusable work folder.
     """
     started = datetime.now(timezone.utc)
-    rows = _rows(options)
+    rows = chosen_benchmarks(options)
     if options.ranks_per_node is not None and options.ranks_per_node < 1:
         raise UsageError(f"{options.ranks_per_node} ranks per node are too few", "give at least 1")
     yield StageStarted(stage="bench", title=f"Measuring, {options.suite} suite")
@@ -104,7 +104,7 @@ def _watch(facts: MachineFacts) -> Iterator[Watch]:
         yield Watch(facts, live)
 
 
-def _rows(options: MeasureOptions) -> tuple[BenchmarkRow, ...]:
+def chosen_benchmarks(options: MeasureOptions) -> tuple[BenchmarkRow, ...]:
     """Return the chosen benchmarks in the order of the registry. Raises UsageError."""
     if options.suite not in get_args(Suite):
         raise UsageError(f"there is no suite {options.suite!r}", f"suites: {', '.join(get_args(Suite))}")

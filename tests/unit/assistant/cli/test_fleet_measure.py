@@ -61,6 +61,26 @@ def test_a_dry_run_prints_every_command_and_asks_no_node(monkeypatch, capsys, en
         assert [line for line in lines if line.startswith(start)], start
 
 
+def test_a_dry_run_of_benchmarks_names_each_start(monkeypatch, capsys):
+    monkeypatch.setattr("assistant.engines.clustershell_runs._task", None)  # asking a node would raise
+    words = ["fleet", "bench", "-w", "n[1-3]", "--engine", "ssh", "--dry-run", "--work-directory", "/shared"]
+    assert command_line([*words, "--only", "storage", "--only", "network", "--only", "across-nodes"]) == 0
+    text = capsys.readouterr().out
+    assert "# 3 nodes: n[1-3]" in text
+    assert "/shared/seen-by-all-hosts" in text
+    starts = [line for line in text.splitlines() if line.startswith("ssh ")]
+    assert ["/shared/1-network/launch/launch.sh" in starts[0], len(starts)] == [True, 2]
+    assert "NODE_COUNT=3" in starts[1]
+    assert "/shared/2-across-nodes/launch/launch.sh" in starts[1]
+    assert "# storage starts nothing on the nodes" in text
+
+
+def test_a_dry_run_of_an_unknown_benchmark_is_refused(capsys):
+    words = ["fleet", "bench", "-w", "n[1-3]", "--engine", "ssh", "--dry-run", "--only", "netwrk"]
+    assert command_line(words) == 2
+    assert "there is no benchmark 'netwrk'" in capsys.readouterr().err
+
+
 def test_a_dry_run_of_one_node_is_refused(capsys):
     assert command_line(["fleet", "find-bad", "-w", "n1", "--engine", "exec", "--dry-run"]) == 2
     assert "fewer than two hosts" in capsys.readouterr().err
