@@ -1,4 +1,4 @@
-"""Test what is asked before ranks start on several hosts: each is reachable and sees the work folder."""
+"""Test the checks before ranks start on several hosts: each is reachable, idle and sees the work folder."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def test_a_machine_without_the_scheduler_is_reported(make_recipe, tmp_path, monk
 
 
 def test_a_launcher_that_cannot_start_the_program_names_the_others(make_recipe, tmp_path):
-    """The missing names of hosts are no reason to look for, where torchrun cannot help anyway."""
+    """The recipe also lacks host names, but they would not help: torchrun cannot start nccl-tests."""
     recipe = make_recipe(
         nodes=2,
         command=Command(kind="nccl-tests", target="all_reduce_perf"),

@@ -1,4 +1,4 @@
-"""GPUs that no recording has shown: complete rows whose figures physics and each other allow."""
+"""Test the rows of GPUs that no recording has shown: they are complete, cited and plausible."""
 
 from __future__ import annotations
 

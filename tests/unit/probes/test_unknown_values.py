@@ -1,4 +1,4 @@
-"""The helpers that ask whether values are known."""
+"""Test the helpers that ask whether values are known."""
 
 from __future__ import annotations
 

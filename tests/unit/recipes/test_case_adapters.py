@@ -1,4 +1,4 @@
-"""LoRA's rank and layers: the case's, else the framework's habit, which is reported."""
+"""Test LoRA's rank and layers: those of the case, or else the framework's defaults, which are reported."""
 
 from __future__ import annotations
 

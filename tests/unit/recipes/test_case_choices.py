@@ -1,4 +1,4 @@
-"""Layouts and batches that nobody stated: as people choose them."""
+"""Test the layouts and batches that are assumed where a case states none."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_fully_sharded_experts_are_spread_where_their_layers_do_not_fit() -> Non
     case = resolved("deepseek-v3", 1024, stack="torchtitan")
     degrees = case.candidate.degrees
     assert case.candidate.sharding == "zero3"
-    assert degrees.fsdp >= 64  # of a replica, or of all GPUs
+    assert degrees.fsdp >= 64  # shards span a replica or all GPUs
     assert degrees.ep > 1
     assert resolved("deepseek-v3", 1024, stack="hf-trainer").candidate.degrees.ep == 1  # it cannot
 

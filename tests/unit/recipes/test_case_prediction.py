@@ -1,4 +1,4 @@
-"""Any row is answered; open parts of a case are filled with what people do, and reported."""
+"""Test that any row is answered, and that usual values fill the open parts of a case and are reported."""
 
 from __future__ import annotations
 

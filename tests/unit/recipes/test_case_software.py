@@ -1,4 +1,4 @@
-"""The software that is assumed for a case, and DeepSpeed's memory beneath other frameworks."""
+"""Test the software that is assumed for a case, and the memory of frameworks that run DeepSpeed."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_what_is_known_stays_what_it_is() -> None:
 
 @pytest.mark.parametrize("stack", ["hf-trainer", "ms-swift"])
 def test_deepspeed_keeps_masters_beneath_any_trainer(stack: str) -> None:
-    """Weights and gradients have 16 bits, masters and moments fp32, a sixteenth of each, also with `bf16`."""
+    """Each of 16 ranks has a sixteenth of the 16-bit weights and of the fp32 master weights and moments."""
     case = resolved(stack=stack, sharding="zero3", task="sft", optimizer="adamw")
     memory = case.memory_of_case()
     each = parameter_count(case.workload.model) / 16 if case.workload else 0.0
@@ -71,7 +71,7 @@ def test_deepspeed_keeps_masters_beneath_any_trainer(stack: str) -> None:
 
 
 def step_bytes(sharding: str, *, at_once: float = 1e9) -> tuple[float, float]:
-    """Return the bytes of the optimizer's step beside states and gradients, and the parameters it updates."""
+    """Return the temporary bytes of the optimizer's step, and the number of parameters that it updates."""
     case = resolved(stack="deepspeed", sharding=sharding)
     stack = msgspec.structs.replace(
         case.stack,

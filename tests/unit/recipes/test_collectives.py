@@ -1,4 +1,4 @@
-"""Collective times against published measurements, their laws, and the traps of the field."""
+"""Test collective times: against published measurements, for monotonicity, and in special cases."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def clusters(draw):
 
 @st.composite
 def groups(draw, cluster):
-    """Return ranks on some of the nodes, as many on each."""
+    """Return ranks on some of the nodes, equally many on each."""
     nodes = draw(st.integers(1, cluster.nodes))
     return Group(ranks=nodes * draw(st.integers(1, cluster.ranks_per_node)), nodes=nodes)
 

@@ -47,7 +47,7 @@ FAILURE = BenchFailure(
 
 
 class Script:
-    """A stand-in for the measuring: the events that it yields, and the options that it received."""
+    """Stand-in for the measurement: it yields prepared events and keeps the options that it received."""
 
     def __init__(self) -> None:
         self.measurements: tuple[Measurement, ...] = (GEMM, COPY)

@@ -21,7 +21,7 @@ def _commit(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def hooks(tmp_path: Path) -> Path:
-    """Return a folder with files of two kinds, one of them in a subfolder, and of somebody else."""
+    """Return a folder with hooks of two kinds, one kind in a subfolder, and two files that are no hooks."""
     folder = tmp_path / "etc"
     for kind, where in (("slurm-health", folder), ("node-problem-detector", folder / "npd")):
         assert command_line(["export", "--provision", kind, "--expect-gpus", "8", "--out", str(where)]) == 0

@@ -1,4 +1,4 @@
-"""`rigtune fleet bench` and `rigtune fleet find-bad`: options reach the use cases of `rigtune bench`."""
+"""Test that `rigtune fleet bench` and `fleet find-bad` pass their options to the measurements."""
 
 from __future__ import annotations
 

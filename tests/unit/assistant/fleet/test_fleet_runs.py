@@ -1,4 +1,4 @@
-"""Reports, lists, metrics and the hand-over from folders of runs, with names and without."""
+"""Test reports, node lists, metrics and the hand-over from folders of runs, redacted and not."""
 
 from __future__ import annotations
 
@@ -39,7 +39,10 @@ CHECK = ("check", "--engine", "exec", "-w", "gpu[040-059]", "--rigtune", "x", "-
 
 
 def run_reports(*, slow: float = 0.9, driver: str = "580.1") -> list[NodeReport]:
-    """Return 20 nodes: a slow GPU, a failed check, a node without an answer, names everywhere."""
+    """Return reports of 20 nodes: one has a slow GPU, one failed a check, one did not answer.
+
+    Names of nodes and sites occur in many fields.
+    """
     fleet = Fleet(20, 3, factor=lambda node, gpu: slow if (node, gpu) == (4, 2) else 1.0)
     reports = []
     for name, each in zip(NAMES, fleet.run(), strict=True):
@@ -145,7 +148,7 @@ def test_the_hand_over_names_what_was_not_measured(folder, capsys):
 
 
 def two_runs(tmp_path) -> tuple[object, ...]:
-    """Write a check against a policy, and a later measurement of which a node is missing."""
+    """Return the folders of a check against a policy and of a later measurement in which a node timed out."""
     measured = Fleet(4, 3).run()
     why = Reason(check_id="policy-gpus", subject="host", status=Status.FAIL, summary="7 of 8 GPUs")
     checked = [msgspec.structs.replace(each, metrics=()) for each in measured]

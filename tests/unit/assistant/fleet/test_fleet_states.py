@@ -1,4 +1,4 @@
-"""`rigtune fleet check` advances, keeps and prints the states of nodes; no node is asked in these tests."""
+"""Test how `rigtune fleet check` updates, stores and prints the states of nodes, from stored answers."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def report(number: int, *failed: str, passed: tuple[str, ...] = ()) -> NodeRepor
 
 @pytest.fixture
 def check(tmp_path, capsys):
-    """Return a function that judges a run of 100 nodes on a day: exit code, JSON and text."""
+    """Return a function that judges a run of 100 nodes on a day and returns exit code, JSON and text."""
 
     def run(day: float, *reports: NodeReport, options: tuple[str, ...] = (), engine: str = "exec"):
         folder = tmp_path / f"day {day}"
@@ -111,7 +111,7 @@ def test_a_node_out_of_service_is_not_in_the_list_of_good_nodes_until_it_is_test
 
 
 def test_a_suspicion_ends_by_its_own_date_and_is_never_counted_after_it(check, tmp_path):
-    """The nodes are fit, but their check says nothing about what failed before."""
+    """Later reports pass, but do not contain the check that failed before."""
     check(0, report(1, "shm-size"), report(2, "shm-size"), report(3, "gpu-count"))
     code, result, _ = check(29.9, report(1), report(2, "shm-size"))
     conditions = {node["node"]: node["condition"] for node in result["nodes"]}

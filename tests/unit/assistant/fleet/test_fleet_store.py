@@ -1,4 +1,4 @@
-"""The history of a fleet: medians by part, the past of a run, states, and files that are no store."""
+"""Test the stored history of a fleet: medians by part, values of earlier runs, states, and wrong files."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_only_the_newest_runs_of_a_part_are_its_past(tmp_path):
 
 
 def test_a_part_that_stays_slow_is_not_cleared_by_its_own_slow_values(tmp_path):
-    """One GPU of 20 becomes 5 % slower and stays so; a repair without effect does not end its state."""
+    """One GPU of 20 nodes becomes 5 % slower and stays so; a repair without effect does not end its state."""
     store = tmp_path / "fleet.sqlite"
     fleet = Fleet(20, 3, factor=lambda node, gpu: 0.95 if (node, gpu) == (4, 2) else 1.0)
     for number in range(30):

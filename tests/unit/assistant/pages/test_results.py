@@ -126,7 +126,7 @@ def test_the_figures_of_a_collective_stay_together():
 
 
 def test_memory_and_time_are_those_of_the_fastest_micro_batch():
-    """The least memory of any micro-batch is not shown, because nobody trains with it."""
+    """The least memory of any micro-batch is not shown, because nobody trains with that micro-batch."""
     steps = [row for row in results(MEASURED, show_all=False) if row.bench_id == "train-step"]
     assert {row.parameters["micro_batch"] for row in steps} == {4}
     assert len(steps) == 4
@@ -187,7 +187,7 @@ def test_case_words():
     )
     assert case({"collective": "all_reduce", "bytes": 1024, "world_size": 2, "backend": "gloo"}) == "1 KiB"
     assert case({"layers": "nvlink", "bytes": 1024}) == "only over NVLink 1 KiB"
-    assert case({"work": "gemm", "pinned": False}) == "gemm"  # bound to CPUs or not
+    assert case({"work": "gemm", "pinned": False}) == "gemm"  # here `pinned` means bound to CPUs
     assert case({"step": "my_train.py:make_step", "micro_batch": 8}) == "my_train.py:make_step micro-batch 8"
     assert case({"odd": "\x1b[31m", "flag": False}) == "\x1b[31m not flag"
 

@@ -1,4 +1,4 @@
-"""Output that no hostile name can use against a terminal."""
+"""Test that no hostile name in the output can control a terminal."""
 
 from __future__ import annotations
 

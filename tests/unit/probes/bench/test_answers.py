@@ -11,7 +11,7 @@ from tests.support.bench_answers import requests
 
 NAMES = {"GPU-a": "GPU0", "GPU-b": "GPU1", "GPU-c": "GPU2", "GPU-d": "GPU3"}
 UUIDS = ("GPU-b", "GPU-a", "GPU-c", "GPU-d")
-"""Ranks 0 and 1 have each other's number."""
+"""UUIDs of the GPUs by rank: rank 0 uses GPU1, and rank 1 uses GPU0."""
 
 
 def asked(bench_id: str = "gemm", ranks: int = 4) -> BenchRequest:

@@ -26,7 +26,7 @@ def workers(request):
 def swept(rates, ranks=1):
     """Return measurements in which n workers deliver `rates[n]` batches per second on each rank.
 
-    Of several ranks, the last one reaches half of that.
+    If there are several ranks, the last rank reaches half of that.
     """
     request = asked(ranks=ranks, cpus=ranks * max(rates))
     lines = {}

@@ -124,7 +124,7 @@ def test_no_nic_carries_what_stays_in_the_host_and_every_nic_may_where_it_is_ask
         assert of_layer(layer, facts).environment["NCCL_NET_DISABLE_INTRA"] == disabled
 
 
-# The shares of three machines: a sick NIC, a sick NVLink, and one whose parts are fine but not their sum.
+# Rates of machines with: a slow NIC, slow NVLinks, good layers but a slow whole, no fault, two slow layers.
 @pytest.mark.parametrize(
     ("measured", "slow"),
     [

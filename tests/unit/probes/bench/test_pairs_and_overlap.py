@@ -48,8 +48,8 @@ def test_many_ranks_meet_disjoint_only_and_few_alone_only():
     assert requests("pairs", ranks=1) == ()
 
 
-# Seconds of computation, communication and both: hidden, one after the other, half hidden, in each other's
-# way.
+# Seconds of computation alone, of communication alone, and of both together. In the rows the communication
+# is hidden, follows the computation, is half hidden, and slows the computation down.
 @pytest.mark.parametrize(
     ("parts", "fraction", "exposed"),
     [

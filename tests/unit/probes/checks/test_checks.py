@@ -1,4 +1,4 @@
-"""Every check on machines that differ from a healthy one in one thing."""
+"""Test every check on machines that differ from a healthy machine in one thing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers and evidence in findings, which the table of check cases does not look at."""
+"""Test numbers and evidence in findings, which the table of check cases does not compare."""
 
 from __future__ import annotations
 

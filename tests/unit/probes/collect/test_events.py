@@ -1,4 +1,4 @@
-"""Collect events from several logs and join them."""
+"""Test that events from several logs are collected and joined."""
 
 from __future__ import annotations
 

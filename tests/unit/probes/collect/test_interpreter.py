@@ -221,7 +221,7 @@ def test_nothing_recorded() -> None:
 
 
 class Host(FakeSource):
-    """A live machine, on which everything belongs to root but what `owners` say."""
+    """A live machine on which all files belong to root, except those in `owners`."""
 
     is_live = True
 

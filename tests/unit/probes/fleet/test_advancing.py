@@ -1,4 +1,4 @@
-"""States of nodes and parts after runs: what condemns, what clears, the brake, and evidence counted once."""
+"""Test states of nodes and parts after runs: what changes them, the brake on drains, runs that count once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The map of GPUs to NICs and CPUs, on topologies of every kind."""
+"""Test the map of GPUs to NICs and CPUs on many topologies."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SMALL = MachineFacts(numa_nodes=(NumaNode(index=0, cpus="0-31"), NumaNode(index=
 
 
 def links(rows: dict[int, str], names: str = "mlx5_") -> tuple[Link, ...]:
-    """Return distances by GPU, with a word for each NIC: `{0: "PIX SYS"}`."""
+    """Return links from their kinds by GPU, with one word for each NIC: `{0: "PIX SYS"}`."""
     return tuple(
         Link(a=f"GPU{gpu}", b=f"{names}{nic}", kind=msgspec.convert(kind, LinkKind))
         for gpu, kinds in rows.items()

@@ -1,4 +1,4 @@
-"""Counters against an earlier run: only what was added since warns, and what needs repair still fails."""
+"""Test counters against an earlier run: only an increase warns, and a total that needs repair still fails."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_only_what_was_added_warns() -> None:
         assert problems(facts, taken(facts)) == set()
         assert problems(facts, taken(node())) == {said}
         assert problems(facts, taken(facts), mode="accept") == {said}
-        # A counter that was reset counts from there.
+        # A total below the earlier one means that the counter was reset, so all of it is new.
         assert problems(facts, taken(node(**dict.fromkeys(counts, 10**6)))) == {said}  # type: ignore[arg-type]
 
 

@@ -1,6 +1,4 @@
-"""A run that went on to its end after an event was not ended by it, and shows no source code's words as its
-own.
-"""
+"""Test that an event which a run survived is no fault, and that quoted source code is no event."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Jobs that schedulers, containers and launchers do not start, servers that do not answer, and numbers that
-are none.
+"""Test logs of jobs that schedulers, containers or launchers do not start, of file servers that do not answer,
+and of losses that are not numbers.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Facts beside those of NCCL's own lines: ranks by process, first failures, ways between ranks, what tools
-measured.
+"""Test facts of a run from other lines than NCCL's: ranks by process, first failures, transports between ranks,
+and measurements of tools.
 """
 
 from __future__ import annotations

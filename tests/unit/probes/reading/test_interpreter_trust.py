@@ -20,7 +20,7 @@ needs_root = pytest.mark.skipif(ME != 0, reason="only root can give files away")
 
 @pytest.fixture
 def program(tmp_path: Path) -> Path:
-    """Three folders deep, in the private folder of this test."""
+    """Return a program two folders deep in the private folder of the test."""
     tmp_path.chmod(0o700)
     folder = tmp_path / "a" / "b"
     folder.mkdir(parents=True)

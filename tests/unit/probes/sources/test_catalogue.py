@@ -1,6 +1,4 @@
-"""Catalogue machines through the real collectors: the facts show the machine of the row, and nothing that
-nobody knows.
-"""
+"""Test catalogue machines with the real collectors: facts of the row are known, all others are unknown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The texts to copy: tools know every name in them, shells accept the commands, and the figures agree."""
+"""Test the texts that users copy: tools know every name, shells accept the commands, the figures agree."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def test_kubelet_knows_every_field(facts: MachineFacts) -> None:
         else:
             assert name in known["text"]
             assert value in known["values"].get(name, (value,))
-    # The policy static needs CPUs that no container gets.
+    # The CPU manager policy `static` needs reserved CPUs, which no container gets.
     assert "reservedSystemCPUs" in fields or int(fields["kubeReserved"]["cpu"]) > 0
 
 

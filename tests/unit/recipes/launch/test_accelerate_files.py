@@ -34,7 +34,7 @@ CLIPPED = Convergence(learning_rate=3e-3, warmup_steps=2, steps=20, gradient_cli
 
 @pytest.fixture
 def files_of(make_recipe):
-    """Return the files of an accelerate recipe, and their configuration."""
+    """Return a function that returns the files of an accelerate recipe and the parsed configuration."""
 
     def make(model="llama-3-8b", **fields):
         fields = {"program": "accelerate", "command": SCRIPT, "resources": GPU, **fields}

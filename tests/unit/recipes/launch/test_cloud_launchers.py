@@ -1,4 +1,4 @@
-"""SkyPilot and SageMaker: what the job asks for, and the script that every node runs."""
+"""Test files for SkyPilot and SageMaker: the requested resources, and the script that every node runs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def filled(given: dict[str, Any], **more: str) -> dict[str, Any]:
 
 
 def node(folder, recipe, launcher):
-    """Write the files and return the script of a node."""
+    """Write the files and return the path of the script that a node runs."""
     files = launch_files(recipe, launcher)
     put_files(folder, files)
     return folder / files[1].path

@@ -1,4 +1,4 @@
-"""Docker, Podman, compose and LXD: requests to the engine, and words that arrive as they were written."""
+"""Test files for Docker, Podman, compose and LXD: options of the engine, and unchanged arguments."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ COSINE = {
 
 @pytest.fixture
 def files_of(make_recipe):
-    """Return the files of a DeepSpeed recipe, and their configuration."""
+    """Return a function that returns the files of a DeepSpeed recipe and the parsed configuration."""
 
     def make(**fields):
         recipe = make_recipe(**{"program": "deepspeed", "command": SCRIPT, **fields})

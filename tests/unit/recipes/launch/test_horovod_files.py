@@ -50,7 +50,7 @@ def horovod(make_recipe):
 
 @pytest.fixture
 def start(horovod, tmp_path):
-    """`start(variables, words)` runs the exported starter; a stand-in of horovodrun shows its arguments."""
+    """Return a function that runs the exported starter; a stand-in for horovodrun prints its arguments."""
     starter = put_files(tmp_path, program_files(horovod()).files)
     package = tmp_path / "modules" / "horovod" / "runner"
     package.mkdir(parents=True)
@@ -280,7 +280,7 @@ def test_the_parser_of_horovodrun_understands_the_script(horovod, launch_bench, 
 
 @pytest.mark.slow
 def test_horovodrun_starts_every_rank_with_its_arguments_and_variables(horovod, horovod_python, tmp_path):
-    """Horovod's own starter over gloo, without its kernels; both names are those of this machine."""
+    """Run Horovod's own starter over gloo, without its kernels; both host names mean this machine."""
     program = tmp_path / "show.py"
     program.write_text(SHOW)
     (tmp_path / "run.py").write_text(RUN)

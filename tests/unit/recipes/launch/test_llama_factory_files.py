@@ -45,7 +45,7 @@ LAUNCHER = ("-m", "llamafactory.launcher")
 
 @pytest.fixture
 def files_of(make_recipe):
-    """Return the files of a recipe on GPUs, in bf16."""
+    """Return a function that writes the files of a recipe for GPUs in bf16."""
 
     def make(**fields):
         fields["parallelism"] = {"precision": "bf16", **fields.get("parallelism", {})}

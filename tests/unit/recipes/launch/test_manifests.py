@@ -1,4 +1,4 @@
-"""Kubernetes manifests: the structure of each kind of job, and words that arrive as they were written."""
+"""Test Kubernetes manifests: the structure of each kind of job, and arguments that arrive unchanged."""
 
 from __future__ import annotations
 

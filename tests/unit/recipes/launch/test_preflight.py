@@ -1,4 +1,4 @@
-"""The tests on a node before its ranks start, and the site's places of every shell script."""
+"""Test the preflight script, which tests a node before its ranks start, and the site's slots in scripts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GPU = {"device": "cuda", "backend": "nccl"}
 
 @pytest.fixture
 def preflight(make_recipe, launch_bench, tmp_path):
-    """`preflight(fields, **variables)` runs the tests of a small job with this machine's interpreter."""
+    """Return a function that runs the preflight script of a small job with this machine's interpreter."""
 
     def run(fields, **variables):
         recipe = make_recipe(**fields)
@@ -28,7 +28,7 @@ def preflight(make_recipe, launch_bench, tmp_path):
         python = variables.get("INTERPRETER", str(launch_bench.folder / "python3"))
         return launch_bench.run(str(script), python, cwd=tmp_path, **settings)
 
-    # Python that finds every module except those that the test takes away
+    # This python3 runs the code after -c with the interpreter of the tests.
     launch_bench.stand_in("python3", f'exec {sys.executable} -c "$2" "${{@:3}}"')
     return run
 

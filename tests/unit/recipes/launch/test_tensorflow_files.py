@@ -1,4 +1,4 @@
-"""Test the files for TensorFlow: TF_CONFIG of every node, and which strategy the program is given."""
+"""Test the files for TensorFlow: TF_CONFIG of every node, and the distribution strategy of the program."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def tensorflow(make_recipe):
 
 @pytest.fixture
 def start(tensorflow, tmp_path):
-    """`start(variables, words)` runs the exported starter, whose program shows its words and variables."""
+    """Return a function that runs the exported starter; its program shows its arguments and variables."""
     (artifact,) = program_files(tensorflow()).files
     starter = put_files(tmp_path, (artifact,))
     show = tmp_path / "show.py"
@@ -53,7 +53,7 @@ def start(tensorflow, tmp_path):
 
 @pytest.fixture(scope="module")
 def parts():
-    """The functions of the starter."""
+    """Return the functions of the starter by name."""
     source = Path(recipes.launch.__file__).parent / "templates" / STARTER
     return runpy.run_path(str(source), run_name="starter")
 

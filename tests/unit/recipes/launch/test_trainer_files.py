@@ -49,7 +49,7 @@ FSDP = {"strategy": "fsdp", "activation_checkpointing": "full"}
 
 @pytest.fixture
 def files_of(make_recipe):
-    """Return the files of a recipe on GPUs, in bf16."""
+    """Return a function that writes the files of a recipe for GPUs in bf16."""
 
     def make(program="hf-trainer", model="llama-3-8b", **fields):
         fields["parallelism"] = {"precision": "bf16", **fields.get("parallelism", {})}
@@ -64,7 +64,7 @@ def files_of(make_recipe):
 
 @pytest.fixture
 def arguments_of(files_of):
-    """Return the arguments in the file of a script that reads one."""
+    """Return a function that returns the arguments in the JSON file of a script that reads such a file."""
 
     def make(**fields):
         (file,) = files_of(command=script("training_arguments.json"), **fields).files

@@ -1,4 +1,4 @@
-"""Figures of a cluster: measured first, catalogue next, unknown last."""
+"""Test the sources of a cluster's figures: measured if possible, else from the catalogue, else unknown."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_a_slow_copy_to_the_host_bounds_what_pcie_can_carry():
     )
     figure = cluster_from_facts(facts, copies, CATALOGUE).intra_bus_bandwidth_bytes_per_s
     assert (figure.value, figure.basis) == (12e9, "measured")
-    # Copies as fast as the slot add nothing to the model.
+    # Copies that are as fast as the slot leave the figure of the model as it is.
     assert (
         cluster_from_facts(facts, copies[:4], CATALOGUE).intra_bus_bandwidth_bytes_per_s.basis == "modelled"
     )

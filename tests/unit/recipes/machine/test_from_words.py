@@ -1,4 +1,4 @@
-"""The machine of a case: rates of its GPU, links and network, stated or usual."""
+"""Test the machine of a case: rates of its GPU, links and network, from the case or the usual ones."""
 
 from __future__ import annotations
 

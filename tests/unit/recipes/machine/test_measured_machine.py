@@ -1,4 +1,4 @@
-"""A machine that was measured is predicted from its own figures, and no longer from the catalogue's."""
+"""Test that predictions for a measured machine use its own figures instead of the catalogue's."""
 
 from __future__ import annotations
 
@@ -242,7 +242,7 @@ GLOO = [
 
 
 def small_step(value: float, threads: int = 1, **changes) -> Measurement:
-    """Return a step like the planned one in `PLANNED`, apart from the changes."""
+    """Return the measurement of a step with the settings of `PLANNED`, apart from the changes."""
     parameters = {"model": "rigtune-mini", "strategy": "ddp", "micro_batch": 8, "sequence_length": 256}
     parameters |= {"precision": "fp32", "world_size": 2, "grad_accum": 4}
     measurement = step(value, **{**parameters, **changes})

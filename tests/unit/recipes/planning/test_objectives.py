@@ -1,4 +1,4 @@
-"""The part of a machine that suits an objective."""
+"""Test which part of a machine is chosen for an objective."""
 
 from __future__ import annotations
 

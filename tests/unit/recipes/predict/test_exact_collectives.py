@@ -14,11 +14,11 @@ from tests.support.clusters import cpu_cluster, figure, h100_cluster, measured
 
 HOP, NETWORK_HOP = 1e-4, 1e-3
 PEER = parameter("collective.peer_s")
-"""Each peer beyond a rank's own domain costs an all-to-all so much."""
+"""Seconds that each peer outside of a rank's own NVLink domain adds to an all-to-all."""
 
 
 def processors(nodes: int, ranks: int) -> Cluster:
-    """Describe ranks on processors, which pay no launch and whose links were measured."""
+    """Return a cluster of CPU ranks, which need no kernel launch and whose links were measured."""
     cluster = cpu_cluster(ranks=ranks, intra_latency_s=measured(HOP))
     return msgspec.structs.replace(
         cluster,
@@ -43,7 +43,9 @@ ONE_NODE = {
     "broadcast": {"ring": 3 * HOP},
     "sendrecv": {"message": 2 * HOP},
 }
-"""Four ranks of a node: a ring passes three hops, twice to reduce and to spread; an exchange 1 + log2(4)."""
+"""Latencies of four ranks of a node. A ring takes three hops, an all-reduce twice as many, and an exchange
+1 + log2(4).
+"""
 FOUR_NODES = {
     "all_reduce": {"ring": 6 * NETWORK_HOP, "tree": 4 * NETWORK_HOP},
     "all_gather": {"ring": 3 * NETWORK_HOP, "pat": 2 * NETWORK_HOP},

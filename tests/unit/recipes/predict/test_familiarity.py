@@ -1,4 +1,4 @@
-"""Intervals of runs whose software or GPU no fit has seen are wider."""
+"""Test that intervals are wider for runs whose software or GPU was not among the fitted runs."""
 
 import csv
 import os

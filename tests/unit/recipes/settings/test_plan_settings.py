@@ -1,4 +1,4 @@
-"""The settings reach the plan's JSON, its page, the recipe and the words of a program."""
+"""Test that settings reach the plan's JSON, its page, the recipe and the arguments of a program."""
 
 from __future__ import annotations
 

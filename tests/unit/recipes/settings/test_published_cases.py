@@ -1,4 +1,4 @@
-"""Published training recipes, written down again from their publications, come out of a plan's settings."""
+"""Test that a plan's settings equal published training recipes, which are stated here a second time."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ NAMED = [
     ("llama-factory-full", "llama-3-8b", "full", 2, 1e-5, 100, "cosine", 1.0, 0.0),
     ("llama-factory-lora", "llama-3-8b", "lora", 8, 1e-4, 100, "cosine", 1.0, 0.0),
 ]
-"""Examples of programs, which a user names; `torchtune` is also a program of `plan`."""
+"""Example recipes of programs. A plan uses them only if the user names them."""
 
 
 @pytest.mark.parametrize("case", [*FINE_TUNING, *NAMED], ids=lambda case: case[0])

@@ -1,4 +1,4 @@
-"""A learning rate is carried to another batch, optimizer and width, and the plan says where a rule ends."""
+"""Test learning rates that rules transfer to another batch, optimizer or width, and the rules' limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each strategy is recommended where it wins and refused elsewhere, with numbers of the job and machine."""
+"""Test that each strategy is recommended only where it wins, with numbers of the job and the machine."""
 
 from __future__ import annotations
 
