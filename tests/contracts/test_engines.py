@@ -1,4 +1,4 @@
-"""Every engine of the table has the functions of the protocol, with the same parameters."""
+"""Test that every engine of the table has the functions of the protocol, with the same parameters."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ KERNEL = "[1.0] Linux version 6.1.0\n"
 
 
 def commands() -> list[str]:
-    """Return all commands of the pages that can run here, without what follows a comment or a pipe."""
+    """Return all commands of the pages that can run here, without comments and pipes to other programs."""
     written = (match[1] for page in PAGES for match in COMMAND.finditer(page.read_text("utf-8")))
     whole = (re.sub(r"\\\n\s*", "", text) for text in written)
     lines = dict.fromkeys(re.split(r"\s+(?:#|\|)\s", line)[0].strip() for line in whole)

@@ -208,7 +208,7 @@ CONFIG = {
     "intermediate_size": 14336,
     "vocab_size": 128256,
 }
-"""Run of Llama 3 8B."""
+"""Fields of the file config.json of Llama 3 8B."""
 
 
 def test_a_model_is_read_from_the_file_that_is_named_or_from_its_folder(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Limit the numbers of rooms and of arrows between them; test that there is no circle and a true picture."""
+"""Limit the numbers of rooms and of imports between them; test for circular imports and a current picture."""
 
 from __future__ import annotations
 

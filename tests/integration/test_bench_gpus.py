@@ -61,9 +61,9 @@ Bench = Callable[..., Said]
 
 @pytest.fixture
 def bench(nvml_standin: Callable[[str], dict[str, str]], tmp_path: Path) -> Bench:
-    """Return `bench("power cap", "--only", "gemm", nvml="gpu3.power_limit_mw = 400000")`.
+    """Return a function that runs `rigtune bench` on GPUs with a fault, and asserts that no process is left.
 
-    Afterwards, no process of it is left.
+    Example: `bench("power cap", "--only", "gemm", nvml="gpu3.power_limit_mw = 400000")`.
     """
 
     def run(sick_part: str = "", *options: str, nvml: str = "") -> Said:

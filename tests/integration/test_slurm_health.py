@@ -1,4 +1,4 @@
-"""The exported hooks on a real Slurm drain bad nodes with a reason, and lift only their own drains."""
+"""Test on a real Slurm that exported hooks drain bad nodes with a reason and lift only their own drains."""
 
 from __future__ import annotations
 

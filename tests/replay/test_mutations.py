@@ -30,7 +30,7 @@ def corpus() -> list[Path]:
 
 
 def collected(source: Source) -> MachineFacts:
-    """Return the facts as `gather` does, but on this thread, and let errors of collectors pass."""
+    """Return the facts as `gather` does, but on this thread and without catching errors of collectors."""
     options = CollectOptions()
     return assemble(
         source.title, [(row, getattr(row.load(), row.function)(source, options)) for row in PROBES]

@@ -1,6 +1,4 @@
-"""Test that the counts of a user's module follow from its arithmetic, and that errors name their place.
-where.
-"""
+"""Test that the counts of a user's module follow from its arithmetic, and that errors name their place."""
 
 from __future__ import annotations
 

@@ -154,7 +154,7 @@ def test_a_step_that_cannot_be_loaded_is_told_in_one_line(users_steps, users_fol
 
 @pytest.fixture(scope="module")
 def users_steps(in_torch, users_folder):
-    """Return kind and message of the failure when each of these files is loaded."""
+    """Return kind and message of the failure to load each target, by target."""
     targets = [
         "users:nowhere",
         "nobody.py:make",

@@ -1,4 +1,4 @@
-"""`rigtune predict` of the user's own module, counted by an interpreter with torch."""
+"""Test `rigtune predict` with the user's own module, which an interpreter with torch counts."""
 
 from __future__ import annotations
 

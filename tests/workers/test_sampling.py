@@ -114,7 +114,7 @@ def test_the_budget_holds(call_s, budget_s, sample_s, cold):
 
 
 def test_ranks_that_agree_make_the_same_calls():
-    """Whatever the other rank's numbers are: here they are sometimes larger."""
+    """The agreed value is the largest of all ranks, which here is sometimes that of the other rank."""
     others = itertools.cycle((0.0, 3.0, 0.0, 1.0, 0.0))
     result: list[float] = []
 
