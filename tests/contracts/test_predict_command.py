@@ -151,7 +151,7 @@ def test_a_step_is_timed_only_where_its_batch_is_stated(tmp_path: Path) -> None:
     assert float(row["tokens_per_s_per_gpu"]) > 0
 
 
-def test_speed_is_told_also_where_it_does_not_fit(tmp_path: Path) -> None:
+def test_a_case_that_does_not_fit_has_a_speed_too(tmp_path: Path) -> None:
     huge = case("a", n_layers="320", micro_batch="8", sharding="ddp", activation_checkpointing="none")
     (row,) = answers(rigtune("-", cwd=tmp_path, stdin=table(huge)).stdout)
     assert (row["status"], row["fits"]) == ("predicted", "false")
@@ -326,7 +326,7 @@ def test_a_reader_that_has_seen_enough(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_columns_that_nothing_reads_are_told_once(tmp_path: Path) -> None:
+def test_unknown_columns_are_named_once(tmp_path: Path) -> None:
     cells = {"microbatch": "4", "zero": "3", "owner": "me"}
     measured = {"mfu": "0.4", "notes": "x", "source_id": "s", "raw_strategy": "ddp"}
     rows = table(case("a", **cells, **measured), case("b", **cells, **measured))

@@ -139,7 +139,7 @@ def test_a_capped_gpu_is_named_with_its_limit(bench: Bench) -> None:
     assert "-pl 700" in gemm_finding["remedy"]["command"]
 
 
-def test_a_cap_that_no_limit_shows_is_told_by_the_clock_and_its_reason(bench: Bench) -> None:
+def test_a_power_cap_that_no_limit_shows_is_recognized_by_the_clock_and_its_reason(bench: Bench) -> None:
     said = bench("power cap", "--suite", "full", "--only", "gemm,sustained")
     assert {subject for subject, _ in said.bad("FAIL") + said.bad("WARN")} == {"GPU3"}
     summary = said.finding("GPU3", "measured-gemm")["summary"]
@@ -171,7 +171,7 @@ def test_memory_that_keeps_wrong_values_is_named(bench: Bench) -> None:
     assert (said.exit_code, said.bad("FAIL")) == (1, [("GPU6", "measured-results")])
 
 
-def test_a_stranger_that_appears_on_a_gpu_is_told_while_measuring_and_afterwards(bench: Bench) -> None:
+def test_another_process_on_a_gpu_is_reported_while_measuring_and_afterwards(bench: Bench) -> None:
     said = bench("stranger", "--only", "gemm,collectives")
     assert (said.exit_code, said.bad("FAIL"), said.bad("WARN")) == (0, [], [("GPU2", "measured-conditions")])
     assert str(os.getpid()) in said.finding("GPU2", "measured-conditions")["observed"]

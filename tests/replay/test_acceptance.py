@@ -71,7 +71,7 @@ def test_every_hook_learns_of_the_missing_gpu(profile: str, tmp_path: Path) -> N
         (4, ("--expect", "dgx-h100", "--expect-gpus", "4"), False),
     ],
 )
-def test_what_is_expected_is_compared(
+def test_a_machine_that_differs_from_the_expected_one_fails(
     count: int, arguments: tuple[str, ...], fails: bool, tmp_path: Path
 ) -> None:
     path = report(tmp_path, "hw-h100.xml", count)

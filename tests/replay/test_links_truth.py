@@ -351,12 +351,12 @@ def test_healthy_ones_do_not_fail(path: str) -> None:
 
 
 @pytest.mark.parametrize("path", [path for path, row in recorded().items() if row["state"] == "fault"])
-def test_each_fault_is_told_by_its_check(path: str) -> None:
+def test_each_fault_is_found_by_its_check(path: str) -> None:
     assert FAULTS[path] <= {f"{finding.check_id} {finding.subject}" for finding in problems(path)}
 
 
 @pytest.mark.parametrize("path", TRUTHS)
-def test_what_the_index_states(path: str) -> None:
+def test_facts_agree_with_the_index(path: str) -> None:
     assert [number for number, truth in enumerate(TRUTHS[path]) if not truth(facts_of(path))] == []
 
 

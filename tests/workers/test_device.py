@@ -170,7 +170,7 @@ answer.append(device_uuid(torch.device("cuda", 0)))
     assert result == ["GPU-dddd", "GPU-cccc", "GPU-bbbb", ""]
 
 
-def test_wrong_results_are_told_as_such(in_torch: InTorch) -> None:
+def test_wrong_results_are_reported_as_such(in_torch: InTorch) -> None:
     """Check for example a product with a tile of zeros, attention off by a fifth, a wrong word in a copy."""
     result = in_torch(
         SETUP

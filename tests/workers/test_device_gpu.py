@@ -152,7 +152,7 @@ def test_peers_reach_their_links_and_both_ways_more(
     assert all(both[pair] > 1.05 * rate for pair, rate in one_way.items())
 
 
-def test_the_rate_is_told_second_by_second(measurements: list[Measurement]) -> None:
+def test_the_rate_is_reported_second_by_second(measurements: list[Measurement]) -> None:
     rates = [m for m in measurements if m.bench_id == "sustained" and m.metric == "gemm_flops_per_s"]
     assert rates
     for measured in rates:

@@ -156,7 +156,7 @@ def test_a_torch_that_is_too_old_is_one_line(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_memory_that_is_refused_is_told_as_such(torch_python, tmp_path):
+def test_refused_memory_is_reported_as_such(torch_python, tmp_path):
     """Limit the address space so that torch can start, but its large buffers do not fit."""
     python = interpreter(
         tmp_path, "small", f'[ "$2" = rigtune_worker.vet ] || ulimit -v 1500000\nexec {torch_python} "$@"'
@@ -167,7 +167,7 @@ def test_memory_that_is_refused_is_told_as_such(torch_python, tmp_path):
 
 
 @pytest.mark.root
-def test_a_worker_that_the_kernel_kills_for_memory_is_told_as_such(torch_python, tmp_path):
+def test_a_worker_that_the_kernel_kills_for_memory_is_reported_as_such(torch_python, tmp_path):
     parent = next(path for path in MEMORY_GROUPS if path.is_dir())
     group = parent / f"rigtune-test-{os.getpid()}"
     group.mkdir()

@@ -136,7 +136,7 @@ def test_memory_is_no_disk_even_where_it_accepts_direct_reads(stored):
     [(None, "there is no file or folder"), (b"x" * 1000, "has 1000 bytes"), (0, "mostly sparse")],
     ids=["absent", "small", "sparse"],
 )
-def test_what_cannot_tell_about_a_disk_is_refused_in_one_line(stored, tmp_path, content, words):
+def test_a_file_unfit_to_measure_a_disk_is_refused_in_one_line(stored, tmp_path, content, words):
     path = tmp_path / "file"
     if content is not None:
         path.write_bytes(content or b"x")

@@ -277,7 +277,7 @@ def test_a_signal_to_one_rank_ends_all_ranks_with_a_checkpoint(
     assert (tmp_path / "checkpoints" / "mini" / "latest").read_text() == f"step-{last:08d}"
 
 
-def test_what_cannot_be_applied_is_named(in_torch):
+def test_a_setting_that_cannot_be_applied_is_named(in_torch):
     changes = {
         "pp": ({"pp": 2}, "pp is 2, but rigtune_helper can apply only (1,)"),
         "cp": ({"cp": 2}, "cp is 2, but"),

@@ -26,7 +26,7 @@ TROUBLE_AT_EXIT = (
         ("failing", 1, "ValueError: no such shape"),
     ],
 )
-def test_what_was_done_counts_whatever_happens_while_python_ends(main, code, words):
+def test_the_exit_code_of_the_work_survives_trouble_while_python_ends(main, code, words):
     finished = subprocess.run(
         (sys.executable, "-c", f"{TROUBLE_AT_EXIT}run_and_leave({main})"),
         env=worker_environment(),

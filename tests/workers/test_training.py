@@ -142,7 +142,7 @@ def test_the_mean_gradient_is_never_longer_than_the_small_ones(answer_of, ranks)
     assert all(0 < large <= small for small, large in pairs)
 
 
-def test_what_control_groups_leave_bounds_the_memory(in_torch, tmp_path):
+def test_the_limit_of_control_groups_bounds_the_memory(in_torch, tmp_path):
     """In version 2 the limit is that of a parent group. Inactive file pages do not count as used."""
     v2, v1 = tmp_path / "v2", tmp_path / "v1"
     for folder, limit, used in ((v2 / "job", "1000", "700"), (v2 / "job" / "step", "max", "600")):

@@ -93,7 +93,7 @@ class OverviewScreen(Frame):
         self.show_panels(shown)
 
     def _way(self, state: State, facts: MachineFacts) -> Section:
-        """Return the steps to a launch script; for a node of a fleet, the rest of its report."""
+        """Return the steps to a launch script, or the rest of the report for a node of a fleet."""
         if state.report is not None:
             return reported_section(state.report, names_command=findings_page.has_gpus(facts))
         return findings_page.way(

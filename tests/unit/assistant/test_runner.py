@@ -71,7 +71,7 @@ def test_stop_ends_grandchildren_and_those_in_sessions_of_their_own(tmp_path):
     assert_gone(processes)
 
 
-def test_what_ignores_sigterm_is_killed(tmp_path):
+def test_a_job_that_ignores_sigterm_is_killed(tmp_path):
     with job(tmp_path, "trap '' TERM; " + FORK_TREE + "while true; do wait; done", grace_s=0.2) as running:
         processes = until_up(running, tmp_path)
         assert running.stop() == 128 + signal.SIGKILL

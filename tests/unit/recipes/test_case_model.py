@@ -235,7 +235,7 @@ def test_active_parameters_size_a_mixture():
     assert active_parameter_count(model) / 1e9 == pytest.approx(3.0, rel=0.25)
 
 
-def test_what_a_row_says_wholly_is_not_assumed():
+def test_a_row_that_states_the_whole_model_needs_no_assumptions():
     row = {
         "n_layers": 32,
         "hidden": 4096,

@@ -55,7 +55,7 @@ def test_torch_by_another_name_is_torch_however_it_is_divided() -> None:
     assert software_of(case_of_row({**ROW, "stack": "my torch loop", "tp": "8"}))[0].id == "torch"
 
 
-def test_what_is_known_stays_what_it_is() -> None:
+def test_a_known_stack_stays_as_stated() -> None:
     stack, notes = software_of(case_of_row({**ROW, "stack": "nanotron", "sharding": "zero1"}))
     assert (stack.id, notes) == ("nanotron", ())
 

@@ -189,7 +189,7 @@ def test_a_measured_rate_counts_before_the_catalogue():
     assert rates.flops_per_s == pytest.approx(61.5e12)
 
 
-def test_what_is_not_known_is_unknown():
+def test_rates_of_an_unknown_device_or_precision_are_unknown():
     bare = Cluster(
         title="", device="cpu", device_name="CPU", nodes=1, ranks_per_node=1, memory_bytes_per_rank=None
     )

@@ -89,7 +89,7 @@ def test_any_words_give_a_part_or_a_reason(words: str) -> None:
         assert str(error).startswith("activation_checkpointing is ")  # noqa: PT017 - most words give a part
 
 
-def test_what_is_stated_is_not_changed_though_it_does_not_fit() -> None:
+def test_stated_recomputation_is_kept_although_it_does_not_fit() -> None:
     case = resolved(activation_checkpointing="none", micro_batch="64")
     assert (case.candidate.activation_checkpointing, case.fits_recomputed) == ("none", False)
     assert filled(case) > 1
@@ -167,7 +167,7 @@ def test_a_run_near_the_limit_recomputes_nothing_and_fits_where_recomputing_woul
         ),
     ],
 )
-def test_what_a_selection_recomputes_is_reported(stack: str, flash: str, words: str) -> None:
+def test_the_layout_names_what_selective_recomputation_recomputes(stack: str, flash: str, words: str) -> None:
     row = {**ROW, "stack": stack, "flash_attention": flash}
     answers = {mode: predict_row({**row, "activation_checkpointing": mode}) for mode in ("none", "selective")}
     assert answers["selective"].layout.endswith(words)

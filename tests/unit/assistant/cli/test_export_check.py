@@ -89,7 +89,7 @@ def test_a_named_file_that_is_no_hook_is_reported(hooks: Path, capsys: pytest.Ca
     )
 
 
-def test_what_was_not_looked_at_is_never_the_same(
+def test_files_that_cannot_be_read_never_count_as_the_same(
     hooks: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "empty").mkdir()

@@ -58,7 +58,7 @@ def test_curves_name_the_number_of_ranks_only_if_there_are_several(measured, nam
     assert len(figure.curves) == max(1, named)
 
 
-def test_what_has_no_sizes_is_not_drawn():
+def test_measurements_without_sizes_are_not_drawn():
     assert figures(measured_on_cpu().measurements) == ()
     assert matrices(measured_on_cpu().measurements) == ()
     assert fit_section(measured_on_cpu().measurements).is_empty

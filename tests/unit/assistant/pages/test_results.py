@@ -58,7 +58,7 @@ def test_all_shows_every_case_of_a_sweep():
     assert len([row for row in rows if row.metric == "collective_time_s"]) == 11
 
 
-def test_what_was_asked_for_is_beside_the_best_of_the_sweep():
+def test_a_shape_that_was_asked_for_is_shown_beside_the_best_of_the_sweep():
     entries = [
         one("gemm", "gemm_flops_per_s", "flop/s", float(size), "GPU0", m=size, n=size, k=size)
         for size in (1, 2, 3)

@@ -18,7 +18,7 @@ def warned(subject: str, summary: str, remedy: Remedy = CAP) -> Finding:
     return JUDGE.warned(subject, summary, expected="", observed="", remedy=remedy)
 
 
-def test_what_is_said_about_one_gpu_follows_its_worst_without_the_cause_again() -> None:
+def test_other_findings_of_a_gpu_follow_its_worst_without_the_repeated_cause() -> None:
     worst = failed("GPU3", "products are slow: its limit is 400 W")
     parts = sick_parts(
         [

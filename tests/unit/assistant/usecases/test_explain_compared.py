@@ -105,7 +105,7 @@ def test_a_healthy_run_on_a_faulty_machine_is_healthy(explained) -> None:
     assert explanation.state == "healthy"
 
 
-def test_what_was_loaded_and_how_many_ranks_are_compared(explained) -> None:
+def test_library_version_interface_and_rank_count_are_compared(explained) -> None:
     text = (
         f"{AT}NCCL INFO NCCL version 2.18.3+cuda12.1\n{AT}NCCL INFO Bootstrap : Using ens9:10.1.0.17<0>\n"
         + SHAPE

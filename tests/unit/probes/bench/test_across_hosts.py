@@ -46,7 +46,7 @@ def test_every_direction_of_every_pair_is_measured_by_tcp():
     assert {case["streams"] for case in request.cases} == {1, 8}
 
 
-def test_tcp_is_told_by_the_names_that_the_hosts_give():
+def test_tcp_rates_name_the_hosts_that_measured_them():
     """Check that the order of the nodes, which Slurm chooses, does not matter."""
     (request,) = requests("network", hosts=HOSTS)
     lines = answers(

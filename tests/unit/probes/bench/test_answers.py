@@ -29,7 +29,7 @@ def told(*ranks: int, case: Case | None = None) -> LinesByRank:
 @pytest.mark.parametrize(
     ("ranks", "subject"), [((0,), "GPU1"), ((1, 2), "GPU0, GPU2"), ((0, 1, 2, 3), "4 ranks")]
 )
-def test_those_that_told_it_are_named_where_it_is_not_all(ranks: tuple[int, ...], subject: str) -> None:
+def test_a_failure_of_some_ranks_names_their_gpus(ranks: tuple[int, ...], subject: str) -> None:
     (failure,) = failures_of(asked(), told(*ranks, case={"dtype": "bf16"}))
     assert (failure.subject, failure.message) == (subject, "off by 3 (dtype bf16)")
 

@@ -60,7 +60,7 @@ def test_bandwidth_is_bytes_and_rate_is_requests():
     assert rate.conditions["load_average"] == 1.0
 
 
-def test_reading_in_order_is_a_bandwidth_alone_and_writing_is_told_apart():
+def test_sequential_reading_gives_only_a_bandwidth_and_writing_has_its_own():
     request = asked("full")
     reading, writing = case(request, order="sequential", operation="read"), case(request, operation="write")
     lines = answered(request, *(sample(case_read, bytes_per_call=100.0) for case_read in (reading, writing)))

@@ -154,7 +154,7 @@ def test_a_slow_gpu_is_reported_with_its_cause() -> None:
     assert "clocks are reduced" in run("measured-gemm", h100_node(), measurements=throttled)[0].summary
 
 
-def test_what_changed_since_the_run_before_is_named() -> None:
+def test_a_changed_software_version_is_named_beside_the_baseline() -> None:
     before = tuple(
         msgspec.structs.replace(other, conditions={"torch_version": "2.4.0"}) for other in gemm(720.0)
     )

@@ -103,7 +103,7 @@ def test_a_single_sample_proves_no_change() -> None:
 
 
 @pytest.mark.parametrize("median", [300.0, 720.0, 790.0])
-def test_what_scatters_too_much_is_not_judged(median: float) -> None:
+def test_measurements_that_scatter_too_much_are_not_judged(median: float) -> None:
     now, then = [scattered(entry, WIDE) for entry in gemm(median, 720.0, 720.0)], gemm(720.0, 720.0, 720.0)
     results = list(comparisons(evidence(*now, baselines=earlier("previous", then))))
     assert {entry.to for entry in results} == {"reference", "peers", "previous"}

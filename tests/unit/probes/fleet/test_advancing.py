@@ -72,7 +72,7 @@ def test_each_proof_is_a_check_and_has_a_source():
         ([report("n", "gpu-count"), report("n", passed=("gpu-count",))], "quarantined"),
     ],
 )
-def test_what_moves_a_node(runs, condition):
+def test_the_condition_of_a_node_follows_its_runs(runs, condition):
     assert after(*runs)[0]["n"].condition == condition
 
 

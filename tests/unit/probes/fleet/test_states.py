@@ -81,7 +81,7 @@ def after(*observations: Observation, state: PartState | None = None) -> PartSta
         ),
     ],
 )
-def test_what_moves_a_part(observations, condition):
+def test_the_condition_of_a_part_follows_its_observations(observations, condition):
     assert after(*observations).condition == condition
 
 

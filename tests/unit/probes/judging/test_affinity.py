@@ -177,7 +177,7 @@ def test_the_numa_node_that_holds_the_cpus_of_the_gpu() -> None:
     assert mapped(narrow)[0].numa_node == 3
 
 
-def test_what_every_port_is_for() -> None:
+def test_every_port_has_a_role() -> None:
     facts = h100_node()
     assert isinstance(facts.nics, tuple)
     bond = ndr_port(9, name="mlx5_bond_0", link_layer="Ethernet", rate_gbps=100.0)

@@ -110,7 +110,7 @@ _HOSTILE = [
 
 
 @pytest.mark.parametrize("data", _HOSTILE)
-def test_what_would_run_something_is_refused(data, tmp_path, monkeypatch):
+def test_a_pickle_that_would_run_code_is_refused(data, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
     events = read_document("nccl_trace_rank_0", data)

@@ -54,7 +54,7 @@ def test_the_line_bears_a_sign_of_its_reader(module, text, kind, fields):
 
 
 @pytest.mark.parametrize("text", _HEALTHY)
-def test_what_healthy_runs_print_is_no_failure(text):
+def test_lines_that_healthy_runs_print_are_no_failure(text):
     assert [event for module in _ALL for event in _read(module, text)] == []
 
 
@@ -74,7 +74,7 @@ def test_nccl_knows_its_host_better_than_who_passes_its_lines_on():
     assert (event.host, event.pid) == ("gpu-7", 4001)
 
 
-def test_what_all_ranks_of_a_host_report_alike_is_reported_once():
+def test_the_same_line_of_all_ranks_of_a_host_gives_one_event():
     reader = nccl.Reader()
     lines = [
         LogLine(source="log", number=rank, text=f"gpu-7:40{rank}:1 [{rank}] NCCL INFO Using network IB")

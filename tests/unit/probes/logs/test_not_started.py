@@ -69,7 +69,7 @@ _PLAIN = {
 
 
 @pytest.mark.parametrize(("log", "summary", "remedy"), _PLAIN.values(), ids=_PLAIN.keys())
-def test_what_kept_the_job_from_running_is_reported_plainly(log: str, summary: str, remedy: str) -> None:
+def test_the_reason_why_a_job_did_not_start_is_reported_plainly(log: str, summary: str, remedy: str) -> None:
     explanation = explained(log)
     first = explanation.diagnoses[0]
     assert (first.cause_id, first.is_fault) == ("unknown", True)

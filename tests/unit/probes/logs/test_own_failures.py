@@ -99,7 +99,7 @@ def test_its_own_kind_decides_the_remedy(last: str, words: str, command: str, pr
     assert "NCCL" not in first.remedy
 
 
-def test_what_the_system_refused_leads_over_what_follows_from_it() -> None:
+def test_an_error_of_the_system_leads_over_the_errors_that_follow_from_it() -> None:
     disk = "[rank3]: OSError: [Errno 28] No space left on device\n"
     explanation = explained(
         traceback("RuntimeError: [enforce fail at writer.cc:60] . unexpected pos 64 vs 12") + disk

@@ -209,7 +209,7 @@ def test_remarks_name_what_the_script_must_do_itself(files_of, changes, remark):
         ({"ranks_per_node": 4, "parallelism": {"dp": 2, "cp": 2, "global_batch": 8}}, "cp 2"),
     ],
 )
-def test_what_accelerate_cannot_do_is_refused(files_of, changes, message):
+def test_a_plan_that_accelerate_cannot_run_is_refused(files_of, changes, message):
     with pytest.raises(UsageError, match=message):
         files_of(**changes)
 

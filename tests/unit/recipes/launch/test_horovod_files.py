@@ -129,7 +129,7 @@ def test_the_command_stands_behind_the_starter(horovod):
     assert not program_files(horovod(nodes=1, ranks_per_node=8)).notes
 
 
-def test_what_the_script_must_do_itself_is_a_warning(horovod):
+def test_settings_that_the_script_must_apply_itself_are_a_warning(horovod):
     silent = Command(kind="script", target="train.py")
     notes = "\n".join(program_files(horovod(command=silent)).notes)
     for part in ("{micro_batch}", "backward_passes_per_step", "{learning_rate}"):

@@ -189,7 +189,7 @@ def test_the_script_names_the_strategy_that_the_program_needs(tensorflow, fields
     assert strategy in program_files(tensorflow(**fields)).notes[0]
 
 
-def test_what_the_program_must_do_itself_is_a_warning(tensorflow):
+def test_settings_that_the_program_must_apply_itself_are_a_warning(tensorflow):
     silent = Command(kind="script", target="train.py")
     notes = "\n".join(program_files(tensorflow(command=silent)).notes)
     for part in ("{global_batch}", "{learning_rate}", "must sum 2 micro-batches", "one replica per node"):

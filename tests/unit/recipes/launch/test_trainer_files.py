@@ -242,7 +242,7 @@ def test_places_logs_and_checkpoints_of_the_user_stay(files_of):
         ({"ranks_per_node": 4, "parallelism": {"dp": 2, "pp": 2, "global_batch": 8}}, "pp 2"),
     ],
 )
-def test_what_the_trainer_cannot_do_is_refused(files_of, changes, message):
+def test_a_plan_that_the_trainer_cannot_run_is_refused(files_of, changes, message):
     with pytest.raises(UsageError, match=message):
         files_of(**changes)
 

@@ -93,7 +93,7 @@ def test_measurements_replace_the_catalogue_and_the_slowest_gpu_counts():
     assert cluster.intra_latency_s.value == pytest.approx(2e-6)
 
 
-def test_what_stands_beside_the_gpus_is_not_taken_for_them():
+def test_measurements_of_other_parts_are_not_taken_for_those_of_the_gpus():
     """Host memory, CPU products, triads and other collectives have metrics of the same names."""
     beside = (
         measured("gemm_flops_per_s", 2e12, "CPU", "cpu-gemm", dtype="bf16", m=2048, n=2048, k=2048),

@@ -113,7 +113,7 @@ def test_gpus_of_a_part_of_a_node_send_no_more_than_their_slots_carry():
         ("MI300X", 8, "None", "xgmi"),
     ],
 )
-def test_what_joins_the_gpus_of_a_node(gpu, per_node, intra, fabric):
+def test_the_fabric_of_a_node_follows_from_its_gpus_and_links(gpu, per_node, intra, fabric):
     assert cluster(gpu, per_node, gpus_per_node=per_node, interconnect_intra=intra).fabric == fabric
 
 

@@ -72,7 +72,7 @@ def test_fine_tuning_is_a_task(capsys: Any) -> None:
         (("resnet50", "--task", "fine-tuning"), "which has no --task fine-tuning"),
     ],
 )
-def test_what_cannot_be_answered_is_refused(capsys: Any, arguments: tuple[str, ...], words: str) -> None:
+def test_a_question_without_an_answer_is_refused(capsys: Any, arguments: tuple[str, ...], words: str) -> None:
     assert command_line(["plan", *arguments, *HERE]) == 2
     assert words in capsys.readouterr().err
 

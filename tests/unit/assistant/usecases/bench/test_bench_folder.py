@@ -39,7 +39,7 @@ def test_a_folder_goes_unless_it_is_to_stay(temporary):
     assert list(folder.path.iterdir()) == []
 
 
-def test_what_a_killed_run_left_goes_and_a_living_one_stays(temporary):
+def test_the_folder_of_a_killed_run_is_removed_and_that_of_a_running_one_stays(temporary):
     killed = subprocess.run(
         (sys.executable, "-c", KILLED.format(tmp=str(temporary))), check=False, timeout=60
     )

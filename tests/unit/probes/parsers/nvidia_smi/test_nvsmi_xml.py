@@ -180,7 +180,7 @@ def test_a_cut_document_keeps_its_complete_gpus_and_reports_the_cut() -> None:
     assert "cut" in log.problem
 
 
-def test_what_follows_the_document_is_not_read() -> None:
+def test_text_after_the_xml_document_is_not_read() -> None:
     assert parsed(FULL + "\n$ nvidia-smi topo -m\n\tGPU0 & <\n").problem == ""
 
 

@@ -133,7 +133,7 @@ def test_a_shifted_row_is_ignored() -> None:
     ],
     ids=["empty", "windows", "p2p", "rocm", "header only", "no driver"],
 )
-def test_what_is_no_matrix_is_unknown(text: str) -> None:
+def test_text_without_a_matrix_is_unknown(text: str) -> None:
     assert isinstance(parse_topo_matrix(text), Unknown)
 
 
