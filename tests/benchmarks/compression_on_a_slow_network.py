@@ -45,7 +45,7 @@ LIMIT_S = 900
 
 
 def model_on_the_link() -> TransformerModel:
-    """Return the reference model with short sequences, so that a step computes for little time."""
+    """Return the reference model with short sequences, so that computation is a small part of a step."""
     return msgspec.structs.replace(find_model(MODEL), sequence_length=64)
 
 

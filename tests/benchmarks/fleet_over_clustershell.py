@@ -1,4 +1,4 @@
-"""Ask local processes as nodes, through rigtune's engine and through bare ClusterShell in one run; print ratios.
+"""Start local processes in place of nodes by rigtune's engine and by ClusterShell alone; print the ratios of times.
 
 python -m tests.benchmarks.fleet_over_clustershell [NODES]
 """

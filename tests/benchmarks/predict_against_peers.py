@@ -101,7 +101,7 @@ def question_of(case_id: str, resolved: ResolvedCase) -> dict[str, Any]:
 
 
 def is_plain(model: TransformerModel) -> bool:
-    """Return whether each layer has one attention and one MLP, or its experts."""
+    """Return whether each layer consists of one attention and either one MLP or routed experts."""
     return (
         model.kind != "encoder-decoder"
         and not model.key_value_latent

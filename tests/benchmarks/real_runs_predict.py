@@ -40,7 +40,7 @@ def predict_transformer(run: Configuration, cluster: Cluster) -> tuple[float | N
 
 
 def predict_image_run(run: Images, cluster: Cluster) -> tuple[float | None, float, str]:
-    """Return the same three values for the residual network."""
+    """Return the same three values as `predict_transformer`, for a run of the residual network."""
     ranks = cluster.world_size
     batch = run.micro_batch * ranks
     model = reference_vision_model(run.network, run.image_size)

@@ -113,7 +113,7 @@ def widenings(runs: Sequence[LeftOut], ends: dict[str, tuple[float, float]]) -> 
 
 
 def coverage(runs: Sequence[LeftOut], ends: dict[str, tuple[float, float]], powers: dict[Familiarity, float]):
-    """Print the part of left-out runs in their intervals, by what the fits have seen."""
+    """Print the share of left-out runs inside their intervals, by whether fits saw their software and GPU."""
     inside = collections.defaultdict(list)
     for run in runs:
         is_inside = power_of(run, ends) <= powers[run.seen]
@@ -126,7 +126,7 @@ def coverage(runs: Sequence[LeftOut], ends: dict[str, tuple[float, float]], powe
 
 
 def present(figure: Fitted, runs: Sequence[LeftOut]):
-    """Return the ends and widenings that the product has now."""
+    """Return the ends and widenings that rigtune uses at present."""
     name = NAMES[figure]
     ends = {
         key: (parameter(f"interval.{name}_low", key), parameter(f"interval.{name}_high", key))

@@ -1,4 +1,4 @@
-"""Test that every GPU of `list gpus` works in every command, and that checks use only checked rows."""
+"""Test that every GPU of `list gpus` works in every command; checks use only rows marked `checked`."""
 
 from __future__ import annotations
 

@@ -177,7 +177,7 @@ def test_names_in_a_recording_do_not_steer_the_terminal(command: tuple[str, ...]
 
 
 def start_hanging(tmp_path: Path) -> tuple[subprocess.Popen[str], int]:
-    """Return `rigtune check` while its `df` hangs, and a descriptor that ends when that `df` ends."""
+    """Return a `rigtune check` whose `df` hangs, and the read end of a pipe that `df` keeps open."""
     tools, fifo = tmp_path / "tools", tmp_path / "fifo"
     tools.mkdir()
     os.mkfifo(fifo)

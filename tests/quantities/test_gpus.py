@@ -66,7 +66,7 @@ RATES = tuple(_rates())
 
 
 def _reason(rate: _Rate) -> str:
-    """Return why nothing moves with a figure; blank if something must."""
+    """Return why no answer depends on a figure; blank if an answer must depend on it."""
     row = next(row for row in load_catalogue().gpus if row.id == rate.gpu)
     half = row.peak_flops_per_s.keys() & {"bf16", "fp16"}
     is_measured = row.ring_bus_bandwidth_bytes_per_s is not None and not row.nvlink_bridge

@@ -99,7 +99,7 @@ Answer.done = lambda self, conditions: done(
 
 
 def test_every_collective_is_verified_and_each_rank_makes_the_same_calls(answers):
-    """With three ranks, parts, neighbours and sums differ; the durations are of exactly the calls made."""
+    """Count torch's calls: the warm-up and timed calls that the answers state, and one more call per case."""
     cases = [{"collective": name, "bytes": size} for size in (1020, 24576) for name in COLLECTIVES]
     lines = answers("collectives", 3, [OWN_WORK, *cases], before=COUNT, budget_s=6.0)
     for rank in lines:

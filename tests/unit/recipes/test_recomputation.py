@@ -239,8 +239,10 @@ def test_layers_recomputed_at_once_keep_fewer_inputs_and_more_that_live() -> Non
         for words in ("full", "uniform 1", "uniform 2", "uniform 32")
     )
     assert one == full
-    assert two.allocated < full.allocated  # at the loss, where inputs of layers are all that is kept
-    assert all_of_them.allocated > full.allocated  # in the backward pass, where all layers live at once
+    assert two.allocated < full.allocated  # the peak is at the loss, where only inputs of layers are kept
+    assert (
+        all_of_them.allocated > full.allocated
+    )  # the peak is in the backward pass, with all layers recomputed
 
 
 def test_images_say_that_checkpointing_is_left_out() -> None:

@@ -158,7 +158,7 @@ def test_the_brake_replaces_drain_commands(check):
 
 
 def test_the_last_change_of_a_node_is_printed(check):
-    """An old fault ends and a new one begins in one run, and the brake holds the nodes."""
+    """In one run an old fault ends and a new one begins; the limit on drains holds the nodes back."""
     numbers = range(1, 21)
     check(0, *(report(number, "shm-size") for number in numbers))
     _, result, text = check(1, *(report(number, "gpu-count", passed=("shm-size",)) for number in numbers))

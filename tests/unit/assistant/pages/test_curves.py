@@ -1,4 +1,4 @@
-"""Test curves, matrices and fits: figures of many sizes, moments and pairs."""
+"""Test curves, matrices and fits of measurements over sizes, over time and over pairs."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def decision(plan: Plan, name: str) -> Decision | None:
 
 
 def fastest(plan: Plan) -> float:
-    """Return the seconds of the fastest layout, which a tie may have put behind the chosen one."""
+    """Return the seconds of the fastest layout, also if a tie made the plan choose another one."""
     return min(row.predicted.step_time_s.total for row in (plan.chosen, *plan.alternatives))
 
 

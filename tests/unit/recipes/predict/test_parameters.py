@@ -1,4 +1,4 @@
-"""Every figure that the models use has a row."""
+"""Test that every figure of the prediction models has a row in the tables of parameters."""
 
 from __future__ import annotations
 

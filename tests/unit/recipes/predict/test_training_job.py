@@ -1,4 +1,4 @@
-"""A case is one job of one kind, with all that follows from model, layout, machine and software."""
+"""Test that a case becomes a job of the right kind, with the values that follow from its parts."""
 
 from __future__ import annotations
 

@@ -301,7 +301,7 @@ def test_every_figure_of_a_row_reaches_the_settings(recipe: TrainingRecipe) -> N
 
 
 def _answers(recipe: TrainingRecipe) -> list[Any]:
-    """Return what depends on a row: a small batch, a huge one, a short run, a ramp, sizes of models."""
+    """Return the settings of jobs that use every figure of a row, and the recipe chosen by model size."""
     stated = Stated(training_recipe=recipe.id)
     jobs = [(7, 10**9, None), (10**7, 10**9, None), (7, 20, None)]
     if published := load_training_recipes()[recipe.id].ramp_high:
