@@ -179,7 +179,7 @@ def test_slurm_accepts_a_gpu_job_that_fits_and_no_other(slurm, make_recipe, expo
         assert (tested.returncode == 0) == fits, tested.stderr
 
 
-def test_run_submits_and_tells_the_job(slurm, make_recipe, tmp_path, monkeypatch, capfd):
+def test_run_submits_the_job_and_prints_its_number(slurm, make_recipe, tmp_path, monkeypatch, capfd):
     monkeypatch.setenv("SLURM_CONF", slurm["SLURM_CONF"])
     monkeypatch.chdir(tmp_path)
     events = list(

@@ -65,7 +65,7 @@ def test_a_figure_compares_to_the_latest_run_that_has_it() -> None:
     ]
 
 
-def test_failures_are_no_baseline_and_no_run_is_no_file() -> None:
+def test_a_run_of_failures_is_no_baseline() -> None:
     save_run(msgspec.structs.replace(failed("gemm"), machine="node17"))
     assert load_baselines("node17") == ()
 

@@ -102,7 +102,7 @@ def test_leaving_the_block_by_an_error_stops_the_program(tmp_path):
 
 
 @pytest.mark.parametrize("victim", ["rigtune", "guard"])
-def test_killed_without_warning_nothing_burns_on(tmp_path, victim):
+def test_no_process_is_left_if_rigtune_or_the_guard_is_killed(tmp_path, victim):
     """If rigtune is killed, the guard's standard input closes and the guard ends the program; if the guard is
     killed, the kernel ends the program.
     """

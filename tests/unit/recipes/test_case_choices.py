@@ -74,7 +74,7 @@ def test_stages_have_equally_many_layers_with_embedding_and_head() -> None:
     assert (126 + 2) % degrees.pp == 0
 
 
-def test_a_stated_division_of_experts_leaves_the_rest_open() -> None:
+def test_a_stated_expert_parallelism_leaves_the_other_degrees_open() -> None:
     case = resolved("deepseek-v3", 1024, ep="64")
     assert case.candidate.degrees.ep == 64
     assert case.candidate.degrees.pp > 1

@@ -186,7 +186,7 @@ def test_a_measured_all_reduce_bandwidth_is_met_whatever_the_algorithm():
     assert 320e9 < ring < 400e9
 
 
-def test_a_measured_hop_counts_for_small_messages():
+def test_a_measured_latency_slows_small_messages():
     measured = msgspec.structs.replace(figure(50e-6), basis="measured")
     slow = hopper(intra_latency_s=measured)
     assert collective_time_s("all_reduce", 8, NODE, slow) > 10 * collective_time_s(

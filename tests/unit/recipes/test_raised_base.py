@@ -68,7 +68,7 @@ def test_adapters_in_plain_torch_are_hugging_faces(task, stack):
 
 
 @pytest.mark.parametrize(("tuning", "bits", "bytes_each"), [("lora", 16, 8), ("qlora", 4, 16)])
-def test_a_loop_of_ones_own_computes_the_loss_in_the_type_of_the_logits(tuning, bits, bytes_each):
+def test_a_plain_torch_loop_computes_the_loss_in_the_type_of_the_logits(tuning, bits, bytes_each):
     wide = msgspec.structs.replace(LLAMA, vocab=10 * LLAMA.vocab)
     first, second = case(wide, checkpointing="full")
     work = msgspec.structs.replace(first, tuning=tuning, base_bits=bits, fine_tuning=True, pure_weights=True)

@@ -75,7 +75,7 @@ def test_a_selection_of_blocks_is_every_second_one_where_nothing_says_more(stack
 @pytest.mark.parametrize(
     "words", ["full 0 %", "full 250 %", "every 0th layer", "selective 3/0", "selective 4/3"]
 )
-def test_a_part_that_is_none_is_refused(words: str) -> None:
+def test_an_impossible_part_of_layers_is_refused(words: str) -> None:
     answer = predict_row({**ROW, "activation_checkpointing": words})
     assert answer.status == "refused"
     assert answer.reason.startswith("activation_checkpointing is ")
@@ -178,7 +178,7 @@ def test_the_layout_names_what_selective_recomputation_recomputes(stack: str, fl
 @pytest.mark.parametrize(
     ("changes", "is_told"), [({}, True), ({"fsdp": "8"}, False), ({"gpus_per_node": "8"}, False)]
 )
-def test_who_shares_one_copy_is_reported_where_nothing_says_it(
+def test_the_assumed_sharding_group_is_reported_where_the_row_states_none(
     changes: dict[str, str], is_told: bool
 ) -> None:
     answer = predict_row({**ROW, "sharding": "hsdp", "n_gpus": "16", **changes})

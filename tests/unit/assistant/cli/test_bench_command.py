@@ -104,7 +104,7 @@ def judged(monkeypatch: pytest.MonkeyPatch) -> Callable[[Status], None]:
 
 
 @pytest.mark.usefixtures("script")
-def test_json_holds_every_figure_and_is_read_as_measurements(
+def test_json_contains_every_figure_and_is_read_back_as_measurements(
     capsysbinary: pytest.CaptureFixture, tmp_path: Path
 ) -> None:
     assert command_line(["bench", "--format", "json", "-o", str(tmp_path / "m.json"), "-q"]) == 0
@@ -160,7 +160,7 @@ def test_a_disk_that_is_full_at_the_end_loses_no_measurement(
 
 
 @pytest.mark.usefixtures("script")
-def test_a_home_that_cannot_be_written_costs_the_comparison_alone(
+def test_a_home_that_cannot_be_written_prevents_only_later_comparisons(
     capsysbinary: pytest.CaptureFixture, tmp_path: Path
 ) -> None:
     (tmp_path / "state").touch()

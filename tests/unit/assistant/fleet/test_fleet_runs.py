@@ -188,7 +188,7 @@ def test_a_check_and_a_measurement_are_one_hand_over(tmp_path, capsys, turn):
 
 
 @pytest.mark.parametrize("turn", [1, -1], ids=["measurement first", "check first"])
-def test_a_measurement_of_a_hand_over_is_not_its_own_past(tmp_path, turn):
+def test_a_hand_over_is_not_compared_with_its_own_measurement(tmp_path, turn):
     fleet = Fleet(4, 3, factor=lambda node, gpu: 0.9 if (node, gpu) == (1, 1) else 1.0)
     healthy, slow = Fleet(4, 3), fleet.run(with_faults=True)
     store = tmp_path / "fleet.sqlite"
@@ -206,7 +206,7 @@ def test_a_measurement_of_a_hand_over_is_not_its_own_past(tmp_path, turn):
     assert "slower than in 5 earlier runs" in slower
 
 
-def test_the_measurement_alone_says_that_nobody_stated_what_was_ordered(tmp_path, capsys):
+def test_a_hand_over_without_a_policy_states_that_the_order_is_unknown(tmp_path, capsys):
     code, text = output(capsys, "accept", two_runs(tmp_path)[1])
     assert code == 3
     assert "nobody stated what was ordered" in text

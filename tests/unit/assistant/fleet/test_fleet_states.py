@@ -130,7 +130,7 @@ def test_a_suspicion_ends_by_its_own_date_and_is_never_counted_after_it(check, t
     assert {node["node"]: node["condition"] for node in result["nodes"]}["n1"] == "suspect"
 
 
-def test_one_pass_does_not_clear_a_proof_that_the_brake_holds_back(check):
+def test_a_node_that_the_brake_holds_back_needs_two_passes(check):
     bad = [report(number, "gpu-count") for number in range(1, 6)]
     passed = [report(number, passed=("gpu-count",)) for number in range(1, 6)]
     assert check(0, *bad)[1]["states"]["held_back"]
@@ -169,7 +169,7 @@ def test_the_last_change_of_a_node_is_printed(check):
     assert changes == ["healthy", "confirmed"]
 
 
-def test_the_brake_knows_the_nodes_of_earlier_runs(tmp_path, capsys):
+def test_the_brake_counts_the_nodes_of_earlier_runs(tmp_path, capsys):
     for number in range(4):
         folder = tmp_path / f"run {number}"
         write_run(folder, [report(number, "gpu-count")], START + datetime.timedelta(days=number))

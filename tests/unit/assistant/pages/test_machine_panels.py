@@ -127,7 +127,7 @@ def test_logs_tools_and_sources():
     assert "environment: NCCL_DEBUG=INFO" in text_of(facts, "software")
 
 
-def test_a_quiet_log_is_worth_a_word_beside_others():
+def test_a_log_without_events_is_named_only_beside_other_rows():
     quiet = MachineFacts(events=(), logs=("kernel-log",))
     assert "none in the kernel log" in text_of(
         msgspec.structs.replace(quiet, unread=(Unread(source="x", why="no matrix"),)), "observed"

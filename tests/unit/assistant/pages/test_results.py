@@ -192,7 +192,7 @@ def test_case_words():
     assert case({"odd": "\x1b[31m", "flag": False}) == "\x1b[31m not flag"
 
 
-def test_names_tell_a_figure_from_the_same_figure_of_another_benchmark():
+def test_names_distinguish_equal_metrics_of_two_benchmarks():
     assert name_of("gemm", "gemm_flops_per_s", {}) == "GEMM"
     assert name_of("sustained", "gemm_flops_per_s", {}) == "sustained GEMM"
     assert name_of("host-memory", "memory_bandwidth_bytes_per_s", {}) == "host memory"

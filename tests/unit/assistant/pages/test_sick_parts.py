@@ -36,7 +36,7 @@ def test_failures_of_any_part_come_before_warnings_of_others() -> None:
     assert [part.finding.subject for part in parts] == ["GPU1", "GPU0"]
 
 
-def test_the_host_and_ranks_together_are_no_part_so_each_sentence_leads() -> None:
+def test_findings_about_the_host_or_all_ranks_are_not_joined() -> None:
     assert (
         len(sick_parts([warned(subject, words) for subject in ("host", "8 ranks") for words in ("a", "b")]))
         == 4

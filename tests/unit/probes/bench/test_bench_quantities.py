@@ -50,7 +50,7 @@ def test_a_host_is_named_if_chance_names_fewer_than_six_in_1000(as_slow: int, is
     assert Evidence(hosts, runs, 0.75).is_named("h") is is_named
 
 
-def test_the_upper_quartile_of_its_pairs_stands_for_a_host() -> None:
+def test_the_figure_of_a_host_is_the_upper_quartile_of_its_pairs() -> None:
     assert [upper(range(1, size + 1)) for size in (1, 2, 3, 4, 5, 9)] == [1, 2, 3, 4, 4, 7]
 
 

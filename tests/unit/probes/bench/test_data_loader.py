@@ -57,7 +57,7 @@ def test_no_workers_are_never_enough_because_the_step_would_wait():
     assert the_one(swept({0: 50, 1: 10, 2: 9}), "recommended_workers").samples == (1,)
 
 
-def test_the_slowest_rank_counts():
+def test_the_rate_is_that_of_the_slowest_rank():
     measured = swept({0: 10, 1: 8}, ranks=2)
     rate = the_one(measured, "batch_rate_per_s", num_workers=1)
     assert (rate.median, rate.subject, rate.parameters["world_size"]) == (4, "2 ranks", 2)

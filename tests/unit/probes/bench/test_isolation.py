@@ -72,7 +72,7 @@ def answered(request, *logs):
     return {rank: answer(request, rank, done={"nccl_log": log}) for rank, log in enumerate(logs)}
 
 
-def test_numbers_carry_their_layer_and_what_nccl_said_of_it():
+def test_measurements_have_their_layer_and_the_transports_that_nccl_logged():
     request = of_layer("nic")
     measurements = interpret(
         request, answered(request, "via NET/IB/0/GDRDMA", "via NET/IB/1/GDRDMA\nvia NET/IB/1")

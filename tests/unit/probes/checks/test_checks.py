@@ -30,7 +30,7 @@ def run(check_id: str, facts: MachineFacts, **inputs: Any) -> list[Finding]:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.check_id}: {case.name}")
-def test_check_says(case: Case) -> None:
+def test_findings_of_each_case_have_the_stated_status_and_subject(case: Case) -> None:
     inputs = {
         "measurements": case.measured.measurements,
         "bench_failures": case.measured.failures,

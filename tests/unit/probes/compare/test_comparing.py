@@ -51,7 +51,7 @@ def test_of_a_sweep_the_best_case_is_judged() -> None:
     assert 0.9 < beside.share < 1.1
 
 
-def test_a_ring_is_no_failure_of_the_switch() -> None:
+def test_a_rate_of_a_ring_warns_where_nvls_is_expected() -> None:
     (beside,) = beside_references(evidence(*collective((1024, 345.0))))
     assert (beside.status, beside.uses_fallback) == (Status.WARN, True)
     assert "ring" in beside.compared.words
@@ -140,7 +140,7 @@ def test_judged_is_the_largest_case_and_of_times_the_smallest() -> None:
     assert stopped.measured.metric == "collective_time_s"
 
 
-def test_a_case_that_no_finding_rests_on_is_no_failure() -> None:
+def test_a_slow_case_that_no_finding_judges_is_only_a_warning() -> None:
     now, then = collective((1, 10.0), (1024, 100.0)), collective((1, 100.0), (1024, 100.0))
     results = [
         entry

@@ -45,7 +45,7 @@ def test_power_and_false_alarms_of_peers_at_2000_nodes():
 
 
 @pytest.mark.parametrize(("slow", "least"), [(0.95, 1.0), (0.97, 0.95)])
-def test_its_own_past_finds_a_gpu_that_peers_cannot(slow, least):
+def test_comparison_with_earlier_runs_finds_gpus_that_are_a_little_slower(slow, least):
     faulty = range(0, 400, 20)
     fleet = Fleet(400, 7, factor=lambda node, gpu: slow if node in faulty and gpu == 0 else 1.0)
     past = past_of([fleet.run(with_faults=False) for _ in range(8)])

@@ -152,7 +152,7 @@ def test_ports_by_numa_node_alone() -> None:
     assert isinstance(mapped(facts)[0].kind, Unknown)
 
 
-def test_nothing_known_is_nothing_said() -> None:
+def test_unknown_facts_give_an_unknown_affinity() -> None:
     assert affinity_of(MachineFacts()) is NOT_RECORDED
     assert affinity_of(cpu_box()) == ()
     entry = mapped(MachineFacts(gpus=(Gpu(index=0),)))[0]

@@ -67,7 +67,7 @@ def test_a_total_that_fails_still_fails() -> None:
     assert problems(facts, taken(facts)) == problems(facts, None) != set()
 
 
-def test_added_counts() -> None:
+def test_counts_are_those_since_the_earlier_run() -> None:
     later = since(node(downed=7, crc=9, rows=2), taken(node(downed=4, crc=9)))
     assert snapshot(later, NOW_S) == snapshot(node(downed=3, rows=2), NOW_S)
 

@@ -154,7 +154,7 @@ def test_damaged_pickles_are_no_crash(data):
         assert event.kind in {"torch.flight-recorder-unread", "torch.flight-recorder-refused"}
 
 
-def test_a_text_that_speaks_of_dumps_is_none():
+def test_a_text_that_mentions_dumps_is_not_read_as_one():
     assert read_document("notes.txt", b"the profiling_name and pg_config of entries") == ()
     assert read_document("other.json", b'{"profiling_name": 1}') == ()
 

@@ -68,7 +68,7 @@ def test_the_host_is_that_of_the_line():
     assert (event.host, event.pid) == ("gpu-7", 4001)
 
 
-def test_nccl_knows_its_host_better_than_who_passes_its_lines_on():
+def test_the_host_in_a_line_of_nccl_takes_precedence_over_that_of_the_envelope():
     line = LogLine(source="log", number=1, text=f"{_INFO}Using network IB", host="node-3", pid=9)
     (event,) = nccl.Reader().read(line)
     assert (event.host, event.pid) == ("gpu-7", 4001)

@@ -109,7 +109,7 @@ def test_a_file_server_that_does_not_answer_explains_what_follows() -> None:
     assert "file-system-stalled" not in ids(explained(silent + _NFS.format(9, "OK")))
 
 
-def test_losses_that_are_no_numbers() -> None:
+def test_repeated_losses_that_are_no_numbers_are_reported() -> None:
     good = "".join(_STEP.format(2.5, 0.8, number) for number in range(5))
     assert explained(good).state != "fault"
     for loss, gradient in (("nan", "nan"), ("0.0", "nan")):

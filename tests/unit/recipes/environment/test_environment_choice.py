@@ -230,7 +230,7 @@ def test_wsl_has_no_growing_segments():
     assert "PYTORCH_ALLOC_CONF" not in job(node(container=container), tight=True).variables
 
 
-def test_a_file_of_the_machine_wins_over_a_recommendation():
+def test_a_variable_in_a_file_of_the_machine_takes_precedence_over_a_recommendation():
     result = job(with_file(two_interfaces(node()), NCCL_SOCKET_IFNAME="=ens5f0"))
     assert "NCCL_SOCKET_IFNAME" not in result.variables
     (row,) = [row for row in result.plan.effective if row.name == "NCCL_SOCKET_IFNAME"]

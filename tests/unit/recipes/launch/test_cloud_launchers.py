@@ -68,7 +68,7 @@ def test_no_text_of_the_user_is_read_by_the_shell(make_recipe, bench, tmp_path_f
 
 
 @pytest.mark.parametrize("launcher", PLACES)
-def test_every_node_knows_its_place(make_recipe, bench, tmp_path, launcher):
+def test_every_node_gets_its_rank_and_the_address_of_the_first_node(make_recipe, bench, tmp_path, launcher):
     script = node(tmp_path, make_recipe(**filled(H100)), launcher)
     (call,) = bench.run("bash", str(script), **PLACES[launcher]).calls
     words = call.arguments

@@ -117,7 +117,7 @@ def test_impossible_hosts_are_one_clear_line(start, hosts, message):
     assert done.stderr.count("\n") == 1
 
 
-def test_the_command_stands_behind_the_starter(horovod):
+def test_the_starter_gets_the_command_as_arguments(horovod):
     files = program_files(horovod(nodes=2, ranks_per_node=8))
     assert files.processes == "job"
     assert files.words == (

@@ -162,7 +162,7 @@ def test_the_launcher_is_one_of_the_sites_batch_system(nccl_tests, nodes, batch_
     assert first_launcher(nccl_tests(nodes=nodes), batch_system) == launcher
 
 
-def test_the_script_speaks_of_the_test_and_not_of_training(nccl_tests):
+def test_the_script_names_nccl_tests_and_nothing_of_training(nccl_tests):
     recipe = nccl_tests(nodes=2, notes=("Warning: may run out of memory.",))
     script = launch_files(recipe, "mpi")[0].text
     assert "nccl-tests on 2 nodes x 2 ranks (NVIDIA H100)" in script

@@ -36,7 +36,7 @@ def preflight(make_recipe, launch_bench, tmp_path):
 MODULE = {"command": Command(kind="module", target="json.tool")}
 
 
-def test_a_node_that_lacks_nothing_passes_without_a_word(preflight, tmp_path):
+def test_a_node_that_lacks_nothing_passes_without_output(preflight, tmp_path):
     (tmp_path / "torch.py").touch()
     outcome = preflight(MODULE)
     assert (outcome.exit_code, outcome.words) == (0, "")
@@ -124,7 +124,7 @@ NASTY_SITE = {
 
 
 @pytest.mark.parametrize("launcher", SHELL)
-def test_the_site_stands_in_every_script_filled_or_commented(make_recipe, launcher):
+def test_slots_of_the_site_are_filled_or_commented_out_in_every_script(make_recipe, launcher):
     plain = render(launcher, make_recipe(command=Command(kind="module", target="train")))[0].text
     for line in ("# module load ", "# source ", "conda activate ", "# cd -- ", "# container="):
         assert any(each.startswith("#") and line in each for each in plain.splitlines()), line

@@ -168,7 +168,7 @@ def test_an_impossible_job_is_one_clear_line(start, change, message):
     assert done.stderr.count("\n") == 1
 
 
-def test_the_command_stands_behind_the_starter(tensorflow):
+def test_the_starter_gets_the_command_as_arguments(tensorflow):
     files = program_files(tensorflow(nodes=2))
     assert files.processes == "node"
     assert files.modules == ("tensorflow",)

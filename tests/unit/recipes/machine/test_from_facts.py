@@ -206,7 +206,7 @@ def test_gpus_in_mig_mode_are_left_out():
     assert any("MIG" in warning for warning in cpu.warnings)
 
 
-def test_memory_that_one_gpu_does_not_tell_is_unknown():
+def test_memory_per_rank_is_unknown_if_that_of_one_gpu_is_unknown():
     gpus = (h100(0), h100(1, memory_bytes=NOT_RECORDED))
     assert cluster_from_facts(h100_node(gpus=gpus), (), CATALOGUE).memory_bytes_per_rank is None
 

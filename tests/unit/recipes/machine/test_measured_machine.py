@@ -118,7 +118,7 @@ def test_attention_takes_the_measured_length_nearest_to_its_own():
         assert seconds(both, sequence_length=length) == seconds(h100(*alone), sequence_length=length)
 
 
-def test_attention_by_the_plain_kernel_says_nothing_of_the_fused_one():
+def test_rates_of_the_plain_attention_kernel_do_not_change_those_of_the_fused_one():
     plain = [
         msgspec.structs.replace(attention, parameters={**attention.parameters, "kernel": "math"})
         for attention in attentions(1e12, 1e12)

@@ -125,7 +125,7 @@ def test_hops_of_described_machines_are_those_of_nccls_table() -> None:
     assert links.inter_latency_s.value == 14e-6
 
 
-def test_a_measured_hop_replaces_the_fabrics_and_holds_the_launch() -> None:
+def test_a_measured_hop_replaces_that_of_the_fabric_and_includes_the_launch() -> None:
     cluster = h100_cluster(ranks=4, fabric="pcie", architecture="ada", intra_latency_s=measured(HOP))
     assert latencies("all_gather", cluster) == pytest.approx({"ring": 3 * HOP})
     modelled = h100_cluster(ranks=4, fabric="pcie", architecture="ada", intra_latency_s=figure(HOP))

@@ -49,7 +49,7 @@ def test_every_strategy_has_both_cases() -> None:
 
 
 @pytest.mark.parametrize("name", RECOMMENDED)
-def test_where_a_strategy_wins(name: str) -> None:
+def test_each_strategy_is_recommended_for_its_job(name: str) -> None:
     answer = judged(name, **RECOMMENDED[name])
     assert answer.status in ("chosen", "recommended"), answer.because
     assert any(character.isdigit() for character in " ".join(answer.because))

@@ -133,7 +133,7 @@ def test_of_a_cut_file_counts_are_not_known() -> None:
 
 
 @pytest.mark.parametrize("text", ["", '<system version="1">', "<nvidia_smi_log>"])
-def test_other_texts_are_none(text: str) -> None:
+def test_other_texts_are_not_recognised_and_have_no_gpus(text: str) -> None:
     assert not recognise(text)
     assert parse_gpus(text) == ()
 

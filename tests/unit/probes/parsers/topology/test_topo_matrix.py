@@ -89,7 +89,7 @@ def test_no_single_numa_node_is_unknown(cell: str, reason: Reason) -> None:
     assert node.reason is reason
 
 
-def test_stated_absence_of_a_numa_node_is_none() -> None:
+def test_a_gpu_with_numa_node_na_has_none() -> None:
     assert parsed(FULL.replace("0-51,104-155\t0\t", "0-51,104-155\tN/A\t")).gpus[0].numa_node is None
 
 
