@@ -12,7 +12,7 @@ from assistant.engines.engine_table import ENGINES, Engine, EngineRow
 DEMANDED = [name for name, _ in inspect.getmembers(Engine, inspect.isfunction) if not name.startswith("_")]
 
 
-def test_the_protocol_demands_something():
+def test_the_protocol_requires_the_main_functions():
     assert {"nodes", "plan", "run"} <= set(DEMANDED)
 
 

@@ -315,7 +315,7 @@ def test_an_id_in_another_encoding_joins_both_tables(tmp_path: Path) -> None:
     assert (tmp_path / "out.csv").read_bytes().splitlines()[1].startswith(name + b",predicted")
 
 
-def test_a_reader_that_has_seen_enough(tmp_path: Path) -> None:
+def test_a_reader_that_closes_the_pipe_causes_no_traceback(tmp_path: Path) -> None:
     (tmp_path / "cases.csv").write_bytes(table(*(case(str(number)) for number in range(300))))
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     argv = ["sh", "-c", '"$0" -m assistant predict cases.csv | head -1', sys.executable]

@@ -196,7 +196,7 @@ def test_torch_that_cannot_use_the_gpus_is_one_cause_for_all(bench: Bench) -> No
     assert {one["bench_id"] for one in said.report["measurements"]} == {"host-memory"}
 
 
-def test_of_a_killed_rank_the_cases_before_stay_and_the_others_are_measured(bench: Bench) -> None:
+def test_cases_before_a_killed_rank_are_kept_and_other_benchmarks_are_measured(bench: Bench) -> None:
     said = bench("killed rank", "--only", "gemm,collectives,host-device")
     assert (said.exit_code, said.bad("FAIL")) == (4, [])
     (failure,) = said.failures

@@ -37,7 +37,7 @@ def collected(source: Source) -> MachineFacts:
     )
 
 
-def test_the_files_as_they_are_say_what_is_in_them() -> None:
+def test_facts_of_undamaged_files_name_only_devices_in_their_text() -> None:
     for path in (path for path in corpus() if is_output(str(path.relative_to(MACHINES)))):
         facts = collected(open_loose([(path.name, path.read_bytes())]))
         assert invented(facts, path.read_text("utf-8", "replace")) == [], path

@@ -89,7 +89,7 @@ def test_calls_before_the_time_settles_are_warm_up():
     assert max(timing.durations_s) < 0.025
 
 
-def test_of_too_few_calls_nobody_can_tell_whether_they_settled():
+def test_too_few_calls_leave_it_unknown_whether_the_time_settled():
     assert Calls(lambda _: 0.4).timed(budget_s=2).settled is None
 
 

@@ -53,7 +53,7 @@ def test_the_description_is_distinguished_from_words_that_follow(tmp_path):
     assert vet(path).python == "3.11.7"
 
 
-def test_this_interpreter_without_torch_gets_the_one_command(tmp_path):
+def test_an_interpreter_without_torch_comes_with_the_command_that_installs_torch(tmp_path):
     path = answering(tmp_path, torch=None)
     with pytest.raises(InterpreterError, match="has no torch") as caught:
         vet(path)

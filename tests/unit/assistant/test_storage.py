@@ -39,7 +39,9 @@ def test_a_device_is_written_to_and_not_replaced(tmp_path: Path) -> None:
     assert fifo.is_fifo()
 
 
-def test_it_works_where_unnamed_files_do_not_exist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_are_written_where_unnamed_files_are_unsupported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     real_open = os.open
 
     def without_tmpfile(path: str | Path, flags: int, *rest: int) -> int:

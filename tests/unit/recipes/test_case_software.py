@@ -41,7 +41,7 @@ def resolved(**changes: str) -> ResolvedCase:
         ({}, "torch"),
     ],
 )
-def test_unknown_software_is_taken_for_one_that_shares_a_model_so(
+def test_unknown_software_is_treated_as_known_software_with_this_sharding(
     changes: dict[str, str], taken_for: str
 ) -> None:
     stack, notes = software_of(case_of_row({**ROW, "stack": "zaphod", **changes}))

@@ -183,7 +183,7 @@ def test_attention_of_packed_samples_stays_within_each(stack: str, packs: bool) 
         ("litgpt", {}, False),
     ],
 )
-def test_a_vocabulary_of_no_round_number_costs_where_nothing_pads_it(
+def test_an_odd_vocabulary_slows_the_head_unless_it_is_padded(
     stack: str, changes: dict[str, str], costs: bool
 ) -> None:
     odd, round_number = (

@@ -126,7 +126,7 @@ def test_the_part_is_reported() -> None:
     assert answers[0].assumed.count("activation_checkpointing none") == 1
 
 
-def test_a_run_near_the_limit_recomputes_nothing_and_fits_where_recomputing_would_make_it() -> None:
+def test_a_run_near_the_limit_recomputes_nothing_and_names_the_recomputation_that_would_fit() -> None:
     near = [
         case
         for batch in BATCHES

@@ -73,7 +73,7 @@ def test_a_hook_of_another_version_is_reported(
     )
 
 
-def test_this_rigtune_may_not_know_its_own_commit(
+def test_hooks_are_not_compared_without_a_known_commit(
     hooks: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(build, "commit", lambda: "unknown")

@@ -88,7 +88,7 @@ def test_one_mapping_redacts_all_recordings(capture):
     ],
     ids=["no-marked-line", "no-json", "no-base64", "an-empty-object"],
 )
-def test_anything_else_is_no_recording(capture, sent, words):
+def test_an_answer_without_a_valid_recording_is_reported_as_missing(capture, sent, words):
     code, answer, _ = capture(sent)
     assert code == 3
     assert answer["recordings"] == {}

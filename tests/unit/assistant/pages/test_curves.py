@@ -123,7 +123,7 @@ POINTS = st.lists(st.tuples(st.floats(1, 1e12), st.floats(0, 1e15)), min_size=1,
     st.booleans(),
     st.integers(20, 140),
 )
-def test_whatever_is_drawn_stays_in_its_place(curves, is_log, width):
+def test_any_figure_has_its_height_and_width(curves, is_log, width):
     figure = Figure("t", tuple(curves), lambda x: f"{x:.1e}", lambda y: f"{y:.1e}", is_log=is_log)
     lines = [plain(line) for line in draw(figure, width=width, height=4)]
     assert len(lines) == 1 + 4 + 2

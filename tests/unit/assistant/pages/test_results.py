@@ -81,7 +81,7 @@ def test_the_same_case_represents_a_sweep_in_every_run(fastest):
     assert [row.parameters.get("m", row.parameters.get("bytes")) for row in shown] == [2048, 256]
 
 
-def test_of_times_the_shortest_represents_the_sweep():
+def test_a_sweep_of_times_is_shown_by_its_shortest_time():
     entries = [
         one("collectives", "collective_time_s", "s", size / 1e9, "2 ranks", bytes=size)
         for size in (4096, 1024, 65536)
@@ -89,7 +89,7 @@ def test_of_times_the_shortest_represents_the_sweep():
     assert [row.parameters["bytes"] for row in results(entries, show_all=False)] == [1024]
 
 
-def test_of_errors_the_worst_pattern_represents_all():
+def test_memory_errors_are_shown_by_the_worst_pattern():
     entries = [
         one("memory-test", "memory_errors", "1", errors, pattern=name)
         for name, errors in (("a", 0.0), ("b", 3.0))

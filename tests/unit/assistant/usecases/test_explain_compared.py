@@ -73,7 +73,7 @@ def test_a_recipe_that_switches_rdma_off_is_the_reason(explained, make_recipe) -
     assert "the recipe sets NCCL_IB_DISABLE=1" in explanation.diagnoses[0].summary
 
 
-def test_one_adapter_of_eight(explained) -> None:
+def test_a_run_with_one_of_eight_adapters_is_a_fault(explained) -> None:
     explanation = explained(ONE_PORT + SHAPE, machine=h100_node())
     assert first(explanation) == ("wrong-hca-selected", True)
     assert "mlx5_7" in explanation.diagnoses[0].summary

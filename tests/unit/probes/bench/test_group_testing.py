@@ -112,7 +112,7 @@ def test_ten_thousand_hosts_need_few_runs_and_rounds_and_small_groups(
 
 @pytest.mark.parametrize("count", [3, 4, 6, 9])
 @pytest.mark.parametrize("noise", [0.1, 0.2, 0.3, 0.5])
-def test_noise_names_nobody(count, noise):
+def test_noise_names_almost_no_host_or_link(count, noise):
     """In 100 searches over healthy hosts with noise, at most two hosts or links are named."""
     accused = []
     for seed in range(100):

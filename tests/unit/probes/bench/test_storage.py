@@ -40,7 +40,7 @@ def test_a_relative_path_is_that_of_the_folder_that_rigtune_was_started_in(data_
     assert asked(folder="/home/me", data_path=data_path).settings["data_path"] == where
 
 
-def test_it_needs_no_torch_and_the_quick_suite_writes_nothing_but_its_own_file():
+def test_storage_needs_no_torch_and_the_quick_suite_measures_reads_only():
     assert not asked().needs_torch
     assert {c["operation"] for c in asked().cases} == {"read"}
     assert {c["operation"] for c in asked("full", data_path="/data").cases} == {"read", "write", "read_files"}

@@ -44,7 +44,7 @@ def test_which_side_is_bad() -> None:
     assert worse(measured("noise-scale", "noise_scale_sequences", "8 ranks", 1.0)) is None
 
 
-def test_of_a_sweep_the_best_case_is_judged() -> None:
+def test_the_best_case_of_a_sweep_is_judged() -> None:
     (beside,) = beside_references(evidence(*collective((512, 440.0), (1024, 465.0))))
     assert beside.measured.parameters["bytes"] == 1024 * 2**20
     assert beside.status is Status.PASS

@@ -83,7 +83,7 @@ def test_ports_are_dealt_in_the_order_that_people_count_in() -> None:
     ]
 
 
-def test_of_equally_far_ports_those_of_the_same_numa_node() -> None:
+def test_ports_of_the_same_numa_node_are_preferred_at_equal_distance() -> None:
     far = tuple(ndr_port(index, numa_node=1 - index // 2) for index in range(4))
     facts = machine({0: "SYS SYS SYS SYS", 1: "SYS SYS SYS SYS"}, nodes=(0, 1), nics=far)
     assert nics_of(facts) == [[2, 3], [0, 1]]

@@ -108,7 +108,7 @@ def test_channels_are_counted_by_way_and_host():
     assert (rest.count, rest.number, rest.fields["from_rank"]) == (99, 99, 99)
 
 
-def test_a_result_that_goes_up_through_the_calls_is_one():
+def test_a_result_that_is_returned_through_many_calls_gives_one_event():
     reader = nccl_errors.Reader()
     lines = [
         LogLine(source="log", number=number, text=f"{_INFO}init.cc:{number} -> 2") for number in range(10, 20)

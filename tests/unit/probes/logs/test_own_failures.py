@@ -92,7 +92,9 @@ def test_a_rank_that_reports_first_that_it_lost_its_peers_is_believed() -> None:
     ],
 )
 @pytest.mark.parametrize("prefix", ["", "[rank3]: ", "3: "])
-def test_its_own_kind_decides_the_remedy(last: str, words: str, command: str, prefix: str) -> None:
+def test_the_kind_of_the_exception_decides_the_remedy(
+    last: str, words: str, command: str, prefix: str
+) -> None:
     first = explained(traceback(last, prefix=prefix)).diagnoses[0]
     assert words in first.summary
     assert command in (first.command or "")

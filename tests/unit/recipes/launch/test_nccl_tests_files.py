@@ -43,7 +43,7 @@ def nccl_tests(make_recipe):
         (("-n", "{steps}"), (*CURVE[:6], "-n", "20", *CURVE[8:])),
     ],
 )
-def test_options_of_the_user_replace_the_usual_ones(nccl_tests, given, words):
+def test_options_of_the_user_replace_the_defaults(nccl_tests, given, words):
     assert program_files(nccl_tests(*given)).words == (*words, "-g", "1")
 
 

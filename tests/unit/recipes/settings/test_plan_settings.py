@@ -104,7 +104,7 @@ def test_an_assumed_checkpoint_interval_reaches_the_program_and_its_script(tmp_p
     assert "checkpoint interval of 13 h 00 min is assumed" in " ".join(script.replace("#", "").split())
 
 
-def test_the_page_shows_them(capsys: Any) -> None:
+def test_the_page_of_a_plan_shows_the_settings(capsys: Any) -> None:
     assert command_line(["plan", "gpt2", *HERE]) == 0
     page = capsys.readouterr().out
     for words in ("lr schedule", "gradient clipping", "checkpoint interval", "process group timeout"):

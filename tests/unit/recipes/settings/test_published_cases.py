@@ -68,7 +68,7 @@ def test_resnet50_beyond_8k_keeps_the_rate_and_says_why() -> None:
     assert "loses no accuracy up to 8192 images" in settings.warnings[0]
 
 
-def test_lars_reaches_32k() -> None:
+def test_lars_has_its_published_rate_at_a_batch_of_32k() -> None:
     settings = settings_of(images("resnet50", 32768, steps=2815, optimizer="lars"))
     assert (settings.rate.value, settings.optimization.beta1) == (29.0, 0.929)
     assert settings.warmup.value == 18 * 1_281_167 // 32768

@@ -65,7 +65,7 @@ def test_a_link_to_somewhere_else_is_left_alone(temporary):
     assert away.exists()
 
 
-def test_a_chosen_folder_stays(temporary):
+def test_a_folder_that_the_user_chose_is_kept(temporary):
     with work_folder(str(temporary / "a" / "b")) as folder:
         assert folder.path == temporary / "a" / "b"
     assert list(folder.path.iterdir()) == []

@@ -160,7 +160,7 @@ def test_one_unknown_counter_makes_a_sum_of_nothing_unknown() -> None:
     assert isinstance(gpu.ecc_uncorrected_volatile, Unknown)
 
 
-def test_schema_before_11() -> None:
+def test_names_of_the_schema_before_version_11_are_read() -> None:
     start, end = FULL.index("<volatile>") + 10, FULL.index("</volatile>")
     old = "<single_bit><total>4</total></single_bit><double_bit><total>5</total></double_bit>"
     text = (FULL[:start] + old + FULL[end:]).replace("gpu_power_readings", "power_readings")

@@ -125,7 +125,7 @@ def test_old_names_of_format_1() -> None:
     assert parse_cpu(old).sockets == 2
 
 
-def test_of_a_cut_file_counts_are_not_known() -> None:
+def test_counts_of_a_cut_file_are_unknown() -> None:
     cut = NODE[: NODE.index('<object type="Package" os_index="1"')]
     assert parse_unread(cut)
     assert parse_cpu(cut).sockets == NOT_RECORDED

@@ -170,7 +170,7 @@ def test_other_texts_are_not_recognised_and_have_no_gpus(text: str) -> None:
     assert parse_gpus(text) == ()
 
 
-def test_of_a_part_whose_beginning_was_cut_off_the_rest_is_read_and_no_distance_made_up() -> None:
+def test_devices_of_a_file_without_its_beginning_are_read_with_unknown_distances() -> None:
     part = (
         '      <pci busid="0000:b8:00.0" class="0x030200">\n        <gpu dev="5" sm="90" rank="5"/>\n'
         "      </pci>\n"
