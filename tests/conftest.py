@@ -24,8 +24,7 @@ from tests.support.model_shapes import decoder_shape
 settings.register_profile("rigtune", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("rigtune")
 
-# Nor on how the tests were started: under nohup all processes would inherit that a hang-up is ignored, and
-# traps of it never run.
+# Under nohup, all processes of the tests would inherit that SIGHUP is ignored, so that traps never run.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 # A shell starts background jobs with ignored interrupts, which tests of Ctrl-C would inherit.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -36,16 +35,14 @@ os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="rigtune-test-state-")
 os.environ["XDG_DATA_HOME"] = tempfile.mkdtemp(prefix="rigtune-test-data-")
 
 NvmlStandin = Callable[[str], dict[str, str]]
-"""Takes the text of a scenario, puts the stand-in in force and returns the environment variables that do
-so.
-"""
+"""Function that installs the NVML stand-in for a scenario and returns its environment variables."""
 
 _SOURCE = Path(__file__).parent / "native" / "nvml_standin.c"
 
 
 @pytest.fixture(scope="session")
 def nvml_library_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder that contains libnvidia-ml.so.1; the test is skipped without a C compiler."""
+    """Return a folder that contains libnvidia-ml.so.1; the test is skipped without a C compiler."""
     compiler = shutil.which("gcc") or shutil.which("cc")
     if compiler is None:
         pytest.skip("needs a C compiler for the NVML stand-in")
@@ -63,8 +60,9 @@ def nvml_library_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def nvml_standin(
     nvml_library_folder: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> NvmlStandin:
-    """`nvml_standin("gpu_count = 8\\nhang = nvmlDeviceGetTemperature")` makes this process and its children
-    see that machine.
+    """Return a function that makes this process and its children see the machine of a scenario.
+
+    Example: `nvml_standin("gpu_count = 8\\nhang = nvmlDeviceGetTemperature")`.
     """
 
     def use(scenario: str) -> dict[str, str]:
@@ -81,7 +79,7 @@ def nvml_standin(
 
 @pytest.fixture(scope="session")
 def torch_python() -> str:
-    """RIGTUNE_TEST_PYTHON, or the first interpreter with torch of the environment, this one and the PATH."""
+    """Return the first interpreter with torch: RIGTUNE_TEST_PYTHON, the environment's, this one, python3."""
     environments = [os.environ.get(name) for name in ("VIRTUAL_ENV", "CONDA_PREFIX")]
     candidates = [
         os.environ.get("RIGTUNE_TEST_PYTHON"),
@@ -101,9 +99,7 @@ MakeRecipe = Callable[..., Recipe]
 
 @pytest.fixture
 def make_recipe() -> MakeRecipe:
-    """`make_recipe(nodes=2, command=...)`: a small valid CPU recipe with other values where they are
-    given.
-    """
+    """Return a function that makes a small valid CPU recipe with the given values: `make_recipe(nodes=2)`."""
 
     def make(
         *,

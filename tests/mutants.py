@@ -60,7 +60,7 @@ _ELSEWHERE = {
 }
 """Tests of a room outside the folder that mirrors it."""
 _TESTS_FAILED = 1
-"""Exit code of pytest."""
+"""Exit code of pytest if a test fails."""
 
 
 class Place(NamedTuple):

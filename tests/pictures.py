@@ -1,10 +1,10 @@
-"""Draws every screen and dialog of the terminal UI for several machines at two sizes, to be looked at by eye.
+"""Draw every screen and dialog of the terminal UI for several machines at two sizes, for a person to look at.
 
-    python -m tests.pictures FOLDER          SVG files, and PNG files where chromium or rsvg-convert is
+    python -m tests.pictures FOLDER          SVG files, and PNG files if chromium or rsvg-convert exists
     python -m tests.pictures --readme FILE   the one picture of the README: the plan for a catalogue machine
 
-`faults` and `crowd` are scripted, the others go through the real use-cases; `here` measures, when torch is
-found. Chromium runs in a network namespace of its own, without any interface.
+The machines `faults` and `crowd` are scripted, and the others use the real use cases; `here` measures if it
+finds torch. Chromium runs in its own network namespace without any interface.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def empty_recording(folder: Path) -> Services:
 
 
 def crowd(folder: Path) -> Services:
-    """Sixteen GPUs, three hundred findings, long names and reasons."""
+    """Return services of a machine with sixteen GPUs, three hundred findings, long names and long reasons."""
     plan = gpu_plan(rejected=300)
     decision = Decision(
         name="micro_batch",
@@ -71,7 +71,7 @@ def crowd(folder: Path) -> Services:
 
 
 class WithLogs(ScriptedServices):
-    """Explains the log `job` of the folder, and no other."""
+    """Scripted services that can also explain one log: `job` in the folder."""
 
     def explain(self, path: str) -> Iterator[Event]:
         folder = Path(self.directory).parent
@@ -101,12 +101,12 @@ DIALOGS = {
     "log-explained": ("1", ("l", *"job", "enter")),
     "log-explained-end": ("1", ("l", *"job", "enter", "end")),
 }
-"""Name: the screen, then the keys that open it."""
+"""By name of a picture: the key of a screen, then the keys that open the dialog."""
 
 
 @contextlib.contextmanager
 def surroundings(name: str, folder: Path) -> Iterator[None]:
-    """`no-torch` sees no interpreter but the system's."""
+    """Hide all interpreters but the system's while the machine `no-torch` is drawn."""
     if name != "no-torch":
         yield
         return
@@ -133,12 +133,12 @@ async def settle(app: RigtuneApp, pilot: Pilot[int]) -> None:
 
 
 def picture(app: RigtuneApp) -> str:
-    """The SVG of what is on the screen, without fonts from elsewhere."""
+    """Return the SVG of the screen without links to fonts."""
     return re.sub(r"@font-face\s*\{[^}]*\}", "", app.export_screenshot(title="rigtune"))
 
 
 async def draw_machine(name: str, folder: Path, *, ascii_only: bool = False) -> Iterator[tuple[str, str]]:
-    """File names and pictures of every screen, each at both sizes."""
+    """Return file names and pictures of every screen, each at both sizes."""
     drawn = []
     app = RigtuneApp(MACHINES[name](folder), ascii_only=ascii_only)
     async with app.run_test(size=SIZES[0]) as pilot:
@@ -172,7 +172,7 @@ async def at(app: RigtuneApp, pilot: Pilot[int], width: int, height: int) -> str
 
 
 async def draw_keys(services: Services, keys: tuple[str, ...], size: tuple[int, int]) -> str:
-    """The screen after `keys`."""
+    """Return the picture of the screen after `keys`."""
     app = RigtuneApp(services)
     async with app.run_test(size=size) as pilot:
         await settle(app, pilot)

@@ -55,7 +55,7 @@ def find_hosts(
 
     The code is 1 for a bad host or link, 4 if the search is undecided, 130 if it was stopped, and else 0.
 
-    A link is slow if it reaches less than the policy's fraction of the fast pairs.
+    A link is slow if its rate is less than the policy's fraction of the rate of fast pairs.
     """
     slow_below = thresholds_under(policy or Policy()).measured_fail_fraction.value
     with stop_on_signals() as is_stopped:

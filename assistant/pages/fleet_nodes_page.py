@@ -1,4 +1,4 @@
-"""Show the nodes of a fleet as a list that can be filtered, and what the report of one node carries."""
+"""Show the nodes of a fleet as a list that can be filtered, and the content of one node's report."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -81,7 +81,7 @@ def no_nodes(query: str, *, is_reading: bool) -> Section:
 
 
 def node_detail(node: NodeResult, slow: Iterable[FleetFinding]) -> Section:
-    """Return every reason of one node, the worst first, with its group and the outcome of a bad end."""
+    """Return every reason against one node, worst first, then its group, places, state and bad outcome."""
     rows = [Row(words(f"{each.subject}: {each.summary}"), STATUS[each.status].badge) for each in node.reasons]
     rows += [
         Row(finding.summary.removeprefix(f"{node.node} "), words(("slow", "caution"))) for finding in slow
@@ -97,7 +97,7 @@ def node_detail(node: NodeResult, slow: Iterable[FleetFinding]) -> Section:
 
 
 def report_title(report: NodeReport, run: str) -> str:
-    """Return the source of a node's screens, where a machine has its recording."""
+    """Return the title of a node's screens, which names the run; other screens name a recording there."""
     return f"no report in {run}" if _is_silent(report) else f"only its report in {run}"
 
 
@@ -106,7 +106,7 @@ def _is_silent(report: NodeReport) -> bool:
 
 
 def reported_section(report: NodeReport, *, names_command: bool) -> Section:
-    """Return what the report carries beside the facts of the other panels, and what is missing from it.
+    """Return the parts of a report that no other panel shows, and the facts that a report lacks.
 
     With `names_command` the commands that make and open a recording follow.
     """

@@ -26,7 +26,7 @@ _MOST_ROWS = 40
 _LONGEST_PATTERN = 30
 """Characters of a pattern of nodes in a column; the lists to paste have all names."""
 WARNINGS = "Warnings in common"
-"""Title of the warnings of fit nodes, which no list of bad nodes shows."""
+"""Title of the section that lists each warning with all nodes that report the warning."""
 _MOST_WARNINGS = 10
 Fold = Callable[[tuple[str, ...]], str]
 """Function that writes node names as a short pattern."""

@@ -189,7 +189,7 @@ class LogsDialog(Dialog[str]):
 
 
 class ExplanationDialog(Dialog[None]):
-    """The causes with their lines, remedies and facts."""
+    """The causes that were found in a log, each with its lines and remedy, and the facts of the run."""
 
     IS_TEXT = True
     AUTO_FOCUS = ".dialog"

@@ -86,7 +86,7 @@ class FleetApp(RigtuneApp):
         super()._follow(stage)
 
     def open_node(self, node: str) -> None:
-        """Show the screens of a node, as far as its report goes."""
+        """Show the screens of a node with the facts of its report."""
         self._node = node
         self._load()
         self.action_go(SCREENS[0].id)

@@ -1,10 +1,10 @@
-"""Measure the cost of `rigtune check` beside `python -m torch.utils.collect_env` and, over an NVML that acts out eight
-GPUs, beside `nvitop -1`: ratios of wall times, interleaved in one run, and the memory of the check with all
-it starts.
+"""Compare the wall time of `rigtune check` with that of `python -m torch.utils.collect_env` and, with a simulated NVML
+of eight GPUs, with that of `nvitop -1`. The commands take turns. The script prints the ratios of times, and the peak
+memory of the check with all processes that it starts.
 
 python tests/benchmarks/check_against_collect_env.py [--torch PYTHON] [--nvitop PROGRAM] [--rounds N]
 
-Without nvitop or a C compiler the second comparison is left out. The exit code is 1 where a bar is missed.
+Without nvitop or a C compiler the second comparison is left out. The exit code is 1 if a limit is exceeded.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ COLLECT_ENV_BAR = 1 / 15
 NVITOP_BAR = 3.0
 MEMORY_BAR_MIB = 60.0
 
-# A user's first run leaves bytecode behind, and `make` writes it before.
+# Commands may write bytecode, because in a user's installation it exists after the first run.
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
@@ -58,11 +58,11 @@ class Contender(NamedTuple):
         return time.perf_counter() - started
 
     def peak_bytes(self) -> int:
-        """The most that the process and all below it held at one time, by looking every millisecond.
+        """Return the peak memory of the process and its descendants together, sampled every millisecond.
 
-        Libraries that two of them share count for both, so that the truth is rather less. A process that was
-        just split off still runs on its parent's memory, under the same command line, and counts once with
-        it.
+        A library that two processes share counts for both, so the true peak is lower. A process that was just
+        forked still shares its parent's memory and command line, so processes with one command line count
+        once.
         """
         process = self.start()
         peak = 0
@@ -98,7 +98,7 @@ def _command_and_size(pid: int) -> tuple[bytes, int]:
 
 
 def eight_gpus(folder: Path) -> dict[str, str] | None:
-    """The variables under which NVML shows eight GPUs; None without a C compiler."""
+    """Return the variables with which NVML shows eight GPUs; None without a C compiler."""
     compiler = shutil.which("gcc") or shutil.which("cc")
     if compiler is None:
         return None

@@ -1,11 +1,11 @@
-"""Compare what gradient compression and local SGD win over a slow network with what rigtune predicts.
+"""Compare the gains of gradient compression and local SGD over a slow network with rigtune's predictions.
 
     sudo .venv/bin/python -m tests.benchmarks.compression_on_a_slow_network --python PATH [--rate 100mbit]
 
 Two ranks train in two network namespaces, whose link is limited by `tc`, with gloo on CPUs. The rate is scaled
 down so that communication dominates the step of a small model, as 10 Gb/s does for Llama 3 8B on two nodes of
-H100. In each round every way takes some steps in random order; its gain is relative to plain DDP of the same
-round. The predictor gets what the same rounds measured: all-reduce, product and copy.
+H100. In each round every way of exchanging gradients takes some steps, in random order; its gain is relative to
+plain DDP in the same round. The predictor gets the rates of all-reduce, product and copy from the same rounds.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ LIMIT_S = 900
 
 
 def model_on_the_link() -> TransformerModel:
-    """Return the reference model with short sequences, so that a step computes for little time."""
+    """Return the reference model with short sequences, so that computation is a small part of a step."""
     return msgspec.structs.replace(find_model(MODEL), sequence_length=64)
 
 
@@ -78,7 +78,7 @@ def measure(python: str, kind: str, rate: str, rounds: int) -> dict[str, Any]:
 
 
 def cluster_of(measured: dict[str, Any]) -> Cluster:
-    """Return two nodes of one rank with the medians of what was measured."""
+    """Return two nodes of one rank each, with the medians of the measured rates."""
     rates = {name: statistics.median(row[name] for row in measured["rates"]) for name in measured["rates"][0]}
 
     def figure(value: float) -> Figure:

@@ -32,7 +32,7 @@ WHOLE_MODEL_MB = 1000
 def in_bf16(group, bucket):
     """Call torch's hook under another name, because DDP refuses the hook by its name without NCCL.
 
-    DDP reads annotations as objects, so that this function has none.
+    DDP compares the annotations of a hook with types, so this function has none.
     """
     return default_hooks.bf16_compress_hook(group, bucket)
 

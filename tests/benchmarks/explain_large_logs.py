@@ -81,7 +81,7 @@ def main() -> None:
 
 
 def _grep_s(path: Path) -> float:
-    """Write into a pipe, because grep stops at its first match if its output is not read."""
+    """Return the processor seconds of grep; its output is a pipe, because grep stops early for /dev/null."""
     with subprocess.Popen(["grep", "-c", "NCCL", str(path)], stdout=subprocess.PIPE) as process:
         _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)

@@ -1,4 +1,4 @@
-"""Read and compare the stored answers of 10 000 nodes; print time and memory beside the bars of 5 s and 300 MB.
+"""Read and compare the stored answers of 10 000 nodes; print time and memory beside the limits of 5 s and 300 MB.
 
 python -m tests.benchmarks.fleet_of_ten_thousand [NODES]
 """

@@ -1,4 +1,4 @@
-"""Ask local processes as nodes, through rigtune's engine and through bare ClusterShell in one run; print ratios.
+"""Start local processes in place of nodes by rigtune's engine and by ClusterShell alone; print the ratios of times.
 
 python -m tests.benchmarks.fleet_over_clustershell [NODES]
 """
@@ -30,7 +30,7 @@ def cpu_s() -> float:
 
 
 class Lines(EventHandler):  # type: ignore[misc]
-    """Count lines, which is the least that a caller of ClusterShell does."""
+    """Count lines, which is the least work that a caller of ClusterShell can do."""
 
     count = 0
 
@@ -69,7 +69,7 @@ def measured(work: Callable[[int], None], nodes: int) -> tuple[float, float]:
 
 
 def main(nodes: int) -> None:
-    bare(50)  # the first run imports and starts what the others share
+    bare(50)  # the first run pays for imports and for threads that later runs reuse
     ours(50)
     pairs = [(measured(bare, nodes), measured(ours, nodes)) for _ in range(3)]
     for (bare_cpu, bare_s), (own_cpu, own_s) in pairs:

@@ -1,4 +1,4 @@
-"""Judge recordings of nodes in one process, as for a fleet; print milliseconds per node beside the bar of 30 ms.
+"""Judge recordings of nodes in one process, as for a fleet; print milliseconds per node beside the limit of 30 ms.
 
 python -m tests.benchmarks.judge_recordings [NODES]
 
@@ -29,7 +29,7 @@ from probes.sources.choose import open_source
 BAR_MS = 30.0
 WARM_UP = 5
 FILES = 50
-"""Different files; more nodes read them again."""
+"""Number of different files; if there are more nodes, several nodes read the same file."""
 
 
 def result(events: Iterator[Event]) -> MachineFacts:

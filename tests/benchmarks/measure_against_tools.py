@@ -8,10 +8,11 @@ their ratios.
                 once, rigtune and STREAM twice, so rigtune's figure is halved for it)
     storage     fio, the same file, block size and depth, direct
     tcp         iperf3, one stream between two network namespaces made here; needs root
-    gemm        numpy with its own BLAS, and torch's BLAS called without torch, which tells the method from the library
+    gemm        numpy with its own BLAS, and torch's BLAS called without torch, which separates the effect of the method
+                of measurement from that of the library
     all-reduce  a plain script of torch.distributed over gloo, two ranks
 
-All figures are rates. What is missing is named, and the rest compared. Run it on a quiet machine.
+All figures are rates. The script names missing tools and compares with the others. Run it on a quiet machine.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ CONTESTS: dict[str, tuple[Callable[[MachineFacts, Path], Contest], ...]] = {
 def compete(
     contest: Contest, rounds: int
 ) -> tuple[dict[tuple[str, str], list[tuple[float, float]]], list[str]]:
-    """Return pairs of rates by row and peer (rigtune's first), and what was missing.
+    """Return pairs of rates by row and peer (rigtune's rate first), and messages about missing tools.
 
     The sides take turns, and the order changes in each round.
     """

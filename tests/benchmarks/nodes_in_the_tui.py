@@ -1,8 +1,8 @@
-"""List 10 000 nodes in the terminal UI, filter and scroll them, beside the library's own widgets; print times.
+"""List 10 000 nodes in the terminal UI, filter and scroll them, and do the same with Textual's own widgets; print times.
 
 python -m tests.benchmarks.nodes_in_the_tui [NODES]
 
-Every time ends when the screen is drawn, and includes the milliseconds that the library's pilot waits per key.
+Every time ends when the screen is drawn, and includes the milliseconds that Textual's pilot waits for each key.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ QUERY = "pass h1"
 
 
 class Watch:
-    """Seconds of wall and CPU time since it was made."""
+    """A stopwatch of wall time and CPU time, which starts when it is created."""
 
     def __init__(self) -> None:
         self._wall, self._cpu = time.perf_counter(), time.process_time()
@@ -43,7 +43,7 @@ class Watch:
 
 
 class Library(App[None]):
-    """One widget of the library with the same rows."""
+    """An application with one of Textual's own widgets, which shows the same rows."""
 
     def __init__(self, kind: type[DataTable[str]] | type[OptionList]) -> None:
         super().__init__()

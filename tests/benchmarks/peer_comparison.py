@@ -64,7 +64,10 @@ def compared(measure: str, pairs: Sequence[tuple[float, float]]) -> list[Compari
 
 
 def compared_fits(triples: Sequence[tuple[bool, bool, bool]]) -> list[Comparison]:
-    """Shares that were told wrong, of (ran out of memory, ours said to fit, theirs said to fit)."""
+    """Return the shares of runs whose fit was predicted wrongly.
+
+    A triple states: the run ran out of memory, rigtune predicted that it fits, the peer predicted that it fits.
+    """
     shares = []
     for measure, oom in (("ran, said not to fit", False), ("out of memory, said to fit", True)):
         of = [(ours is oom, theirs is oom) for truth, ours, theirs in triples if truth is oom]
@@ -77,7 +80,7 @@ def compared_fits(triples: Sequence[tuple[bool, bool, bool]]) -> list[Comparison
 def compare(
     measured: Mapping[str, Answer], ours: Mapping[str, Answer], theirs: Mapping[str, Answer]
 ) -> list[Comparison]:
-    """All measures on the cases that were measured and that both predict."""
+    """Return all measures on the cases that were measured and that both predictors answer."""
     memory: list[tuple[float, float]] = []
     speed: list[tuple[float, float]] = []
     fit: list[tuple[bool, bool, bool]] = []

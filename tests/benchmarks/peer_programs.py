@@ -32,7 +32,7 @@ int main(int count, char **words) {
     return 0;
 }
 """
-"""Medians, where STREAM prints the best pass."""
+"""STREAM's copy and triad; this program prints medians, whereas STREAM prints the best pass."""
 
 NUMPY = """
 import sys, time, statistics

@@ -2,8 +2,8 @@
 
     python tests/benchmarks/plan_at_scale.py [--all] [--repeats 5]
 
-SimuMax takes 4.8, 28 and 65 s at 8, 64 and 1 024 GPUs. The seconds are those of the processor in the fastest
-of some runs, because other processes on the machine do not lengthen them much.
+For comparison, SimuMax takes 4.8, 28 and 65 s at 8, 64 and 1 024 GPUs. The script prints the processor seconds of the
+fastest of several runs, which other processes on the machine hardly change.
 """
 
 import argparse
@@ -19,7 +19,7 @@ GPUS_PER_NODE = 8
 
 
 class Job(NamedTuple):
-    """A model, and optionally the program that trains it and a batch that can be shared.
+    """A model, and optionally the program that trains it and a batch that the ranks can share.
 
     Without a program, the command compares all programs.
     """

@@ -1,20 +1,18 @@
-"""Rigtune's predictions of published runs beside those of other predictors, on the cases that both of them
-answer.
+"""Compare rigtune's predictions of published runs with those of other predictors (peers) on the cases that both answer.
 
     python tests/benchmarks/predict_against_peers.py [--peer NAME=INTERPRETER ...] [--timeout SECONDS] [--data
     FOLDER]
 
-    deepspeed       estimators of ZeRO's model states                    memory, fit accelerate
-    `accelerate estimate-memory`                         memory, fit llm-analysis    analytic model of GPT
-    training                       memory, fit, speed aiconfigurator  its tables of matrix products and
-    collectives, each point from the other points: what is reachable
+    deepspeed       estimators of ZeRO's model states: memory, fit
+    accelerate      `accelerate estimate-memory`: memory, fit
+    llm-analysis    analytic model of GPT training: memory, fit, speed
+    aiconfigurator  tables of matrix products and collectives, each point predicted from the other points
 
-Each peer runs in its own interpreter, by default this one; where it cannot be imported it is left out.
-`deepspeed` and `accelerate` want torch, which is best installed first; llm-analysis wants `pip install
---no-deps llm-analysis fire termcolor`. A peer gets what rigtune made of the row (sizes, layout, precision and
-batch), so it never loses for a name that it does not know. Measures are those of the scorer of published
-runs: |predicted / measured - 1|, and what was said of runs that fitted and of runs that did not. `ratio` is
-the peer's error over rigtune's; below 1 the peer is ahead.
+Each peer runs in its own interpreter, by default this one, and is left out if it cannot be imported. `deepspeed` and
+`accelerate` need torch, which is best installed first; llm-analysis needs `pip install --no-deps llm-analysis fire
+termcolor`. A peer gets the sizes, layout, precision and batch that rigtune read from the row, so an unknown name costs
+it nothing. Measures are those of the scorer of published runs: |predicted / measured - 1|, and the share of runs whose
+fit into the memory was predicted wrongly. `ratio` is the peer's error over rigtune's; below 1 the peer is ahead.
 
 Reads `training_open.csv`, `device_open.csv` and `collectives_open.csv` below $RIGTUNE_SHARED/data (default
 ../shared).
@@ -61,7 +59,7 @@ NOT_INSTALLED = 3
 
 
 def question_of(case_id: str, resolved: ResolvedCase) -> dict[str, Any]:
-    """Return the description of a case that a peer needs, in plain words."""
+    """Return the description of a case that a peer needs, with the field names of the questions."""
     workload, candidate, case = resolved.workload, resolved.candidate, resolved.case
     if not isinstance(workload, Workload):
         raise ValueError("only transformers are asked for")
@@ -103,7 +101,7 @@ def question_of(case_id: str, resolved: ResolvedCase) -> dict[str, Any]:
 
 
 def is_plain(model: TransformerModel) -> bool:
-    """Return whether each layer has one attention and one MLP, or its experts."""
+    """Return whether each layer consists of one attention and either one MLP or routed experts."""
     return (
         model.kind != "encoder-decoder"
         and not model.key_value_latent
@@ -120,9 +118,7 @@ def largest_weight(model: TransformerModel) -> int:
 
 
 def finished(said: dict[str, Any], resolved: ResolvedCase) -> dict[str, Any]:
-    """A peer's answer with the other two speeds that follow from its step time, and with whether its memory
-    fits the GPU.
-    """
+    """Return a peer's answer with the two speeds that follow from its step time, and whether its memory fits the GPU."""
     candidate, workload = resolved.candidate, resolved.workload
     if (seconds := positive(said, "step_time_s")) and isinstance(workload, Workload):
         said["samples_per_s"] = candidate.global_batch / seconds
@@ -135,7 +131,7 @@ def finished(said: dict[str, Any], resolved: ResolvedCase) -> dict[str, Any]:
 def ask(
     interpreter: str, adapter: str, questions: Iterable[Mapping[str, Any]], timeout_s: float
 ) -> tuple[str, dict[str, Any]]:
-    """The peer's version and its answers by id. Raises LookupError with the reason where there is none."""
+    """Return the peer's version and its answers by id; raise LookupError with the reason if it does not answer."""
     lines = "".join(json.dumps(question) + "\n" for question in questions)
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
     try:
@@ -274,9 +270,7 @@ def collectives(rows: Iterable[Mapping[str, str]]) -> Iterator[Point]:
 
 
 def against_tables(folder: Path, interpreter: str, timeout_s: float) -> list[tuple[str, Comparison]]:
-    """Matrix products and collectives, beside what the peer's own tables say of a point that was left out of
-    them.
-    """
+    """Compare products and collectives with predictions from the peer's tables, without the point in question."""
     points = {}
     for measure, points_of, name in (
         ("product, time", products, "device_open.csv"),

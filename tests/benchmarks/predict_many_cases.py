@@ -4,8 +4,8 @@ The memory must not grow with the number of cases.
 
     python tests/benchmarks/predict_many_cases.py [CASES.csv] [--sizes 1000 10000 50000]
 
-The cases are those of the table (default: `training_open.csv` of RIGTUNE_SHARED), again and again under new
-names and with other batches.
+The cases are those of the table (default: `training_open.csv` of RIGTUNE_SHARED), repeated with new names and with
+other batches.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SIZES = (1000, 10_000, 50_000)
 
 
 def write_cases(source: Path, target: Path, size: int) -> None:
-    """`size` rows of the table at `source` under names of their own, with other batches each time."""
+    """Write `size` rows: those of `source`, repeated with new names and with other batches each time."""
     with source.open(newline="") as rows, target.open("w", newline="") as file:
         reader = csv.DictReader(rows)
         known = list(reader)
@@ -36,7 +36,7 @@ def write_cases(source: Path, target: Path, size: int) -> None:
             row = known[number % len(known)]
             batch = int(row["global_batch"] or 0) * (
                 1 + number // len(known)
-            )  # or caches would answer all but the first
+            )  # otherwise caches would answer the repeated rows
             writer.writerow({**row, "case_id": f"case-{number}", "global_batch": batch or ""})
 
 

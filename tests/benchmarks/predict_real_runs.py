@@ -1,5 +1,5 @@
-"""Predictions from a machine's own `rigtune bench` beside real training runs on it: step time and peak memory
-of tensors.
+"""Compare predictions from a machine's own `rigtune bench` with real training runs on it: step time and peak memory of
+tensors.
 
     python tests/benchmarks/predict_real_runs.py [--suite quick] [--bench FILE] [--runs FILE]
         [--only NAME,...] [--configurations N[,M]] [--attempts N]
@@ -9,17 +9,17 @@ each for real: the reference transformer and the residual network of the worker,
 Step times are medians of the worker's own training benchmarks; peak memory is what torch's allocator hands
 out for tensors (tests/benchmarks/tensor_memory.py).
 
-No configuration is one that the bench measured: `differs` says in what it differs from the nearest measured
-step. `--bench` and `--runs` are read where they exist and written where they do not or a run in them was
-disturbed; `--attempts 0` only compares.
+The bench has measured none of the configurations: `differs` states the differences from the nearest measured step.
+The files of `--bench` and `--runs` are read if they exist. They are written if they do not exist or if a run in them
+was disturbed. `--attempts 0` only compares.
 
-Others' work disturbs both. What they took of the CPUs is watched: each benchmark and run is repeated until
-that is little, at most `--attempts` times, and the least disturbed attempt counts. Runs that stay disturbed
-are marked, and the median is given without them too.
+Other programs disturb measurements. Each benchmark and run is repeated until other programs take little of the CPUs,
+at most `--attempts` times, and the least disturbed attempt counts. Runs that stay disturbed are marked, and the median
+is also printed without them.
 
-A run takes about 8 to 25 s where it is not repeated. `--configurations 12,4` runs the first 12 transformers
-and 4 residual networks, whose order covers models, sizes, micro-batches, DDP and FSDP, recompute, precisions
-and ranks: on a quiet machine of two cores about 5 minutes, and 2 more where `--bench` names no file yet.
+A run that is not repeated takes about 8 to 25 s. `--configurations 12,4` runs the first 12 transformers and the first
+4 residual networks; their order covers models, sizes, micro-batches, DDP and FSDP, recomputation, precisions and ranks.
+On a quiet machine of two cores this takes about 5 minutes, and 2 more if the file of `--bench` does not exist yet.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def kept(path: str | None, kind: type[T]) -> T | None:
 
 
 def probed_machine() -> MachineFacts:
-    """Facts of this machine."""
+    """Return the facts of this machine."""
     for event in probe_machine(LiveSource(), CollectOptions()):
         if isinstance(event, StageFinished) and isinstance(event.result, MachineFacts):
             return event.result
@@ -70,8 +70,9 @@ def probed_machine() -> MachineFacts:
 
 
 def counts(text: str) -> tuple[int, int]:
-    """N or N,M of --configurations: how many transformers and residual networks. Raises ArgumentTypeError for
-    other text.
+    """Return the numbers of transformers and of residual networks from N or N,M; N means both.
+
+    Raises ArgumentTypeError for other text.
     """
     transformers, _, images = text.partition(",")
     if not transformers.isdecimal() or not (images or transformers).isdecimal():

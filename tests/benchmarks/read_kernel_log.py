@@ -1,8 +1,7 @@
 """Measure how fast a large kernel log is read, and the memory that this needs beyond the text.
 
-Run it as `python -m tests.benchmarks.read_kernel_log [MEGABYTES]`; it prints one line per kind of log and
-fails below 20 MB/s. A log in which every line is of trouble, which the kernel's own rate limit forbids, may
-take twice as long.
+Run it as `python -m tests.benchmarks.read_kernel_log [MEGABYTES]`; it prints one line per kind of log and fails below
+20 MB/s. A log in which every line reports trouble may take twice as long; the kernel's rate limit prevents such logs.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _XID = (
 
 
 def generated(size: int, *, trouble_every: int) -> str:
-    """A log of `size` bytes, in which each so many lines there is one of trouble."""
+    """Return a log of at least `size` bytes, in which one of `trouble_every` lines reports trouble."""
     lines: list[str] = []
     written = number = 0
     while written < size:

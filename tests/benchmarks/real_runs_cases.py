@@ -1,8 +1,7 @@
-"""Real runs that predictions are compared with: configurations of the transformer and of the residual
-network.
+"""Configurations of the transformer and of the residual network whose real runs are compared with predictions.
 
-The first of each order cover model, size, micro-batch, DDP and FSDP, recompute, precision and ranks, so that
-a part of them still says something about the whole.
+The first configurations of each list cover model, size, micro-batch, DDP and FSDP, recomputation, precision and ranks,
+so that they represent the whole list.
 """
 
 from __future__ import annotations
@@ -137,8 +136,9 @@ IMAGES_ON_GPU = (
 
 
 def chosen(on_gpu: bool, only: set[str], most: tuple[int | None, int | None]) -> list[Configuration | Images]:
-    """Runs of the named, or of all, and of each kind at most so many: transformers, then residual
-    networks.
+    """Return the runs with the names `only`, or all runs without names: transformers, then residual networks.
+
+    `most` is the largest number of each of the two kinds.
     """
     kinds: tuple[tuple[Configuration | Images, ...], ...] = (
         (ON_GPU, IMAGES_ON_GPU) if on_gpu else (ON_CPU, IMAGES_ON_CPU)

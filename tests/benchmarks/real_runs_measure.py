@@ -53,7 +53,7 @@ class Measured(Record, kw_only=True):
 
 
 def request_of(run: Configuration | Images, facts: MachineFacts) -> BenchRequest:
-    """The training benchmark of this one step, with as many threads per rank as a recipe gives."""
+    """Return the training benchmark of this one step, with as many threads per rank as in a recipe."""
     context = bench_context(facts)
     ranks = run.ranks or default_ranks(facts)
     case: Case = {"micro_batch": run.micro_batch, "precision": run.precision}
@@ -133,8 +133,9 @@ def train_quietly(
 
 
 def measure_quietly(facts: MachineFacts, suite: Suite, python: str, attempts: int) -> MeasurementSet:
-    """The least disturbed answer of each benchmark. Raises WorkerError where the machine could not be
-    measured.
+    """Return the least disturbed measurements of each benchmark.
+
+    Raises WorkerError if the machine could not be measured.
     """
     made: list[MeasurementSet] = []
     for bench_id in BENCHES:

@@ -1,5 +1,5 @@
-"""Predicts configurations as `rigtune plan` does, and says in what each differs from the nearest step that
-the bench measured.
+"""Predict configurations as `rigtune plan` does, and state how each differs from the nearest step that the bench
+measured.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tests.benchmarks.real_runs_cases import Configuration, Images
 
 
 def predict_transformer(run: Configuration, cluster: Cluster) -> tuple[float | None, float, str]:
-    """Step time, peak memory of tensors, and in what the run differs from the nearest measured step."""
+    """Return step time, peak memory of tensors, and the differences from the nearest measured step."""
     ranks = cluster.world_size
     batch = run.micro_batch * run.grad_accum * ranks
     workload = Workload(
@@ -40,7 +40,7 @@ def predict_transformer(run: Configuration, cluster: Cluster) -> tuple[float | N
 
 
 def predict_image_run(run: Images, cluster: Cluster) -> tuple[float | None, float, str]:
-    """Return the prediction for the residual network, in the same form."""
+    """Return the same three values as `predict_transformer`, for a run of the residual network."""
     ranks = cluster.world_size
     batch = run.micro_batch * ranks
     model = reference_vision_model(run.network, run.image_size)
@@ -93,8 +93,9 @@ def differences(run: Configuration, cluster: Cluster) -> str:
 
 
 def nearest(name: str, pairs: Sequence[dict[str, tuple[object, object]]]) -> str:
-    """Names of what differs from the nearest measured step. Raises ValueError where the bench measured this
-    very run.
+    """Return the names of the settings that differ from the nearest measured step.
+
+    Raises ValueError if the bench measured this very run.
     """
     differing = [[what for what, (one, other) in pair.items() if one != other] for pair in pairs]
     least = min(differing, key=len, default=["all: no step was measured"])

@@ -1,4 +1,4 @@
-"""The table of predicted and measured runs, and the errors over all."""
+"""Print the table of predicted and measured runs, and the median errors."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Row(NamedTuple):
 
 
 def report(rows: Sequence[Row], title: str) -> bool:
-    """Print the table; return True if both medians are below their bars."""
+    """Print the table; return True if every step time was predicted and both medians are below their bars."""
     columns = f"{'predicted':>11} {'measured':>11} {'error':>7}"
     print(f"\n{title}\n{'run':22} {columns} {columns}  differs")
     for row in rows:

@@ -5,9 +5,8 @@ The figures are the largest over the smallest median, and the standard deviation
     python tests/benchmarks/repeat_quick_suite.py [--runs 5] [--only ID,...] [--limit 0.15]
 
 Prints the case with the widest spread of every benchmark, metric and subject (--all: every case), whether it
-stays within the limit, and how many runs said themselves that the number is not to be relied on: the host was
-busy, the durations were still moving, or the interval of the median is wider than the limit. A figure that
-one of the runs lacks is named.
+stays within the limit, and how many runs marked the number themselves as unreliable: the host was busy, the durations
+had not settled, or the interval of the median is wider than the limit. The script names figures that a run lacks.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ def key_of(entry: Measurement) -> Key:
 
 
 def is_told(entry: Measurement, limit: float) -> bool:
-    """True where the measurement itself says that another run may give another number."""
+    """Return whether the measurement itself states that another run may give another number."""
     noted = entry.conditions
     return (
         bool(noted.get("host_busy") or noted.get("unsettled"))
@@ -69,7 +68,7 @@ def is_told(entry: Measurement, limit: float) -> bool:
 
 
 def run_once(facts: MachineFacts, only: tuple[str, ...], python: str) -> tuple[MeasurementSet, list[str]]:
-    """The results of one quick suite, and what was said of the host on the way."""
+    """Return the results of one quick suite, and the messages about a busy host."""
     said = []
     result: MeasurementSet | None = None
     for event in measure_machine(facts, MeasureOptions(only=only, force=True, python=python)):

@@ -1,4 +1,4 @@
-"""Scores the model of collectives on published measurements, and fits its figures to them.
+"""Score the model of collectives on published measurements, and fit its figures to them.
 
     python tests/benchmarks/score_collectives.py [--leave-one-out] [--fit] [--write] [--worst N]
 
@@ -33,7 +33,7 @@ NOT_FITTED = ("nnScaler",)
 
 
 def measured_us(row: dict[str, str]) -> float | None:
-    """Time of one collective; from the bus bandwidth where the row has that alone."""
+    """Return the microseconds of one collective, if need be from its bus bandwidth; None without a measurement."""
     if float(row["time_us"] or 0) > 0:
         return float(row["time_us"])
     if float(row["busbw_gbps"] or 0) > 0:
@@ -52,12 +52,12 @@ def rows() -> list[dict[str, str]]:
 
 
 def platform(row: dict[str, str]) -> str:
-    """Return the name of the machine without its software."""
+    """Return the platform of a row, by which rows are grouped and left out of a fit."""
     return row["platform"]
 
 
 def item(row: dict[str, str]) -> Item:
-    """One row for the fit; its columns are read once."""
+    """Return a row as an item of the fit."""
     measured = measured_us(row)
     assert measured is not None
     label = f"{row['case_id']} {row['platform'][:40]} x{row['n_gpus']} {row['collective']} {row['bytes']}"
@@ -65,13 +65,13 @@ def item(row: dict[str, str]) -> Item:
 
 
 def size_band(row: dict[str, str]) -> str:
-    """Thirds of a sweep, by what limits them."""
+    """Return the band of message sizes to which a row belongs, with its rank in front."""
     size = int(row["bytes"])
     return "1 below 256 KiB" if size < 2**18 else "2 to 32 MiB" if size < 2**25 else "3 above"
 
 
 def line(name: str, found: list[float]) -> str:
-    """One group: how many, median error, p90, bias."""
+    """Return one line about a group: number of rows, median error, p90 and bias."""
     errors = sorted(abs(math.expm1(value)) for value in found)
     bias = math.expm1(statistics.median(found))
     p90 = errors[int(0.9 * (len(errors) - 1))]
@@ -127,7 +127,7 @@ def main() -> int:
     )[: args.worst]:
         print(f"  {math.expm1(value):+7.0%} {one.label}")
     if args.leave_one_out:
-        # what only the platform that is left out could tell is then what was believed before
+        # a figure that only the left-out platform determines then has its prior
         priors = {row.id: row.prior for row in load_priors().values() if row.id.startswith(PREFIX)}
         left = leave_one_out([items[index] for index in fitted], PREFIX, priors, rounds=8)
         show("platform, each left out", [table[index] for index in fitted], left, platform)

@@ -1,5 +1,5 @@
-"""Scores the rates of products and attention (`recipes/predict/speed/rates.py`) against published
-measurements of single kernels.
+"""Score the rates of products and attention (`recipes/predict/speed/rates.py`) against published measurements of single
+kernels.
 
     python tests/benchmarks/score_products.py
 
@@ -81,7 +81,7 @@ class Error(NamedTuple):
 
 
 def measured_kernels() -> list[Kernel]:
-    """The products and attention of `device_open.csv` whose shape is given."""
+    """Return the products and attention of `device_open.csv` whose shape is given, and those of a paper."""
     kernels = []
     with DATA.open(newline="") as file:
         for row in csv.DictReader(file):
@@ -129,9 +129,7 @@ def measured_kernels() -> list[Kernel]:
 
 
 def predicted_flops_per_s(kernel: Kernel) -> float | None:
-    """The rate by the model, counted as the source counts FLOPs. None for a GPU that the catalogue does not
-    know.
-    """
+    """Return the rate by the model, with FLOPs counted as in the source; None for a GPU outside the catalogue."""
     try:
         cluster = cluster_of_case(Case(case_id="", gpu=kernel.gpu), 1, load_catalogue())
     except CaseError:
@@ -164,7 +162,7 @@ def predicted_flops_per_s(kernel: Kernel) -> float | None:
     m, n, k = size["m"], size["n"], size["k"]
     if kernel.kind == "grouped":
         groups = size["ng"]
-        # A weight's gradient is added to what was there: read and written.
+        # A weight's gradient is added to the earlier sum, which is read and written.
         added = 8.0 if kernel.sizes["main_grad_dtype"] == "fp32" else 4.0
         times = grouped_training_time_s(rates, m * groups, k, n, groups, gradient_bytes=added)  # type: ignore[arg-type]
         return 2.0 * m * n * k * groups / times[_STAGES[kernel.sizes["stage"]]]
@@ -182,7 +180,7 @@ def errors(kernels: Iterable[Kernel] | None = None) -> list[Error]:
 
 
 def summary(found: Iterable[Error]) -> dict[tuple[str, str, str, str], tuple[int, float, float, float]]:
-    """Number, median error, 90th percentile and median ratio by kind, GPU, precision and source."""
+    """Return number, median error, 90th percentile and median ratio by kind, GPU, precision and source."""
     groups: dict[tuple[str, str, str, str], list[float]] = defaultdict(list)
     for one in found:
         kernel = one.kernel

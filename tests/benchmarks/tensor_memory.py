@@ -1,13 +1,12 @@
-"""Peak memory of the tensors of training steps on this rank, from before the model is built to after the
-second step.
+"""Measure the peak memory of tensors on this rank, from before the model is built to after the second training step.
 
     python -m torch.distributed.run --standalone --nproc-per-node 2 tests/benchmarks/tensor_memory.py
     REQUEST.json OUT
 
-The request is a benchmark's, of train-step or train-cnn (`probes.bench.bench_requests.BenchRequest`). Rank N
-writes the peaks of its cases in bytes, in their order, to OUT/peaksN.json. On a CPU they are what torch's
-allocator reports to the profiler, whose memory events are every allocation and release; on a GPU the CUDA
-allocator's own figure. Needs `rigtune_worker` on the path.
+The request is that of the benchmark train-step or train-cnn (`probes.bench.bench_requests.BenchRequest`). Rank N writes
+the peaks of its cases in bytes, in their order, to OUT/peaksN.json. On a CPU the peaks come from the memory events of
+torch's profiler, which are every allocation and release; on a GPU they come from the CUDA allocator. Needs
+`rigtune_worker` on the path.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from rigtune_worker.steps import cnn_step, reference_step
 from rigtune_worker.worker_process import die_with_parent, run_and_leave
 
 STEPS = 2
-"""The first makes the optimizer's states, the second runs beside them."""
+"""Steps of each case: the first creates the optimizer's states, the second has them from its beginning."""
 MAKERS: dict[str, Callable[[dict[str, Any], dict[str, Any], torch.device], Callable[[], object]]] = {
     "train-step": reference_step,
     "train-cnn": cnn_step,
@@ -40,7 +39,7 @@ def run_steps(make: Callable[[], Callable[[], object]]) -> None:
 
 
 def peak_bytes(make: Callable[[], Callable[[], object]], device: torch.device) -> int:
-    """The most bytes of tensors at a time while the step that `make` builds is built and runs."""
+    """Return the peak bytes of tensors while `make` builds a step and while that step runs."""
     gc.collect()
     if device.type == "cuda":
         torch.cuda.empty_cache()

@@ -1,10 +1,10 @@
-"""Coverage of the 10 to 90 % intervals by runs of sources that were left out of the fits.
+"""Measure how often the 10 to 90 % intervals contain runs whose source was left out of the fit.
 
 python tests/calibration/coverage.py [--write] [--folds N] [--rounds N] [--as-is]
 
-Each source is left out once, together with others, and is predicted by a fit to the rest. A run counts as of
-seen software or a seen GPU if the rest has such a run. `--write` rewrites the ends of time's intervals, the
-widening of all by what a fit has seen, and `recipes/data/fitted.toml`.
+Each source is left out once, together with others, and a fit to the remaining runs predicts it. The software
+or the GPU of a run counts as seen if the remaining runs include it. `--write` rewrites the ends of the
+intervals of time, the widenings of the intervals of time and memory, and `recipes/data/fitted.toml`.
 """
 
 import argparse
@@ -25,7 +25,10 @@ from tests.calibration.fitting import Item, fit, residuals, write_values
 from tests.calibration.priors import load_priors
 
 COVERED = {"seen-seen": 0.82, "seen-unseen": 0.85, "unseen-seen": 0.85, "unseen-unseen": 0.85}
-"""Part of the left-out runs that intervals contain, so that new runs reach 80 %; few sources are unseen."""
+"""Share of left-out runs that the intervals must contain, by whether software and GPU are seen.
+
+The shares exceed 80 %, so that new runs reach 80 %; classes with unseen parts have few runs and need more.
+"""
 NAMES: dict[Fitted, str] = {"time": "step_time", "memory": "peak_memory"}
 FEWEST = 20
 """Fewest runs of a kind that determine the ends of its interval, or of a class its widening."""
@@ -34,7 +37,7 @@ FITTED = Path(__file__).resolve().parents[2] / "recipes" / "data" / "fitted.toml
 
 
 class LeftOut(NamedTuple):
-    """Run that its prediction's fit has not seen."""
+    """A run that was left out of the fit which predicts it."""
 
     figure: Fitted
     key: str
@@ -51,7 +54,7 @@ def source_of(item: Item) -> str:
 def left_out_runs(
     figure: Fitted, items: Sequence[Item], prefix: str, *, folds: int, rounds: int, refits: bool
 ) -> list[LeftOut]:
-    """Return all runs with what was predicted without their source."""
+    """Return all runs, each with its ratio to the prediction of a fit without its source."""
     priors = {row.id: row.prior for row in load_priors().values() if row.id.startswith(prefix)}
     start = fit(items, prefix, rounds=rounds).values if refits else {}
     runs = []
@@ -87,15 +90,15 @@ def ends_of(runs: Sequence[LeftOut]) -> dict[str, tuple[float, float]]:
 
 
 def power_of(run: LeftOut, ends: dict[str, tuple[float, float]]) -> float:
-    """Return the widening from which on the interval contains the run."""
+    """Return the smallest widening with which the interval contains the run."""
     low, high = ends[run.key]
     return math.log(run.ratio) / math.log(low if run.ratio < 1 else high)
 
 
 def widenings(runs: Sequence[LeftOut], ends: dict[str, tuple[float, float]]) -> dict[Familiarity, float]:
-    """Return the widening of each class, at least that of runs of which everything is seen.
+    """Return the widening of each class; no class has less than runs with seen software and a seen GPU.
 
-    A class with few runs has the widening of the class before. Knowing nothing is never narrower.
+    A class with few runs has the widening of the class before. The class without seen parts has the largest.
     """
     powers: dict[Familiarity, float] = {}
     least = 0.0
@@ -110,7 +113,7 @@ def widenings(runs: Sequence[LeftOut], ends: dict[str, tuple[float, float]]) -> 
 
 
 def coverage(runs: Sequence[LeftOut], ends: dict[str, tuple[float, float]], powers: dict[Familiarity, float]):
-    """Print the part of left-out runs in their intervals, by what the fits have seen."""
+    """Print the share of left-out runs inside their intervals, by whether fits saw their software and GPU."""
     inside = collections.defaultdict(list)
     for run in runs:
         is_inside = power_of(run, ends) <= powers[run.seen]
@@ -123,7 +126,7 @@ def coverage(runs: Sequence[LeftOut], ends: dict[str, tuple[float, float]], powe
 
 
 def present(figure: Fitted, runs: Sequence[LeftOut]):
-    """Return the ends and widenings that the product has now."""
+    """Return the ends and widenings that rigtune uses at present."""
     name = NAMES[figure]
     ends = {
         key: (parameter(f"interval.{name}_low", key), parameter(f"interval.{name}_high", key))
@@ -164,7 +167,7 @@ def main() -> None:
         ends, powers = present(figure, runs)
         print(f"{figure}: left-out runs in the present intervals")
         coverage(runs, ends, powers)
-        if figure == "time":  # the ends of memory's intervals are also the margin of a plan, and stay
+        if figure == "time":  # the ends of memory's intervals stay, because they are also a plan's margin
             ends = ends_of(runs)
         powers = widenings(runs, ends)
         print(f"{figure}: left-out runs in intervals from these runs")

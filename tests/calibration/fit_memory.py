@@ -1,4 +1,4 @@
-"""Fit of the memory model's figures to published peaks, and its rightness about which runs fit.
+"""Fit the memory model's figures to published peaks, and report how often it predicts rightly which runs fit.
 
 python tests/calibration/fit_memory.py [--write] [--leave-one-out] [--as-is] [--worst N]
 
@@ -68,7 +68,7 @@ def _peak(row: dict[str, str], resolved: ResolvedCase) -> Callable[[], float | N
 
 
 def right_about_fitting(rows: list[tuple[dict[str, str], ResolvedCase]]) -> dict[bool, list[bool]]:
-    """Return how many runs that ran (True) and that ran out of memory (False) were predicted rightly."""
+    """Return for runs that ran (True) and that lacked memory (False) which of them were predicted rightly."""
     said: dict[bool, list[bool]] = {True: [], False: []}
     for row, resolved in rows:
         if row["oom"] not in ("true", "false"):

@@ -1,4 +1,4 @@
-"""Fit of the rates in `recipes/predict/speed/rates.py` to published measurements of single kernels.
+"""Fit the rates in `recipes/predict/speed/rates.py` to published measurements of single kernels.
 
 python tests/calibration/fit_products.py [--write] [--leave-one-out]
 
@@ -18,14 +18,18 @@ from tests.benchmarks.score_products import Kernel, measured_kernels, predicted_
 from tests.calibration.fitting import Item, fit, leave_one_out, report, residuals, write_values
 
 SLOWER = {("B200-SXM", "simumax"): 0.72}
-"""SimuMax's products of a B200 run at this part of aiconfigurator's of the same GPU and shapes: another clock
-or library. Dense ones are left out of the fit; grouped ones and attention count as if they had run at the
-other's rate, because the rate of attention is a share of that of products.
+"""In SimuMax's tables, products on a B200 reach this share of their rate in aiconfigurator's tables.
+
+The clock or the library differs. SimuMax's dense products are left out of the fit. Its grouped products and
+its attention are divided by the share, because the model derives attention's rate from that of products.
 """
 
 
 def items(prefix: str) -> list[Item]:
-    """Return the kernels of the kind of the prefix; the best shapes of a search are left for the score."""
+    """Return the products or, for the prefix `attention.`, the attention kernels of the fit.
+
+    The best shapes of a search are left out; only the score uses them.
+    """
     collected = []
     for kernel in measured_kernels():
         slower = SLOWER.get((kernel.gpu, kernel.source), 1.0)

@@ -59,7 +59,7 @@ _STATED: dict[str, dict[str, object]] = {
     "mxnet/classification": {"layout": "last", "fuses_half_images": True},
     "paddlepaddle/classification": {"layout": "last", "fuses_half_images": True},
 }
-"""Kernels by words of a table's title or address, as the commands and configurations beside it have them."""
+"""Kernels by words in the title or address of a table; published commands and configurations state them."""
 
 
 def _with_stated_kernels(resolved: ResolvedCase, row: dict[str, str]) -> ResolvedCase:

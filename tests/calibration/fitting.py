@@ -1,4 +1,4 @@
-"""A robust fit of parameter rows to measurements, with priors, repeated with each source left out.
+"""Fit parameter rows to measurements robustly, with priors, and repeat the fit with each source left out.
 
 The residual of a measurement is ln(predicted / measured). Its weight falls with the number of measurements of
 the same source, so that a large table does not decide for all others. A residual far beyond what a good model
@@ -57,14 +57,14 @@ def to_line(row: Prior, value: float) -> float:
 
 
 def from_line(row: Prior, position: float) -> float:
-    """Return the inverse of `to_line`, inside the limits by what a float can distinguish from them."""
+    """Return the inverse of `to_line`; the position is clipped so that the value stays inside its limits."""
     if row.scale == "log":
         return math.exp(max(-80.0, min(80.0, position)))
     return 1.0 / (1.0 + math.exp(-max(-12.0, min(12.0, position))))
 
 
 def residual(item: Item) -> float:
-    """Return ln(predicted / measured), nan without a prediction."""
+    """Return ln(predicted / measured); nan without a prediction."""
     value = item.predicted()
     return math.log(value / item.measured) if value is not None and value > 0 else math.nan
 
@@ -127,7 +127,7 @@ def leave_one_out(
 ) -> list[float]:
     """Return the residuals of every item by a fit without its source.
 
-    Fits start from `start`, the fit to all; a row that no other source reads is at its prior.
+    Each fit starts from `start`, the fit to all items. A row that no remaining item reads has its prior.
     """
     priors = {row.id: row.prior for row in load_priors().values() if row.id.startswith(prefix)}
     left_out = [math.nan] * len(items)

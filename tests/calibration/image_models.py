@@ -118,7 +118,7 @@ class _MaskRcnn(nn.Module):
         features = list(self.model.backbone(value).values())
         heads = self.model.roi_heads
         regions = value.shape[0] * 512
-        # Gradients reach the features through pooling; a copy of the pooled size replaces it.
+        # Gradients reach the features through pooling; copies of the pooled size take its place.
         pooled = features[0][:, :, :1, :1].expand(-1, -1, 7, 7).repeat(512, 1, 1, 1)
         boxes = heads.box_predictor(heads.box_head(pooled))
         masked = features[0][:, :, :1, :1].expand(-1, -1, 14, 14).repeat(64, 1, 1, 1)

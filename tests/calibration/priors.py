@@ -1,4 +1,4 @@
-"""Priors of a fit, and the replacement of figures by other values while a fit tries these."""
+"""Priors of a fit, and the temporary replacement of figures by values that a fit tries."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from recipes.predict.parameters import parameter, values_by_id
 
 _FILE = Path(__file__).resolve().parent / "priors.toml"
 _READING = "recipes.predict.speed."
-"""Modules whose caches contain values that follow from figures."""
+"""Prefix of the modules whose caches contain values that follow from figures."""
 
 
 class Prior(StrictRecord, kw_only=True):
@@ -29,11 +29,11 @@ class Prior(StrictRecord, kw_only=True):
     spread: float
     """Standard deviation: of ln(value) for `log`, of logit(value) for `fraction`."""
     scale: Literal["log", "fraction"] = "log"
-    """`fraction` for what lies between 0 and 1."""
+    """`fraction` for a figure between 0 and 1, `log` for any positive figure."""
 
     @property
     def value(self) -> float:
-        """The product's present value."""
+        """Return the value of the figure that rigtune uses at present."""
         return values_by_id()[self.id]
 
 
@@ -46,7 +46,7 @@ def load_priors() -> dict[str, Prior]:
 
 @contextmanager
 def trying(changes: Mapping[str, float]) -> Iterator[None]:
-    """Give the models other values while the body runs. Raises KeyError for a figure that has no row."""
+    """Give the models other values while the body runs; raise KeyError for a figure that has no row."""
     present = values_by_id()
     unknown = [name for name in changes if name not in present]
     if unknown:
@@ -57,7 +57,7 @@ def trying(changes: Mapping[str, float]) -> Iterator[None]:
 
 @contextmanager
 def recording_reads() -> Iterator[set[str]]:
-    """Give the ids of the figures that are read while the body runs."""
+    """Yield a set that collects the ids of the figures that are read while the body runs."""
     table = _Recording(values_by_id())
     with _table(table):
         yield table.reads
@@ -75,7 +75,7 @@ class _Recording(dict[str, float]):
 
 @contextmanager
 def _table(values: Mapping[str, float]) -> Iterator[None]:
-    """Replace the table of figures, and forget before and after all that was computed from one."""
+    """Replace the table of figures while the body runs; clear dependent caches before and after."""
     _forget()
     try:
         with patch.object(parameters, "values_by_id", lambda: values):

@@ -1,4 +1,4 @@
-"""Published training runs as the fits see them, and what the fitting scripts have in common."""
+"""Read the published training runs for the fits, and run the common part of the fitting scripts."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def test_a_key_has_one_meaning_per_screen(screen):
     assert not [key for key, number in keys.items() if number > 1]
 
 
-def test_a_letter_has_one_meaning_on_every_screen_that_has_it():
+def test_every_key_has_one_meaning_on_all_screens():
     meanings: dict[str, set[str]] = {}
     for row in ACTIONS:
         if row.key and row.key != "enter":  # enter opens what the screen shows

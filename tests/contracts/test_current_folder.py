@@ -24,7 +24,7 @@ NAMES = ("python3", "nvidia-smi", "lspci", "ip", "df", "lscpu", "ibstat", "nvcc"
     ],
     ids=lambda command: command[0],
 )
-def test_a_folder_that_everybody_can_write_starts_nothing(command: tuple[str, ...], tmp_path: Path) -> None:
+def test_no_program_in_a_world_writable_folder_is_started(command: tuple[str, ...], tmp_path: Path) -> None:
     program = f'#!/bin/sh\ntouch {tmp_path}/started\nexec /usr/bin/python3 "$@"\n'
     (tmp_path / ".venv" / "bin").mkdir(parents=True)
     for path in (tmp_path / ".venv" / "bin" / "python", *map(tmp_path.joinpath, NAMES)):

@@ -1,4 +1,4 @@
-"""Every engine of the table has the functions of the protocol, with the same parameters."""
+"""Test that every engine of the table has the functions of the protocol, with the same parameters."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from assistant.engines.engine_table import ENGINES, Engine, EngineRow
 DEMANDED = [name for name, _ in inspect.getmembers(Engine, inspect.isfunction) if not name.startswith("_")]
 
 
-def test_the_protocol_demands_something():
+def test_the_protocol_requires_the_main_functions():
     assert {"nodes", "plan", "run"} <= set(DEMANDED)
 
 

@@ -41,7 +41,7 @@ KERNEL = "[1.0] Linux version 6.1.0\n"
 
 
 def commands() -> list[str]:
-    """Return all commands of the pages that can run here, without what follows a comment or a pipe."""
+    """Return all commands of the pages that can run here, without comments and pipes to other programs."""
     written = (match[1] for page in PAGES for match in COMMAND.finditer(page.read_text("utf-8")))
     whole = (re.sub(r"\\\n\s*", "", text) for text in written)
     lines = dict.fromkeys(re.split(r"\s+(?:#|\|)\s", line)[0].strip() for line in whole)
@@ -166,7 +166,9 @@ def test_finding_of_lint_is_the_real_one(tmp_path: Path) -> None:
         ("rigtune plan --from-script llama.sbatch --gpu H100", "A better plan would be"),
     ],
 )
-def test_import_and_its_better_plan_are_the_real_ones(tmp_path: Path, line: str, first: str) -> None:
+def test_output_of_import_and_of_its_better_plan_in_the_documentation_is_real(
+    tmp_path: Path, line: str, first: str
+) -> None:
     (tmp_path / "llama.sbatch").write_text(shown("assistant/docs/import.md", "#!/bin/bash") + "\n")
     text = (ROOT / "assistant/docs/import.md").read_text("utf-8")
     written = re.search(rf"^    {re.escape(first)}[^\n]*\n(?:(?:    [^\n]*)?\n)*", text, re.MULTILINE)

@@ -1,4 +1,4 @@
-"""`rigtune fleet pack` builds an archive that `rigtune fleet check` sends to nodes and starts there."""
+"""Test that `rigtune fleet pack` builds an archive which `fleet check` sends to nodes and starts there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test that every GPU of `list gpus` works in every command, and that checks use only checked rows."""
+"""Test that every GPU of `list gpus` works in every command; checks use only rows marked `checked`."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_name_means_the_same_row_everywhere(gpu: GpuModel):
 
 
 @each_row
-def test_predict_knows_it(gpu: GpuModel):
+def test_predict_accepts_every_gpu(gpu: GpuModel):
     cells = {
         "case_id": "1",
         "model": "gpt2",
@@ -73,7 +73,7 @@ def test_predict_knows_it(gpu: GpuModel):
 
 
 @each_row
-def test_plan_knows_it_by_the_drivers_name(gpu: GpuModel):
+def test_plan_recognises_every_gpu_by_the_name_of_the_driver(gpu: GpuModel):
     request = PlanRequest(model="gpt2", pins=Pins(ranks_per_node=1))
     last = list(plan_workload(machine_with(gpu), (), request))[-1]
     assert isinstance(last, StageFinished)
@@ -84,7 +84,7 @@ def test_plan_knows_it_by_the_drivers_name(gpu: GpuModel):
 
 
 @each_row
-def test_advise_knows_it(gpu: GpuModel):
+def test_advise_accepts_every_gpu(gpu: GpuModel):
     facts = MachineFacts(software=Software(operating_system="Ubuntu 24.04"))
     if gpu.architecture in {"kepler", "gaudi", "cdna1", "cdna2", "cdna3", "cdna4"}:
         # The name is known, but rigtune installs no drivers of other makers or for unsupported GPUs.

@@ -59,7 +59,7 @@ def test_the_wheel_carries_its_data(wheel: Path) -> None:
     assert not [name for name in names if "/tests/" in name]
 
 
-def test_it_lives_beside_a_package_that_owns_recipes(wheel: Path, tmp_path: Path) -> None:
+def test_rigtune_works_beside_a_package_named_recipes(wheel: Path, tmp_path: Path) -> None:
     foreign = tmp_path / "foreign"
     for name, text in FOREIGN.items():
         (foreign / name).parent.mkdir(parents=True, exist_ok=True)

@@ -151,7 +151,7 @@ def test_a_step_is_timed_only_where_its_batch_is_stated(tmp_path: Path) -> None:
     assert float(row["tokens_per_s_per_gpu"]) > 0
 
 
-def test_speed_is_told_also_where_it_does_not_fit(tmp_path: Path) -> None:
+def test_a_case_that_does_not_fit_has_a_speed_too(tmp_path: Path) -> None:
     huge = case("a", n_layers="320", micro_batch="8", sharding="ddp", activation_checkpointing="none")
     (row,) = answers(rigtune("-", cwd=tmp_path, stdin=table(huge)).stdout)
     assert (row["status"], row["fits"]) == ("predicted", "false")
@@ -208,7 +208,7 @@ CONFIG = {
     "intermediate_size": 14336,
     "vocab_size": 128256,
 }
-"""Run of Llama 3 8B."""
+"""Fields of the file config.json of Llama 3 8B."""
 
 
 def test_a_model_is_read_from_the_file_that_is_named_or_from_its_folder(tmp_path: Path) -> None:
@@ -315,7 +315,7 @@ def test_an_id_in_another_encoding_joins_both_tables(tmp_path: Path) -> None:
     assert (tmp_path / "out.csv").read_bytes().splitlines()[1].startswith(name + b",predicted")
 
 
-def test_a_reader_that_has_seen_enough(tmp_path: Path) -> None:
+def test_a_reader_that_closes_the_pipe_causes_no_traceback(tmp_path: Path) -> None:
     (tmp_path / "cases.csv").write_bytes(table(*(case(str(number)) for number in range(300))))
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     argv = ["sh", "-c", '"$0" -m assistant predict cases.csv | head -1', sys.executable]
@@ -326,7 +326,7 @@ def test_a_reader_that_has_seen_enough(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_columns_that_nothing_reads_are_told_once(tmp_path: Path) -> None:
+def test_unknown_columns_are_named_once(tmp_path: Path) -> None:
     cells = {"microbatch": "4", "zero": "3", "owner": "me"}
     measured = {"mfu": "0.4", "notes": "x", "source_id": "s", "raw_strategy": "ddp"}
     rows = table(case("a", **cells, **measured), case("b", **cells, **measured))

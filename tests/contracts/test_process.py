@@ -113,7 +113,7 @@ def test_tools_that_write_noise(tmp_path: Path) -> None:
 
 @pytest.mark.root
 @pytest.mark.parametrize("hidden", ["/sys", "/proc"])
-def test_a_hidden_kernel_tree_is_no_machine_without_devices(hidden: str, tmp_path: Path) -> None:
+def test_devices_are_unknown_if_a_kernel_tree_is_not_mounted(hidden: str, tmp_path: Path) -> None:
     done = by_shell(
         f'unshare --mount sh -c "mount -t tmpfs none {hidden} && $* probe --format json"', cwd=tmp_path
     )
@@ -177,7 +177,7 @@ def test_names_in_a_recording_do_not_steer_the_terminal(command: tuple[str, ...]
 
 
 def start_hanging(tmp_path: Path) -> tuple[subprocess.Popen[str], int]:
-    """Return `rigtune check` while its `df` hangs, and a descriptor that ends when that `df` ends."""
+    """Return a `rigtune check` whose `df` hangs, and the read end of a pipe that `df` keeps open."""
     tools, fifo = tmp_path / "tools", tmp_path / "fifo"
     tools.mkdir()
     os.mkfifo(fifo)

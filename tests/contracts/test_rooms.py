@@ -1,4 +1,4 @@
-"""Limit the numbers of rooms and of arrows between them; test that there is no circle and a true picture."""
+"""Limit the numbers of rooms and of imports between them; test for circular imports and a current picture."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_few_modules_stand_loose_beside_the_rooms():
         assert len(loose) <= MOST_LOOSE_MODULES, loose
 
 
-def test_names_of_files_are_their_own():
+def test_few_names_of_files_are_repeated():
     names = Counter(
         (path.relative_to(ROOT).parts[0], path.stem) for path in _files() if not path.stem.startswith("__")
     )

@@ -1,4 +1,4 @@
-"""`rigtune list strategies` and `rigtune plan --why-not`: JSON conforms, and wrong questions are refused."""
+"""Test `rigtune list strategies` and `plan --why-not`: the JSON conforms, and wrong questions are refused."""
 
 from __future__ import annotations
 

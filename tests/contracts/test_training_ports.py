@@ -1,6 +1,6 @@
 """Test that `check`, the plan's network rate and the exported script agree on the ports that train.
 
-The machines are all recordings, the catalogue, and some whose wiring once got different answers.
+The machines are all recordings, the catalogue, and some for which the three once gave different answers.
 """
 
 from __future__ import annotations
@@ -218,7 +218,7 @@ UNKNOWN = {
 
 
 @pytest.mark.parametrize("facts", UNKNOWN.values(), ids=UNKNOWN)
-def test_what_is_unknown_is_no_guess(facts: MachineFacts) -> None:
+def test_unknown_ports_stay_unknown_everywhere(facts: MachineFacts) -> None:
     assert isinstance(training_ports(facts), Unknown)
     assert ports_in_figure(facts) is None
     assert cluster_from_facts(facts, (), load_catalogue(), nodes=2).transport == "unknown"

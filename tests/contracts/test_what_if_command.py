@@ -1,4 +1,4 @@
-"""`rigtune plan` for a whole run and other machines: the JSON conforms, and wrong questions are refused."""
+"""Test `rigtune plan` for whole runs and other machines: JSON conforms, and wrong questions are refused."""
 
 from __future__ import annotations
 

@@ -61,9 +61,9 @@ Bench = Callable[..., Said]
 
 @pytest.fixture
 def bench(nvml_standin: Callable[[str], dict[str, str]], tmp_path: Path) -> Bench:
-    """Return `bench("power cap", "--only", "gemm", nvml="gpu3.power_limit_mw = 400000")`.
+    """Return a function that runs `rigtune bench` on GPUs with a fault, and asserts that no process is left.
 
-    Afterwards, no process of it is left.
+    Example: `bench("power cap", "--only", "gemm", nvml="gpu3.power_limit_mw = 400000")`.
     """
 
     def run(sick_part: str = "", *options: str, nvml: str = "") -> Said:
@@ -139,7 +139,7 @@ def test_a_capped_gpu_is_named_with_its_limit(bench: Bench) -> None:
     assert "-pl 700" in gemm_finding["remedy"]["command"]
 
 
-def test_a_cap_that_no_limit_shows_is_told_by_the_clock_and_its_reason(bench: Bench) -> None:
+def test_a_power_cap_that_no_limit_shows_is_recognized_by_the_clock_and_its_reason(bench: Bench) -> None:
     said = bench("power cap", "--suite", "full", "--only", "gemm,sustained")
     assert {subject for subject, _ in said.bad("FAIL") + said.bad("WARN")} == {"GPU3"}
     summary = said.finding("GPU3", "measured-gemm")["summary"]
@@ -171,7 +171,7 @@ def test_memory_that_keeps_wrong_values_is_named(bench: Bench) -> None:
     assert (said.exit_code, said.bad("FAIL")) == (1, [("GPU6", "measured-results")])
 
 
-def test_a_stranger_that_appears_on_a_gpu_is_told_while_measuring_and_afterwards(bench: Bench) -> None:
+def test_another_process_on_a_gpu_is_reported_while_measuring_and_afterwards(bench: Bench) -> None:
     said = bench("stranger", "--only", "gemm,collectives")
     assert (said.exit_code, said.bad("FAIL"), said.bad("WARN")) == (0, [], [("GPU2", "measured-conditions")])
     assert str(os.getpid()) in said.finding("GPU2", "measured-conditions")["observed"]
@@ -196,7 +196,7 @@ def test_torch_that_cannot_use_the_gpus_is_one_cause_for_all(bench: Bench) -> No
     assert {one["bench_id"] for one in said.report["measurements"]} == {"host-memory"}
 
 
-def test_of_a_killed_rank_the_cases_before_stay_and_the_others_are_measured(bench: Bench) -> None:
+def test_cases_before_a_killed_rank_are_kept_and_other_benchmarks_are_measured(bench: Bench) -> None:
     said = bench("killed rank", "--only", "gemm,collectives,host-device")
     assert (said.exit_code, said.bad("FAIL")) == (4, [])
     (failure,) = said.failures

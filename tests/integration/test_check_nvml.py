@@ -44,7 +44,7 @@ class Said(NamedTuple):
     findings: list[dict[str, Any]]
 
     def of(self, check_id: str) -> set[tuple[str, str]]:
-        """Return status and subject of each finding."""
+        """Return status and subject of each finding of a check."""
         return {
             (finding["status"], finding["subject"])
             for finding in self.findings

@@ -1,4 +1,4 @@
-"""Test a fleet of hosts in network namespaces behind two gateways of ClusterShell, some of which are lost.
+"""Test a fleet of hosts in network namespaces behind two gateways of ClusterShell; some gateways are lost.
 
 Needs root.
 """
@@ -137,7 +137,7 @@ def test_leaves_are_asked_through_both_gateways(fleet):
 
 
 def test_leaves_are_asked_through_a_gateway_behind_gateways(fleet):
-    """The leaves that lead to others are asked too, each by itself."""
+    """The leaves that serve as gateways are asked too, each through itself."""
     count = len(fleet.leaves)
     routes = fleet.topology("head: gw[1-2]", "gw[1-2]: leaf[1-2]", f"leaf[1-2]: leaf[3-{count}]")
     answers = fleet.result(fleet.start("--topology", routes))

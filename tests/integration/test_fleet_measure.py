@@ -1,4 +1,4 @@
-"""`rigtune fleet find-bad` for real: healthy nodes of a noisy machine, and hosts behind ssh with faults."""
+"""Run `rigtune fleet find-bad` with real workers: healthy nodes of a noisy machine, faulty hosts over ssh."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.ssh_hosts import HEAD, Lab, run, ssh_lab
 pytestmark = [pytest.mark.slow]
 ROOT = Path(__file__).resolve().parents[2]
 RATE, SLOW_RATE = "20mbit", "4mbit"
-"""Rates that the cores of this machine can keep for all hosts at once, so that links decide and not cores."""
+"""Rates so low that this machine's cores keep up for all hosts at once, and only links limit the speed."""
 
 
 @pytest.mark.long

@@ -99,7 +99,7 @@ def test_objects_and_pods_are_valid_in_kubernetes(make_recipe, python, tmp_path,
 
 
 def test_kubernetes_refuses_a_field_that_it_does_not_know(make_recipe, python, tmp_path):
-    """Guards the test above."""
+    """Guard the test above: a validation that accepts unknown fields would prove nothing."""
     (job,) = [each for each in documents(make_recipe(**SMALL), "kubernetes-job") if each["kind"] == "Job"]
     job["spec"]["completionmode"] = "Indexed"
     with pytest.raises(AssertionError, match="completionmode"):
@@ -118,7 +118,7 @@ def test_custom_resources_fit_their_definitions(make_recipe, definitions, case, 
 
 
 def test_a_definition_refuses_a_field_that_it_does_not_know(make_recipe, definitions):
-    """Guards the test above."""
+    """Guard the test above: a definition that accepts unknown fields would prove nothing."""
     for document in documents(make_recipe(**SMALL), "jobset"):
         if document["kind"] == "JobSet":
             document["spec"]["failurepolicy"] = {}

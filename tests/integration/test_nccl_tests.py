@@ -1,4 +1,4 @@
-"""Run nccl-tests with real launchers; a stand-in in C replaces them, and its ranks also meet by Open MPI."""
+"""Start nccl-tests with real launchers; a C program takes its place, and its ranks meet through Open MPI."""
 
 from __future__ import annotations
 

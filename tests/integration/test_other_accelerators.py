@@ -30,7 +30,7 @@ def test_amd_accelerators_are_never_fit_to_train(
     assert "2 AMD Instinct MI300X" in finding["summary"]
 
 
-def test_probe_names_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_probe_names_other_accelerators(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     listing = tmp_path / "lspci.txt"
     listing.write_text(LINES.format(driver=DRIVER))
     assert command_line(["probe", "--from", str(listing)]) == 0

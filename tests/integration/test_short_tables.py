@@ -66,7 +66,7 @@ def test_distances_without_a_heading(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 
 @pytest.mark.parametrize("text", ["1 2\n3 4\n", "10 21\n21 10 30\n", "10 9\n9 10\n", "10\n"])
-def test_other_numbers_are_no_distances(tmp_path: Path, text: str) -> None:
+def test_numbers_that_are_no_numa_distances_are_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "input.txt"
     path.write_text(text)
     assert command_line(["probe", "--from", str(path)]) == 2

@@ -100,7 +100,7 @@ def test_a_hanging_command_is_killed_with_its_children_and_refuses_no_job(tmp_pa
     assert rigtune(*arguments, "--exit-profile", "slurm", cwd=tmp_path).returncode == 0
 
 
-def test_what_a_command_leaves_behind_is_killed_too(tmp_path: Path) -> None:
+def test_processes_that_a_command_leaves_behind_are_killed(tmp_path: Path) -> None:
     pids = tmp_path / "pids"
     policy(tmp_path, sh("leaves", TREE.format(pids=pids) + f"until test $(wc -l <{pids}) = 3; do :; done"))
     assert results(tmp_path) == {"leaves": ("PASS", "exit code 0, no output")}

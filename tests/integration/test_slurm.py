@@ -156,7 +156,7 @@ def test_a_failing_rank_ends_the_whole_job(slurm, own_program, export, tmp_path)
     ("nodes", "codes"),
     [(1, {127}), (2, {127, 128 + signal.SIGTERM})],
 )
-def test_a_missing_interpreter_is_told_by_the_node(slurm, make_recipe, export, tmp_path, *, nodes, codes):
+def test_the_node_reports_a_missing_interpreter(slurm, make_recipe, export, tmp_path, *, nodes, codes):
     recipe = make_recipe(nodes=nodes, resources={"python": "/no/such/python"})
     job = submit(slurm, export("slurm", recipe, tmp_path / "launch"), cwd=tmp_path)
     assert job.exit_code in codes
@@ -179,7 +179,7 @@ def test_slurm_accepts_a_gpu_job_that_fits_and_no_other(slurm, make_recipe, expo
         assert (tested.returncode == 0) == fits, tested.stderr
 
 
-def test_run_submits_and_tells_the_job(slurm, make_recipe, tmp_path, monkeypatch, capfd):
+def test_run_submits_the_job_and_prints_its_number(slurm, make_recipe, tmp_path, monkeypatch, capfd):
     monkeypatch.setenv("SLURM_CONF", slurm["SLURM_CONF"])
     monkeypatch.chdir(tmp_path)
     events = list(
@@ -210,7 +210,7 @@ def test_tcp_is_measured_between_nodes(slurm, torch_python, monkeypatch, tmp_pat
     assert {m.subject for m in ended.measurements} == {"n1->n2", "n2->n1"}
 
 
-def test_a_node_that_slurm_does_not_know_is_told(slurm, torch_python, monkeypatch, tmp_path):
+def test_a_node_that_slurm_does_not_know_is_reported(slurm, torch_python, monkeypatch, tmp_path):
     monkeypatch.setenv("SLURM_CONF", slurm["SLURM_CONF"])
     ended = measured_across(tiny_request(("n1", "n9"), "slurm", ranks=2), torch_python, tmp_path / "work")
     (failure,) = ended.failures

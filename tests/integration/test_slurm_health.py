@@ -1,4 +1,4 @@
-"""The exported hooks on a real Slurm drain bad nodes with a reason, and lift only their own drains."""
+"""Test on a real Slurm that exported hooks drain bad nodes with a reason and lift only their own drains."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ def test_a_reason_that_a_person_edited_stays(cluster: Cluster) -> None:
     assert "DRAIN" in cluster.node("n1")[0]
 
 
-def test_inside_a_job_it_only_speaks(cluster: Cluster) -> None:
+def test_inside_a_job_the_health_check_only_reports(cluster: Cluster) -> None:
     (cluster.folder / "source-other").write_text(f"{BAD}\n")
     assert cluster.health("other", SLURM_JOB_ID="1") == 1
 

@@ -96,7 +96,7 @@ def test_no_host_keeps_a_rank_when_the_script_ends(lab, own_program, export, tmp
     assert job.returncode != 0
 
 
-def test_a_host_that_does_not_answer_is_told(lab, make_recipe, torch_python, export, tmp_path):
+def test_a_host_that_does_not_answer_is_reported(lab, make_recipe, torch_python, export, tmp_path):
     recipe = make_recipe(nodes=2, resources={"python": torch_python, "hosts": (HOSTS[0], "no-such-host")})
     export("torchrun", recipe, tmp_path / "launch")
     job = lab.start(tmp_path / "launch" / "launch-all.sh", cwd=tmp_path)

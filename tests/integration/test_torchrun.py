@@ -68,7 +68,7 @@ def wait_for_ranks(process: subprocess.Popen[str], count: int) -> list[list[str]
     raise AssertionError("the job ended before its ranks ran")
 
 
-def test_it_trains_the_reference_workload_on_two_ranks(recipe, export, read_report, tmp_path):
+def test_the_script_trains_the_reference_workload_on_two_ranks(recipe, export, read_report, tmp_path):
     folder = tmp_path / "it's a $folder: ü"
     script = export("torchrun", recipe, folder)
     elsewhere = tmp_path / "elsewhere"

@@ -25,7 +25,7 @@ ASSERTED = {"verify-world", "verify-ranks", "verify-hosts", "verify-backend", "v
 
 @pytest.fixture
 def command(tmp_path):
-    """Return the command that verifies a recipe with a launcher."""
+    """Return a function that returns the command which verifies a recipe with a launcher."""
 
     def make(recipe, launcher):
         path = tmp_path / "recipe.toml"

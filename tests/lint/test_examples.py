@@ -1,4 +1,4 @@
-"""Each rule has an example: the bad text has the mistake, and the good text has not."""
+"""Each rule has an example: the bad text has the mistake, and the good text does not have it."""
 
 from __future__ import annotations
 

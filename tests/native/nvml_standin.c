@@ -1,11 +1,15 @@
-/* A stand-in for libnvidia-ml.so.1 that acts out a scenario.
+/* A stand-in for libnvidia-ml.so.1 that answers from a scenario.
  *
- * The scenario is the text file named by RIGTUNE_NVML_SCENARIO, one `key = value` per line. A value of one GPU
- * (`gpu3.temperature_c`) goes before the value of all (`temperature_c`). `hang = FUNCTION`, `crash = FUNCTION` and
- * `error = FUNCTION CODE` (any number of lines; optionally `hang = FUNCTION 3` / `error = FUNCTION CODE 3` for GPU 3
- * alone) decide what a call does instead of answering; `slow = FUNCTION 0.7` (seconds; optionally of one GPU) decides how
- * long its first call of a process takes for each GPU. No file, or none named: the driver is not loaded. A file that is replaced
- * (renamed over) is read again, so that the machine may change while it is watched.
+ * RIGTUNE_NVML_SCENARIO names the scenario, a text file with one `key = value` per line. A value of one GPU
+ * (`gpu3.temperature_c`) takes precedence over the value of all GPUs (`temperature_c`).
+ *
+ * Any number of lines can make a call fail instead of answering: `hang = FUNCTION`, `crash = FUNCTION` and
+ * `error = FUNCTION CODE`, or for GPU 3 alone `hang = FUNCTION 3` and `error = FUNCTION CODE 3`.
+ * `slow = FUNCTION 0.7` delays the first call for each GPU in a process by 0.7 s; `slow = FUNCTION 0.7 3` delays
+ * that for GPU 3 alone.
+ *
+ * Without a file, or without the variable, the driver is not loaded. A file that is replaced by a rename is read
+ * again, so that the machine can change while a program watches it.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -73,7 +77,7 @@ static unsigned long long number(device_t device, const char *key, unsigned long
     return text ? strtoull(text, NULL, 0) : fallback;
 }
 
-/* What the scenario makes of a call: SUCCESS to go on, or the error to return. */
+/* Return SUCCESS if the call should answer, or the error of the scenario; hang or crash if the scenario says so. */
 static int act(const char *function, device_t device) {
     const char *path = getenv("RIGTUNE_NVML_SCENARIO");
     struct stat status;
@@ -99,7 +103,7 @@ static int act(const char *function, device_t device) {
 /* A call with one unsigned result. */
 #define UNSIGNED(function, key, fallback) \
     EXPORT int function(device_t device, unsigned *value) { ACT(device); *value = (unsigned)number(device, key, fallback); return SUCCESS; }
-/* A call that this machine does not know. */
+/* A call that this machine does not support. */
 #define UNSUPPORTED(function) EXPORT int function(device_t device, void *value) { (void)value; ACT(device); return NOT_SUPPORTED; }
 /* A call that writes text. */
 #define TEXT(function, key, fallback) \

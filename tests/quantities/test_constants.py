@@ -1,4 +1,4 @@
-"""Twice a constant moves a figure of a prediction, of a plan, or of the description of a machine."""
+"""Test that doubling a constant changes a figure of a prediction, a plan or the description of a machine."""
 
 from __future__ import annotations
 
@@ -56,14 +56,14 @@ def _tied() -> Any:
 
 
 def _tight() -> Any:
-    """Plan for GPUs that the simplest of the fastest layouts nearly fills."""
+    """Return the layout for GPUs whose memory the simplest of the fastest layouts nearly fills."""
     program, cluster = program_named("deepspeed"), h100_cluster(memory_bytes_per_rank=figure(66 * GIB))
     workload = default_workload(find_model("llama-3-8b"), cluster, program=program)
     return make_plan(workload, cluster, MachineFacts(), Pins(), headroom=0.0, program=program).chosen
 
 
 def _risky() -> Any:
-    """Plan whose fastest layout may run out of memory, with a safe one that is 1.7 % slower."""
+    """Return the layout where the fastest may run out of memory and a safe one is 1.7 % slower."""
     program, cluster = program_named("megatron"), h100_cluster()
     workload = default_workload(find_model("qwen2.5-7b"), cluster, program=program)
     return make_plan(workload, cluster, MachineFacts(), Pins(), program=program).chosen
@@ -74,7 +74,7 @@ def _words(gpu: str, **words: Any) -> Cluster:
 
 
 def _over_sockets() -> Cluster:
-    """Describe a node whose GPUs have PCIe alone and meet across the sockets."""
+    """Return a node whose GPUs have only PCIe and communicate across the sockets."""
     node = h100_node()
     slot = PcieLink(generation=5, generation_max=5, width=16, width_max=16)
     gpus = with_gpus(node, *range(8), nvlinks=(), pcie=slot)
@@ -136,7 +136,7 @@ def _images(name: str, nodes: int) -> Any:
 
 
 def _own_step() -> Any:
-    """Return the number of measured steps that a plan uses; one is six times as slow as predicted."""
+    """Return how many measured steps a plan uses, given one that takes six times as long as predicted."""
     cluster = h100_cluster()
     workload = default_workload(find_model("llama-3.2-1b"), cluster)
     parameters = {"step": "train.py:make", "world_size": 8, "micro_batch": 2}
@@ -152,12 +152,12 @@ def _own_step() -> Any:
 
 
 def _instances() -> Any:
-    """Return the verdict on a divided GPU, of whose instances no report of the driver is known."""
+    """Return the verdict on a divided GPU for whose instances no report of a driver is known."""
     return judged("mig", "gpt2", gpu="B300", per_node=1, sequence_length=128, global_batch=4)
 
 
 def _verified_memory() -> Any:
-    """Return whether memory that is 15 % above its prediction is worth a change."""
+    """Return whether memory that is 15 % above its prediction gives a warning."""
     measured = Comparison(measured=1.15 * GIB, predicted=1.0 * GIB)
     return [float(finding.status is Status.WARN) for finding in judge_memory(measured, None, None)]
 
@@ -202,7 +202,7 @@ ANSWERS: dict[str, Callable[[], Any]] = {
     "memory that a short run measured": _verified_memory,
     "memory of the host": lambda: [host_limit(MachineFacts(), h100_cluster())],
 }
-"""Figures that the representative cases of predictions do not contain."""
+"""Functions that return figures which the representative cases of predictions do not contain."""
 
 
 @functools.lru_cache(maxsize=1)

@@ -1,4 +1,4 @@
-"""Twice a rate, size or count of a GPU moves a figure of a run, or of a plan's machine, with this GPU."""
+"""Test that doubling a rate, size or count of a GPU changes a figure of a run or a machine with this GPU."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class _Rate(NamedTuple):
     dtype: str = ""
 
     def changed(self, row: GpuModel) -> GpuModel:
-        """Return the row with twice the figure; an eighth of a power limit, as most GPUs draw less."""
+        """Return the row with twice the figure, or an eighth of a power limit, as most GPUs draw less."""
         value: Any = getattr(row, self.field)
         other = {**value, self.dtype: 2 * value[self.dtype]} if self.dtype else 2 * value
         if self.field == "power_limit_w":
@@ -66,7 +66,7 @@ RATES = tuple(_rates())
 
 
 def _reason(rate: _Rate) -> str:
-    """Return why nothing moves with a figure; blank if something must."""
+    """Return why no answer depends on a figure; blank if an answer must depend on it."""
     row = next(row for row in load_catalogue().gpus if row.id == rate.gpu)
     half = row.peak_flops_per_s.keys() & {"bf16", "fp16"}
     is_measured = row.ring_bus_bandwidth_bytes_per_s is not None and not row.nvlink_bridge
@@ -91,7 +91,7 @@ def _answers(rate: _Rate) -> Iterator[tuple[float | bool, ...]]:
 
 
 class _Shipped:
-    """Takes the place of the files of GPUs, so that one row can hold another figure."""
+    """Stand-in for the files of GPUs, in which a test can change one row."""
 
     def __init__(self) -> None:
         self.rows = load_catalogue().gpus
@@ -99,7 +99,7 @@ class _Shipped:
         self._present: dict[_Rate, tuple[tuple[float | bool, ...], ...]] = {}
 
     def load_rows(self, package: str, table: str, row_type: type, **choices: Any) -> Any:
-        """Return the rows as they are now; rows of other tables from their files."""
+        """Return the present rows of GPUs; for other tables, return the rows of their files."""
         return self.rows if table == "gpus" else self._load_rows(package, table, row_type, **choices)
 
     def present(self, rate: _Rate) -> tuple[tuple[float | bool, ...], ...]:
@@ -111,7 +111,7 @@ class _Shipped:
 
     @contextmanager
     def changed(self, rate: _Rate) -> Iterator[None]:
-        """Double one figure while the body runs."""
+        """Change one figure while the body runs."""
         shipped = self.rows
         self.rows = tuple(rate.changed(row) if row.id == rate.gpu else row for row in shipped)
         _forget()
@@ -129,7 +129,7 @@ def _forget() -> None:
 
 @pytest.fixture(scope="module")
 def shipped() -> Iterator[_Shipped]:
-    """Give the rows in a place where they can be changed."""
+    """Yield the rows of GPUs in a form in which a test can change them."""
     rows = _Shipped()
     with patch.object(hardware, "load_rows", rows.load_rows):
         yield rows

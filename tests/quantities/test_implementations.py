@@ -20,9 +20,8 @@ from tests.quantities.changing import figures, with_rows
 from tests.support.clusters import case, h100_cluster
 
 MODELS = ("llama-3.2-1b", "gpt2", "mixtral-8x7b", "nemotron-h-8b", "bert-large", "qwen-1.8b")
-"""Models with RMSNorm, a gated MLP and shared keys; LayerNorm and
-a plain MLP; experts; a state space; dropout;
-and logits that stay in 16 bits.
+"""Models with, in this order: RMSNorm, a gated MLP and shared keys; LayerNorm and a plain MLP; experts; a
+state space; dropout; logits that stay in 16 bits.
 """
 _MANY_TOKENS = {"micro_batch": 256, "activation_checkpointing": "full"}
 WAYS: dict[str, dict[str, Any]] = {
@@ -95,7 +94,7 @@ class _Coefficient(NamedTuple):
 
 
 def _coefficients() -> Iterator[_Coefficient]:
-    """Yield the coefficients that rows state; what is 0 is kept nowhere."""
+    """Yield the coefficients that rows state; 0 means that nothing is kept, so it is left out."""
     for row in load_implementations().values():
         for mode, saved in row.saved.items():
             for field in msgspec.structs.fields(SavedBytes):

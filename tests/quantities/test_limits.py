@@ -38,7 +38,7 @@ FARTHER = {
     "roce_headers_bytes": 1000.0,
     "shm_minimum_bytes": 10.0,
 }
-"""Limits from which the machines of all check cases are farther away, with the factor that reaches them."""
+"""Limits that doubling or halving does not move past the machine of any case, with a sufficient factor."""
 UNMOVED = {
     "nofile_recommended": "only the command that fixes a lower limit holds it",
     "monitor_event_window_s": "decides in the mode `monitor` alone: test_monitoring.py",
@@ -47,7 +47,7 @@ UNMOVED = {
 
 
 def _near_cases() -> Iterator[Case]:
-    """Yield a machine for each rule of a data row whose fact is a number: half as much again as its limit."""
+    """Yield a machine for each rule of a data row whose fact is a number; the fact is 1.5 times the limit."""
     for row in limit_rows().values():
         for rule in row["rules"]:
             if "limit" not in rule:

@@ -1,4 +1,4 @@
-"""Twice a figure of a strategy, or another partition, moves its verdict."""
+"""Test that doubling a figure of a strategy, or another partition, changes the verdict on the strategy."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OTHER_CASES: dict[tuple[str, str], dict[str, Any]] = {
 }
 """Cases for figures that are not decisive where the strategy wins."""
 MORE = {("powersgd", "least_rate"): 1e6}
-"""Factor for a figure whose double changes nothing, because it is a limit."""
+"""Factors for figures that are limits: doubling them changes nothing."""
 
 
 @functools.cache

@@ -71,7 +71,7 @@ def test_every_hook_learns_of_the_missing_gpu(profile: str, tmp_path: Path) -> N
         (4, ("--expect", "dgx-h100", "--expect-gpus", "4"), False),
     ],
 )
-def test_what_is_expected_is_compared(
+def test_a_machine_that_differs_from_the_expected_one_fails(
     count: int, arguments: tuple[str, ...], fails: bool, tmp_path: Path
 ) -> None:
     path = report(tmp_path, "hw-h100.xml", count)
@@ -80,7 +80,7 @@ def test_what_is_expected_is_compared(
     assert not fails or " ".join(arguments) in done.stdout
 
 
-def test_a_machine_without_gpus_is_none_that_is_expected(tmp_path: Path) -> None:
+def test_a_machine_without_gpus_fails_if_gpus_are_expected(tmp_path: Path) -> None:
     recording = Path(__file__).parents[1] / "machines" / "cpu-vm" / "recording.json"
     assert checked(tmp_path, "--from", recording.resolve(), "--expect-gpus", "8")[1] == {"policy-gpus"}
     assert "policy-gpus" not in checked(tmp_path, "--from", recording.resolve())[1]

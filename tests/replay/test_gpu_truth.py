@@ -139,7 +139,7 @@ def truths(path: str) -> Iterator[tuple[str, bool]]:
 
 
 @pytest.mark.parametrize("path", sorted(recorded()))
-def test_what_the_index_states(path: str) -> None:
+def test_facts_agree_with_the_index(path: str) -> None:
     assert [what for what, found in truths(path) if not found] == []
 
 

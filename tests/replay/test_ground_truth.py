@@ -191,7 +191,7 @@ def test_nvlink_status(path: str) -> None:
 
 
 def ports(truth: str, name: str) -> int | None:
-    """Return the number of ports that the index states; None if the tool could not report them."""
+    """Return the number of ports that the index states; None if unstated, or unreadable for the tool."""
     if "not a fault" in truth or "no NVLink at all" in truth:
         return 0
     stated = re.search(r"(\d+) (?:links )?x [\d.]+|(\d+) NVLinks", truth)

@@ -59,5 +59,5 @@ def test_leftovers_in_a_job_are_found() -> None:
     }
 
 
-def test_what_a_plugin_sets_is_no_leftover() -> None:
+def test_a_variable_that_a_plugin_sets_is_no_leftover() -> None:
     assert said("nccl-forced", facts_of("nccl_log/aws-p4d-2node-16gpu-efa-2.16-healthy.log")) == {Status.PASS}

@@ -47,7 +47,7 @@ def findings_of(path: str, mode: Mode = "accept") -> list[Finding]:
     return [event.finding for event in check_machine(evidence) if isinstance(event, FindingMade)]
 
 
-def test_every_file_is_told_and_judged_as_the_index_says() -> None:
+def test_every_file_is_recognized_and_judged_as_the_index_says() -> None:
     score: dict[str, Counter[str]] = {}
     wrong: list[str] = []
     for row in filter(lambda row: is_output(row["path"]), index().values()):

@@ -33,7 +33,7 @@ QUICK, MANY = 400, 20_000
 SEED = 20261122
 LONGEST_S = 5.0
 LARGEST = 20_000
-"""Bytes of a piece of a recorded text."""
+"""Size in bytes of the piece that is cut out of a longer text."""
 TESTS = Path(__file__).parents[1]
 UNWANTED = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]|\r(?!\n)")
 ENDS = frozenset(int(code) for code in ExitCode) - {int(ExitCode.BUG), int(ExitCode.INTERRUPTED)}

@@ -74,7 +74,7 @@ def problems(path: str) -> tuple[Finding, ...]:
 
 
 def bandwidth(test: str, subject: str, gb_per_s: float) -> Truth:
-    """Return whether a measured rate is exactly the rate that the index states."""
+    """Return a test of facts: a measured rate differs by at most 0.5 % from the rate in the index."""
 
     def holds(facts: MachineFacts) -> bool:
         results = facts.tool_results if known(facts.tool_results) else ()
@@ -87,7 +87,7 @@ def bandwidth(test: str, subject: str, gb_per_s: float) -> Truth:
 
 
 def latency(test: str, subject: str, us: float) -> Truth:
-    """Return whether the latency of the smallest message is the stated latency."""
+    """Return a test of facts: the latency of the smallest message is the stated latency."""
 
     def holds(facts: MachineFacts) -> bool:
         results = facts.tool_results if known(facts.tool_results) else ()
@@ -99,7 +99,7 @@ def latency(test: str, subject: str, us: float) -> Truth:
 
 
 def pairs(kind: str, count: int, links: int | None = None) -> Truth:
-    """Return whether this number of pairs of GPUs is connected in this way."""
+    """Return a test of facts: this number of pairs of GPUs is connected in this way."""
 
     def holds(facts: MachineFacts) -> bool:
         known_links = facts.links if known(facts.links) else ()
@@ -110,7 +110,7 @@ def pairs(kind: str, count: int, links: int | None = None) -> Truth:
 
 
 def near(*wanted: tuple[str, str, str]) -> Truth:
-    """Return whether the links of these pairs of devices have the stated kinds."""
+    """Return a test of facts: the links of these pairs of devices have the stated kinds."""
 
     def holds(facts: MachineFacts) -> bool:
         known_links = facts.links if known(facts.links) else ()
@@ -129,7 +129,7 @@ def named(name: str) -> Truth:
 
 
 def ports(count: int, *, up: int | None = None, rate: float | None = None) -> Truth:
-    """Return whether each GPU has this number of NVLink ports, `up` of them up, with this rate in GB/s."""
+    """Return a test of facts: each GPU has `count` NVLink ports, `up` of them up, with `rate` in GB/s."""
 
     def holds(facts: MachineFacts) -> bool:
         listed = [gpu.nvlinks for gpu in facts.gpus] if known(facts.gpus) else []
@@ -143,7 +143,7 @@ def ports(count: int, *, up: int | None = None, rate: float | None = None) -> Tr
 
 
 def no_link_errors(count: int) -> Truth:
-    """Return whether there are `count` links in all, and all their error counters are 0."""
+    """Return a test of facts: there are `count` links in all, and all their error counters are 0."""
 
     def holds(facts: MachineFacts) -> bool:
         links = (
@@ -351,12 +351,12 @@ def test_healthy_ones_do_not_fail(path: str) -> None:
 
 
 @pytest.mark.parametrize("path", [path for path, row in recorded().items() if row["state"] == "fault"])
-def test_each_fault_is_told_by_its_check(path: str) -> None:
+def test_each_fault_is_found_by_its_check(path: str) -> None:
     assert FAULTS[path] <= {f"{finding.check_id} {finding.subject}" for finding in problems(path)}
 
 
 @pytest.mark.parametrize("path", TRUTHS)
-def test_what_the_index_states(path: str) -> None:
+def test_facts_agree_with_the_index(path: str) -> None:
     assert [number for number, truth in enumerate(TRUTHS[path]) if not truth(facts_of(path))] == []
 
 

@@ -15,7 +15,7 @@ from tests.support.recordings import MACHINES, index, needs_recordings
 KINDS = ("nccl_log", "kernel_log", "nccl_tests", "nvlink", "dcgm", "perftest", "nvbandwidth")
 FEW, MANY = 300, 20_000
 LARGEST = 6000
-"""Bytes of a piece of a recording."""
+"""Largest size in bytes of the piece that is cut out of a recording."""
 
 
 @functools.cache

@@ -30,14 +30,14 @@ def corpus() -> list[Path]:
 
 
 def collected(source: Source) -> MachineFacts:
-    """Return the facts as `gather` does, but on this thread, and let errors of collectors pass."""
+    """Return the facts as `gather` does, but on this thread and without catching errors of collectors."""
     options = CollectOptions()
     return assemble(
         source.title, [(row, getattr(row.load(), row.function)(source, options)) for row in PROBES]
     )
 
 
-def test_the_files_as_they_are_say_what_is_in_them() -> None:
+def test_facts_of_undamaged_files_name_only_devices_in_their_text() -> None:
     for path in (path for path in corpus() if is_output(str(path.relative_to(MACHINES)))):
         facts = collected(open_loose([(path.name, path.read_bytes())]))
         assert invented(facts, path.read_text("utf-8", "replace")) == [], path

@@ -402,7 +402,7 @@ def called_out(name: str, *statuses: Status) -> set[str]:
     return {finding.check_id for finding in findings_of(name) if finding.status in statuses}
 
 
-def test_every_recording_of_the_network_has_its_truth() -> None:
+def test_every_recording_of_the_network_has_an_expected_result() -> None:
     assert set(states()) - set(TRUTHS) == {"lsmod-nv_peer_mem-legacy.txt"}
 
 

@@ -168,7 +168,7 @@ def test_each_gpu_of_the_xe9680_shares_its_switch_with_its_nic() -> None:
         assert [link.kind for link in facts.links if {link.a, link.b} == {f"GPU{gpu.index}", nic}] == ["PIX"]
 
 
-def test_memory_of_gpus_is_no_place_for_a_rank() -> None:
+def test_numa_nodes_of_gpu_memory_are_marked() -> None:
     for path in ("hwloc/power9-ac922-gpu-numa-kept.console.txt", "hwloc/sysfs-power9-ac922-4x-v100.json"):
         nodes = facts_of(path).numa_nodes
         assert known(nodes)

@@ -1,4 +1,4 @@
-"""The vocabulary of the tables of check cases: a case, unreadable values, and devices with faults."""
+"""Helpers for the tables of check cases: a case, values that could not be read, and devices with faults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cases of the checks of interfaces, of the fabric and of the host's name, with one fault each."""
+"""Cases of the checks of interfaces, of the fabric and of the host's name."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ GPU4 = "0000:9b:00"
 
 
 def logged(*events: LogEvent) -> MachineFacts:
-    """Return a machine whose driver is too old to report the recovery that it needs."""
+    """Return a machine with these events, whose driver does not report the recovery that a GPU needs."""
     return with_gpus(h100_node(events=events), recovery_action=NOT_RECORDED)
 
 

@@ -42,7 +42,7 @@ def roce(index: int = 0, **changes: Any) -> MachineFacts:
 
 
 def two_ports(state: str) -> MachineFacts:
-    """Return a node with a card of two ports, the first of which is in use."""
+    """Return a node with a card of two ports: the first is in use, the second has this state."""
     first = ndr_port(0, name="mlx4_0", device_type="MT4103", rate_gbps=40.0, pci_bus_id=NOT_RECORDED)
     return h100_node(nics=(first, msgspec.structs.replace(first, port=2, state=state)), links=NOT_RECORDED)
 

@@ -17,7 +17,7 @@ GPU_STANDIN = {
     "OMPI_ALLOW_RUN_AS_ROOT": "1",
     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
 }
-"""Variables with which accelerate shards over the ranks of a CPU, and mpirun runs as any user."""
+"""Variables that make accelerate shard over CPU ranks, and that allow root to use mpirun."""
 
 
 def hf_python() -> str:

@@ -10,7 +10,7 @@ import random
 import re
 
 ESCAPES = ("\x1b[31m", "\x1b]0;title\x07", "\x9b2J", "a\u202eb\u2066", "\x00", "\x7f", "a\rb", "\ud800")
-"""Characters that move a terminal's cursor or reverse its text, and a lone surrogate."""
+"""Texts with escape sequences or control characters, and a lone surrogate."""
 WORDS = (
     "", "auto", "null", "N/A", "-1", "0", "1e999", "nan", "inf", "9" * 400, "0x7fffffffffffffff", "../../etc",
     "$(reboot)", "`reboot`", "'", '"', "{{ x }}", "{0}", "%s%n", "²", "１２", "[", "(((((((((((((((((((((",
@@ -65,7 +65,7 @@ def _change_node(rng: random.Random, node: object) -> None:
 
 
 def _of_same_type(rng: random.Random, value: object) -> object:
-    """Return another value that a reader of types accepts in place of `value`."""
+    """Return a changed text for a text, another constant for True, False or None, and else a number."""
     if isinstance(value, str):
         return changed_words(rng, value.encode("utf-8", "surrogatepass")).decode("utf-8", "surrogatepass")
     if isinstance(value, bool) or value is None:

@@ -118,7 +118,7 @@ def render(launcher: str, recipe: Recipe) -> tuple[Artifact, ...]:
 
 
 def program_of(call: Call) -> list[str]:
-    """Return the words that follow torchrun's own options."""
+    """Return the words after `-u` or, without `-u`, those after torchrun's own options."""
     if "-u" in call.arguments:
         return call.arguments[call.arguments.index("-u") + 1 :]
     return call.arguments[call.arguments.index("--nproc-per-node") + 2 :]

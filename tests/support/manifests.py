@@ -36,7 +36,7 @@ H100 = {
     "checkpoints": CheckpointSettings(every_steps=100, write_s=45.0),
 }
 SMALL = {"slots": {"container_image": IMAGE}}
-"""One node with two ranks of the reference workload."""
+"""Fields of a recipe; with the defaults it is one node with two ranks of the reference workload."""
 
 
 def needing_slots() -> tuple[str, ...]:

@@ -28,7 +28,10 @@ def measured(
     series: dict[str, tuple[float, ...]] | None = None,
     **parameters: Parameter,
 ) -> Measurement:
-    """Return a measurement with some samples around `median`; the unit follows from the metric."""
+    """Return a measurement with samples around `median`, or only `median` if its unit is 1.
+
+    The unit follows from the name of the metric.
+    """
     unit = (
         "flop/s"
         if "flops" in metric
@@ -175,7 +178,7 @@ def pairs(
 
 
 def sustained(*fractions: float, **conditions: Parameter) -> list[Measurement]:
-    """Return the rate of each GPU and the fraction of it at the end; the clock falls by the same fraction."""
+    """Return the rate of each GPU and the fraction that remains at the end, to which its clock falls too."""
     measurements = []
     for index, fraction in enumerate(fractions):
         clocks = tuple(1980e6 * (1 - (1 - fraction) * second / 19) for second in range(20))

@@ -6,7 +6,7 @@ from recipes.job.workload import Workload
 
 
 def model_flops_share(case: ResolvedCase, seconds: float) -> float:
-    """Return the model's FLOPs of a step over those of the datasheets of all GPUs in this time."""
+    """Return the model's FLOPs of a step as a share of what all GPUs compute in `seconds` at their peak."""
     workload = case.workload
     assert isinstance(workload, Workload)
     flops = workload.tokens_per_step * flops_per_token(workload.model, workload.sequence_length)

@@ -110,7 +110,7 @@ def _squeeze(rng: random.Random, lines: list[bytes]) -> None:
 
 
 def _indent(rng: random.Random, lines: list[bytes]) -> None:
-    """Quote the lines as in a mail or an issue."""
+    """Put the same prefix before every line, like a quotation in a mail or the output of a launcher."""
     mark = rng.choice((b"> ", b"    ", b"[1,0]<stdout>:", b"node17: "))
     lines[:] = [mark + line for line in lines]
 

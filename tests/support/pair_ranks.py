@@ -21,7 +21,7 @@ from typing import Any
 
 PORT = 31000
 SENT_BYTES = 128 * 1024
-"""Bytes of a transfer; the durations are those of the wanted bytes at the same rate."""
+"""Bytes that a transfer sends; the reported duration is that of the requested bytes at the same rate."""
 LONGEST_WAIT_S = 120.0
 HEADER = struct.Struct("!I")
 
@@ -31,7 +31,7 @@ def vet() -> dict[str, Any]:
 
 
 class Receiver(threading.Thread):
-    """Accepts one transfer for each distance and keeps its duration."""
+    """Thread that accepts one transfer for each distance and keeps its duration."""
 
     def __init__(self, host: str) -> None:
         super().__init__(daemon=True)

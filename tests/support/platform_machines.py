@@ -34,7 +34,7 @@ def ports(names: list[str], **changes: Any) -> tuple[Nic, ...]:
 
 
 def roce(names: list[str], rate_gbps: float = 400.0, index: int = 3) -> tuple[Nic, ...]:
-    """Return RoCE ports whose entry `index` has the IPv4 address."""
+    """Return RoCE ports whose RoCE v2 GID with the IPv4 address has this index."""
     gids = (
         Gid(index=index - 1, gid="::ffff:0a01:0001", kind="RoCE v1", address="10.1.0.1"),
         Gid(index=index, gid="::ffff:0a01:0001", kind="RoCE v2", address="10.1.0.1"),
@@ -105,7 +105,7 @@ def in_container(facts: MachineFacts, *capabilities: str) -> MachineFacts:
 
 
 def with_file(facts: MachineFacts, path: str = "/etc/nccl.conf", **variables: str) -> MachineFacts:
-    """Return the machine with a configuration file of NCCL, or with a process's environment."""
+    """Return the machine with variables from one origin: the path of a file, or `environment`."""
     rows = tuple(
         EnvironmentVariable(name=name, value=value, origin=path) for name, value in variables.items()
     )

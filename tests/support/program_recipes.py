@@ -62,7 +62,7 @@ def program_recipe(
 
 
 def options_in(files: ProgramFiles) -> dict[str, tuple[str, ...]]:
-    """Return the options of the program's words, with their values; a word twice is an error."""
+    """Return the options among the program's arguments with their values; fail if one is stated twice."""
     options: dict[str, tuple[str, ...]] = {}
     name = ""
     for word in files.words:

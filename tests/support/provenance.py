@@ -22,7 +22,7 @@ _GPU = (
 )
 _NIC = ("name", "node_guid", "port_guid", "firmware_version", "board_id")
 UNNAMED = "unnamed"
-"""Names of a port in a text that does not name it."""
+"""Name in the facts for a port that the text does not name."""
 _NOISE = re.compile(r"[^a-z0-9]")
 
 

@@ -63,7 +63,7 @@ def _seconds_per_sample(row: dict[str, str]) -> float | None:
 
 
 def drawing(seed: int) -> random.Random:
-    """Return a generator that repeats its numbers."""
+    """Return a random generator that gives the same numbers for the same seed."""
     return random.Random(seed)  # noqa: S311 - noise of a simulation
 
 

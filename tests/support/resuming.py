@@ -1,4 +1,4 @@
-"""Start of a job that is interrupted, and the losses that it must have in the end."""
+"""The program of a job that tests interrupt and start again, and a check of its losses."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class Fleet:
         self.rack_size = rack_size
 
     def run(self, *, with_faults: bool = True, change: float = 1.0) -> list[NodeReport]:
-        """Return the reports of one run: the median of `RUNS` samples of every GPU."""
+        """Return the reports of one run, with `RUNS` samples of every GPU."""
         return [
             NodeReport(
                 node=f"n{node}",

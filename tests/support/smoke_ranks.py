@@ -7,7 +7,7 @@ from typing import Any
 
 
 def rank(number: int, **changes: Any) -> dict[str, Any]:
-    """Return the record of a rank; the stand-in replaces "NONCES" by the sum of the run's number."""
+    """Return the record of a rank; the stand-in replaces "NONCES" by the sum of the nonce over the ranks."""
     place = {"event": "rank", "rank": number, "world_size": 2, "local_rank": number, "local_world_size": 2}
     sums = {"rank_sum": 3, "nonce_sum": "NONCES", "one_sum": 2}
     return {**place, **sums, "host": "node7", "backend": "gloo", "device": "cpu", "threads": 3, **changes}

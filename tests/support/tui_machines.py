@@ -29,7 +29,7 @@ H100 = "NVIDIA H100 80GB HBM3"
 
 
 def faulty_server(gpu_count: int = 8) -> MachineFacts:
-    """Return an 8 x H100 server: GPU5 trained at x8, GPU6 busy, mlx5_3 down."""
+    """Return a server of H100s: the PCIe link of GPU5 has 8 lanes, GPU6 is busy, and mlx5_3 is down."""
     gpus = tuple(
         Gpu(
             index=index,
@@ -158,7 +158,7 @@ SEE = (EvidenceRef(source="file", key="/sys/class/infiniband/mlx5_3/ports/1/stat
 
 
 def faulty_verdict() -> Verdict:
-    """Return two failures, three warnings, one open question, and passes for the rest."""
+    """Return a verdict with two failures, three warnings, one unknown result, eight passes and one skip."""
     findings = [
         Finding(
             check_id="pcie-link",

@@ -192,7 +192,7 @@ exec /opt/venv/bin/python -m torch.distributed.run \\
 
 
 def prepared() -> Prepared:
-    """Return two launchers, the second with a file beside its script."""
+    """Return the files of two launchers; the first has a file beside its script."""
     return Prepared(
         recipe=recipe(),
         launchers=(

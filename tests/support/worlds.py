@@ -59,7 +59,7 @@ def world(
     layout: dict[str, Any] | None = None,
     **changes: Any,
 ) -> World:
-    """Return a job of `nodes` machines; `tight` fills the memory, `changes` replace fields of the cluster."""
+    """Return a job on `nodes` machines; `tight` leaves little free memory, `changes` alter the cluster."""
     cluster = cluster_from_facts(facts, (), load_catalogue(), nodes=nodes)
     memory = predicted_memory(*case(find_model("gpt2"), ranks=cluster.world_size, precision="fp32"), cluster)
     if tight:

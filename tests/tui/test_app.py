@@ -21,7 +21,7 @@ from tests.support.tui_machines import (
 from tests.support.tui_services import ScriptedServices
 
 
-async def test_it_probes_and_checks_by_itself_and_measures_nothing(tmp_path):
+async def test_the_application_probes_and_checks_at_its_start_and_measures_nothing(tmp_path):
     services = ScriptedServices(tmp_path)
     async with opened(services) as (app, _):
         assert mode(app) == "overview"

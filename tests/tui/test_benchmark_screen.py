@@ -76,7 +76,7 @@ async def test_a_run_is_judged_and_can_be_pinned(tmp_path):
         await until(pilot, lambda: services.calls.count("bench") == 2)
 
 
-async def test_what_was_said_of_the_last_run_is_not_said_of_this_one(tmp_path):
+async def test_a_new_run_clears_the_findings_of_the_last_run(tmp_path):
     services = ScriptedServices(tmp_path)
     async with opened(services) as (app, pilot):
         await pilot.press("4", "s")

@@ -82,7 +82,7 @@ async def test_a_terminal_too_small_is_reported(tmp_path, size):
 
 
 def assert_ascii(app: RigtuneApp) -> None:
-    """Return every cell; a picture writes spaces as no-break spaces."""
+    """Assert that every drawn cell is ASCII; the picture writes spaces as no-break spaces."""
     drawn = html.unescape("".join(re.findall(r"<text[^>]*>(.*?)</text>", app.export_screenshot()))).replace(
         "\xa0", " "
     )

@@ -78,7 +78,7 @@ async def test_a_bug_report_is_kept_for_the_user_alone(tmp_path, monkeypatch):
     assert path.read_text().startswith("Traceback")
 
 
-def test_a_home_that_cannot_be_written_costs_the_later_comparison_alone(tmp_path, monkeypatch):
+def test_a_home_that_cannot_be_written_prevents_only_later_comparisons(tmp_path, monkeypatch):
     (tmp_path / "state").touch()
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     *_, note, finished = Services(open_source((), "dgx-h100")).judge(

@@ -1,6 +1,4 @@
-"""An interpreter with torch, for tests that train for real. The application and these tests never import
-torch themselves.
-"""
+"""Fixtures that run code in an interpreter with torch; the application and these tests never import torch."""
 
 from __future__ import annotations
 
@@ -50,7 +48,7 @@ def environment() -> dict[str, str]:
 def in_torch(
     torch_python: str, environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[[str], Any]:
-    """Run code in the interpreter with torch; the value of `answer` is returned through JSON."""
+    """Return a function that runs code in the interpreter with torch and returns the code's `answer`."""
 
     def run(code: str) -> Any:
         end = "print(json.dumps(answer)) or 0"
@@ -74,7 +72,7 @@ def in_torch(
 def on_ranks(
     torch_python: str, environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[[int, str], list[Any]]:
-    """Run code on several ranks; the value of `answer` of each rank is returned, by rank."""
+    """Return a function that runs code on several ranks and returns the `answer` of each rank, by rank."""
 
     def run(ranks: int, code: str) -> list[Any]:
         folder: Path = tmp_path_factory.mktemp("on_ranks")
@@ -97,8 +95,9 @@ def on_ranks(
 
 @pytest.fixture(scope="session")
 def train(torch_python: str, environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Train:
-    """Train the tiny model: `train(ranks=2, strategy="fsdp", micro_batch=2)`. The report's lines are in
-    `.report`.
+    """Return a function that trains the tiny model: `train(ranks=2, strategy="fsdp", micro_batch=2)`.
+
+    Its result has the lines of the report as `report`.
     """
 
     def run(
@@ -140,7 +139,7 @@ def train(torch_python: str, environment: dict[str, str], tmp_path_factory: pyte
 
 @pytest.fixture(scope="module")
 def answer_of(torch_python, environment, tmp_path_factory):
-    """Run the workers of a request; return the lines that they wrote, by rank.
+    """Return a function that runs the workers of a request and returns the lines that they wrote, by rank.
 
     `script` is the text of a program that starts the worker; by default the worker is started as a module.
     """

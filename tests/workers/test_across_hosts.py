@@ -1,4 +1,4 @@
-"""Ranks that meet as on several hosts, all of them on this one."""
+"""Test ranks that communicate as they do over several hosts, all on this machine."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def free_port() -> int:
 
 @pytest.fixture
 def ranks(torch_python, environment, free_port, tmp_path):
-    """`ranks(request)`: its answer, one rank per process, as the launchers start them on two hosts."""
+    """Return a function that measures a request with one process per rank, as launchers start them."""
 
     def run(request):
         (tmp_path / "request.json").write_bytes(to_json(request))
@@ -141,7 +141,8 @@ slow0\t0000140A\t00000000\t0001\t0\t0\t50\t0000FFFF\t0\t0\t0
     ],
 )
 def test_the_interface_is_the_one_that_leads_to_the_others(route, hosts, interface):
-    """Longest prefix, then metric; routes that are down lead nowhere, and a name of this host is often on the
-    loopback.
+    """The route with the longest prefix counts, then the one with the lowest metric, but none that is down.
+
+    The name of this host often has an address of the loopback.
     """
     assert route.interface_to(hosts) == interface

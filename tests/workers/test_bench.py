@@ -1,4 +1,4 @@
-"""The benchmark workers, for real, through the use-case that users start."""
+"""Run the benchmark workers through the use case that users start."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_all_reduce_over_two_ranks(torch_python, tmp_path, monkeypatch):
         if m.metric == "bus_bandwidth_bytes_per_s" and m.parameters["collective"] == "all_reduce"
     ]
     sizes = [m.parameters["bytes"] for m in rates]
-    assert len(sizes) >= 5  # a machine that others use leaves no time for the largest
+    assert len(sizes) >= 5  # on a busy machine no time may be left for the largest sizes
     assert sizes == [1024 * 4**power for power in range(9)][: len(sizes)]
     assert all(m.parameters["world_size"] == 2 and m.parameters["backend"] == "gloo" for m in rates)
     assert all(m.samples and min(m.samples) > 0 for m in measurements)
@@ -54,7 +54,7 @@ def test_the_quick_suite(torch_python):
 
 
 def test_ranks_vanish_when_rigtune_is_killed(torch_python, tmp_path):
-    """torch's agent gives each rank a session of its own, where no signal to a group reaches it."""
+    """torch's agent gives each rank its own session, which no signal to a process group reaches."""
     program = (
         "import sys; from tests.workers.test_bench import FACTS; from assistant.usecases.measure import *;"
         "options = MeasureOptions(python=sys.argv[1], only=('gemm',), force=True, "

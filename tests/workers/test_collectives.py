@@ -1,4 +1,4 @@
-"""The workers of collectives, pairs and overlap, for real: gloo on two and three ranks, whole and damaged."""
+"""Run the workers of collectives, pairs and overlap with gloo on two and three ranks, also with faults."""
 
 from __future__ import annotations
 
@@ -39,8 +39,9 @@ worker.run_and_leave(worker.main)
 
 @pytest.fixture
 def answers(torch_python: str, environment: dict[str, str], tmp_path: Path) -> Callable[..., Lines]:
-    """Run a benchmark's worker on gloo ranks; `before` is code that each of them runs first. The lines of
-    each rank.
+    """Return a function that runs a benchmark's worker on gloo ranks and returns the lines of each rank.
+
+    Each rank first runs the code `before`.
     """
 
     def run(
@@ -98,9 +99,7 @@ Answer.done = lambda self, conditions: done(
 
 
 def test_every_collective_is_verified_and_each_rank_makes_the_same_calls(answers):
-    """Three ranks, so that parts, neighbours and sums differ; durations are told for exactly the calls that
-    were made.
-    """
+    """Count torch's calls: the warm-up and timed calls that the answers state, and one more call per case."""
     cases = [{"collective": name, "bytes": size} for size in (1020, 24576) for name in COLLECTIVES]
     lines = answers("collectives", 3, [OWN_WORK, *cases], before=COUNT, budget_s=6.0)
     for rank in lines:
@@ -109,7 +108,7 @@ def test_every_collective_is_verified_and_each_rank_makes_the_same_calls(answers
     ends = [of(rank, "done")[0]["conditions"] for rank in lines]
     assert {end["cpus"] for end in ends} == {
         len(os.sched_getaffinity(0))
-    }  # a rank is pinned for its own work alone
+    }  # a rank is pinned to a CPU only during its own work
     for name in COLLECTIVES:
         samples = [line for line in of(lines[0], "sample") if line["case"].get("collective") == name]
         figures = [line["figures"] for line in samples]
@@ -188,9 +187,7 @@ def test_the_parts_of_a_pass_take_turns(answers):
 
 @contextlib.contextmanager
 def busy(cpu: int) -> Iterator[None]:
-    """Two processes that need all of a CPU, each with a session of its own: the kernel may share time out by
-    session.
-    """
+    """Keep a CPU busy with two processes in two sessions, as the kernel may divide time by session."""
     code = f"import os; os.sched_setaffinity(0, {{{cpu}}}); print(flush=True)\nwhile True: pass"
     argv = (sys.executable, "-c", code)
     loops = [subprocess.Popen(argv, stdout=subprocess.PIPE, start_new_session=True) for _ in range(2)]
@@ -209,9 +206,7 @@ def busy(cpu: int) -> Iterator[None]:
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs")
 @pytest.mark.parametrize("behind", [0, 1])
 def test_the_rank_on_a_busy_core_is_the_slow_one(answers, behind):
-    """The others take two thirds of its core, so that the same work takes that rank about three times as
-    long.
-    """
+    """Two busy processes take two thirds of the rank's core, so its work takes about three times as long."""
     if others := busy_host():
         pytest.skip(f"{others}, so that no core is less busy than the other")
     cpus = sorted(os.sched_getaffinity(0))

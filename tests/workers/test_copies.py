@@ -1,6 +1,4 @@
-"""Test copies between GPUs, on simulated streams: an operation begins when its stream is free.
-is free.
-"""
+"""Test copies between GPUs, on simulated streams: an operation begins when its stream is free."""
 
 from __future__ import annotations
 

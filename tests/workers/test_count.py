@@ -1,6 +1,4 @@
-"""Test that the counts of a user's module follow from its arithmetic, and that errors name their place.
-where.
-"""
+"""Test that the counts of a user's module follow from its arithmetic, and that errors name their place."""
 
 from __future__ import annotations
 
@@ -151,7 +149,7 @@ def test_attention_keeps_no_scores_and_counts_half_of_them_where_it_is_causal(co
     assert each["saved_bytes"] == pytest.approx(4 * 32 * (64 + 192 + 64 + 4), rel=0.25)
 
 
-def test_convolutions_are_told_from_products(counted):
+def test_convolutions_and_products_are_counted_apart(counted):
     answer = counted("convolution")
     each = answer["per_sample"]
     assert sum(answer["parameters"].values()) == 3 * 8 * 9 + 8 + 16 + 5130
@@ -165,7 +163,7 @@ def test_a_module_with_a_loss_is_derived_from_it_alone(counted):
     assert answer["per_sample"]["dense_flops"] - answer["per_sample"]["forward_flops"] == 2 * 16
 
 
-def test_parameters_are_told_by_data_type(counted):
+def test_parameters_are_counted_by_data_type(counted):
     answer = counted("mixed")
     assert answer["parameters"] == {"bfloat16": 20}
     assert not answer["takes_micro_batch"]
@@ -180,7 +178,7 @@ def test_parameters_are_told_by_data_type(counted):
         ("missing", "no function 'missing'"),
     ],
 )
-def test_what_cannot_be_counted_says_why(counted, function: str, words: str):
+def test_a_model_that_cannot_be_counted_is_refused_with_the_reason(counted, function: str, words: str):
     answer = counted(function)
     assert answer["event"] == "failure"
     assert words in answer["message"]

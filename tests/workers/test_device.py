@@ -1,6 +1,4 @@
-"""The device benchmarks for real, on a CPU and with tiny sizes. What differs on a GPU is in
-`test_device_gpu.py`.
-"""
+"""Run the device benchmarks on a CPU with tiny sizes; `test_device_gpu.py` tests what differs on a GPU."""
 
 from __future__ import annotations
 
@@ -96,7 +94,7 @@ assert os.sched_getaffinity(0) == before
 
 
 def test_a_shape_that_was_asked_for_fails_rather_than_disappears(in_torch: InTorch) -> None:
-    """Too slow, or more than the memory that is there: 1 TiB is never touched."""
+    """A requested shape may be too slow, or too large: the 1 TiB of the largest is never written."""
     lines = in_torch(
         in_group("""
 square, column = {"m": 64, "n": 64, "k": 64}, {"m": 64, "n": 64, "k": 2**20}
@@ -151,7 +149,7 @@ answer = seen
 
 
 def test_a_gpu_has_its_uuid_from_every_torch(in_torch: InTorch) -> None:
-    """Check torch before 2.5 too, which asks NVML with NVML's numbers."""
+    """Before version 2.5, torch has no UUID among the properties and asks NVML with NVML's GPU numbers."""
     result = in_torch(
         SETUP
         + """
@@ -172,10 +170,8 @@ answer.append(device_uuid(torch.device("cuda", 0)))
     assert result == ["GPU-dddd", "GPU-cccc", "GPU-bbbb", ""]
 
 
-def test_wrong_results_are_told_as_such(in_torch: InTorch) -> None:
-    """A product with one tile of zeros, attention that is off by a fifth, a copy of which one word arrived
-    wrong.
-    """
+def test_wrong_results_are_reported_as_such(in_torch: InTorch) -> None:
+    """Check for example a product with a tile of zeros, attention off by a fifth, a wrong word in a copy."""
     result = in_torch(
         SETUP
         + """

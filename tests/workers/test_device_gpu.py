@@ -1,8 +1,6 @@
-"""The device benchmarks on this machine's GPUs: the lines that no CPU runs, and numbers that such hardware
-can give.
+"""Test the device benchmarks on this machine's GPUs: code that no CPU runs, and plausible results.
 
-The bounds are wide: a healthy GPU lies within them whatever its cooling, and what lies without was measured
-wrong.
+The bounds are wide: a healthy GPU lies within them whatever its cooling, so a result outside them is wrong.
 """
 
 from __future__ import annotations
@@ -42,7 +40,7 @@ def facts() -> MachineFacts:
 
 @pytest.fixture(scope="module")
 def measurements(torch_python: str, facts: MachineFacts) -> list[Measurement]:
-    """The full suite of the device benchmarks, once."""
+    """Return the results of the full suite of device benchmarks, which runs once."""
     if not known(facts.gpus) or not facts.gpus:
         pytest.skip("needs an NVIDIA GPU")
     options = MeasureOptions(python=torch_python, suite="full", only=DEVICE_BENCHMARKS, force=True)
@@ -64,7 +62,7 @@ def gpus(facts: MachineFacts) -> tuple[Gpu, ...]:
 
 
 def best_by_gpu(measurements: list[Measurement], bench_id: str, **parameters: object) -> dict[str, float]:
-    """The largest median of each subject over the cases that match."""
+    """Return the largest median of each subject over the cases that match."""
     best: dict[str, float] = {}
     for measured in measurements:
         if measured.bench_id == bench_id and measured.matches(**parameters):  # type: ignore[arg-type]
@@ -154,7 +152,7 @@ def test_peers_reach_their_links_and_both_ways_more(
     assert all(both[pair] > 1.05 * rate for pair, rate in one_way.items())
 
 
-def test_the_rate_is_told_second_by_second(measurements: list[Measurement]) -> None:
+def test_the_rate_is_reported_second_by_second(measurements: list[Measurement]) -> None:
     rates = [m for m in measurements if m.bench_id == "sustained" and m.metric == "gemm_flops_per_s"]
     assert rates
     for measured in rates:

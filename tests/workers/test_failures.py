@@ -1,5 +1,6 @@
-"""Real workers that are killed, hang, lie or run out of something: one line says why, the rest stays, nothing
-is left running.
+"""Test workers that are killed, hang, write garbage, or lack memory or disk space.
+
+Each failure is one line, other results are kept, and no process is left.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ MEMORY_GROUPS = (Path("/sys/fs/cgroup/memory"), Path("/sys/fs/cgroup"))
 
 @pytest.fixture(autouse=True)
 def nothing_is_left() -> Iterator[None]:
-    """Counts this process's descendants; orphans are found because the guard adopts them."""
+    """Assert that no descendant of this process and no other process with the mark of this run is left."""
     before = _workers()
     yield
     assert psutil.Process().children(recursive=True) == []
@@ -126,7 +127,7 @@ def test_garbage_in_outputs_and_answers_costs_nothing_but_itself(torch_python, t
 
 
 def interpreter(tmp_path: Path, name: str, script: str) -> str:
-    """An interpreter that is a script, as `conda run` and modules make them."""
+    """Return the path of an interpreter that is a shell script, like wrappers of conda and modules."""
     path = tmp_path / name
     path.write_text(f"#!/bin/sh\n{script}\n")
     path.chmod(0o755)
@@ -155,8 +156,8 @@ def test_a_torch_that_is_too_old_is_one_line(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_memory_that_is_refused_is_told_as_such(torch_python, tmp_path):
-    """Limit the address space: torch itself starts within it, its large buffers do not fit."""
+def test_refused_memory_is_reported_as_such(torch_python, tmp_path):
+    """Limit the address space so that torch can start, but its large buffers do not fit."""
     python = interpreter(
         tmp_path, "small", f'[ "$2" = rigtune_worker.vet ] || ulimit -v 1500000\nexec {torch_python} "$@"'
     )
@@ -166,7 +167,7 @@ def test_memory_that_is_refused_is_told_as_such(torch_python, tmp_path):
 
 
 @pytest.mark.root
-def test_a_worker_that_the_kernel_kills_for_memory_is_told_as_such(torch_python, tmp_path):
+def test_a_worker_that_the_kernel_kills_for_memory_is_reported_as_such(torch_python, tmp_path):
     parent = next(path for path in MEMORY_GROUPS if path.is_dir())
     group = parent / f"rigtune-test-{os.getpid()}"
     group.mkdir()

@@ -1,4 +1,4 @@
-"""The workers of storage, host memory, CPU products and data loaders, for real and in trouble."""
+"""Run the workers of storage, host memory, CPU products and data loaders, also with faults."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ COPY = {"operation": "copy", "numa_node": 0, "memory_node": 0}
 
 @pytest.fixture
 def start(environment: dict[str, str], tmp_path: Path) -> Callable[..., subprocess.Popen[str]]:
-    """Start a benchmark's worker on one rank in `python`; its answer lies in `tmp_path`."""
+    """Return a function that starts a benchmark's worker with one rank; its answer lies in `tmp_path`."""
 
     def begin(
         python: str, bench: str, cases: list[dict[str, Any]], budget_s: float = 0.6, **more: Any
@@ -66,7 +66,7 @@ def answer(start: Callable[..., subprocess.Popen[str]], tmp_path: Path) -> Calla
 
 @pytest.fixture
 def stored(answer: Callable[..., Lines]) -> Callable[..., Lines]:
-    """Storage needs no torch, so it runs in this interpreter."""
+    """Return a function that measures storage; this needs no torch and runs in this interpreter."""
 
     def run(path: Path, *cases: dict[str, Any]) -> Lines:
         settings = {"data_path": str(path), "file_bytes": 64 * MIB}
@@ -77,7 +77,7 @@ def stored(answer: Callable[..., Lines]) -> Callable[..., Lines]:
 
 @pytest.fixture
 def roomy(tmp_path: Path) -> Path:
-    """A folder whose file system has room for the benchmark's file."""
+    """Return a folder whose file system has room for the benchmark's file."""
     if shutil.disk_usage(tmp_path).free * 0.05 < 64 * MIB:
         pytest.skip("needs 1.3 GiB of free space for temporary files")
     folder = tmp_path / "data"
@@ -136,7 +136,7 @@ def test_memory_is_no_disk_even_where_it_accepts_direct_reads(stored):
     [(None, "there is no file or folder"), (b"x" * 1000, "has 1000 bytes"), (0, "mostly sparse")],
     ids=["absent", "small", "sparse"],
 )
-def test_what_cannot_tell_about_a_disk_is_refused_in_one_line(stored, tmp_path, content, words):
+def test_a_file_unfit_to_measure_a_disk_is_refused_in_one_line(stored, tmp_path, content, words):
     path = tmp_path / "file"
     if content is not None:
         path.write_bytes(content or b"x")
@@ -153,7 +153,7 @@ def test_a_pipe_is_no_file_and_is_not_waited_for(stored, tmp_path):
 
 
 def left_over(folder: Path) -> list[str]:
-    """Open files of any process below the folder, and names in it."""
+    """Return the paths below the folder that any process has open, and the names in the folder."""
     held = [
         file.path for process in psutil.process_iter() if process.is_running() for file in open_files(process)
     ]
@@ -206,8 +206,9 @@ def test_a_disk_without_room_is_one_clear_line_and_nothing_is_left(stored, tiny,
 
 
 def test_memory_counts_for_the_node_on_which_it_lies(answer, torch_python):
-    """A node 40 that is said to have this host's CPUs gets memory of a real node; of node 41 this process may
-    use no CPU.
+    """Nodes 40 and 41 are invented. Node 40 has this host's CPUs, but no memory can be placed on it.
+
+    Node 41 has only CPUs that this process may not use.
     """
     if not Path("/proc/self/numa_maps").exists():
         pytest.skip("needs a kernel with NUMA")

@@ -1,4 +1,4 @@
-"""Every module of the workers can be imported: a benchmark that nobody runs must not break unseen."""
+"""Test that every module of the workers can be imported, also those of benchmarks that no test runs."""
 
 from __future__ import annotations
 

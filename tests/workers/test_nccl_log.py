@@ -26,6 +26,6 @@ def test_a_process_tells_its_own_transports_each_once(tmp_path):
     assert transports(logged) == ("NET/IB/GDRDMA", "NVLS", "P2P/CUMEM")
 
 
-def test_without_a_log_nothing_is_told(tmp_path):
+def test_a_missing_log_has_no_transport_lines(tmp_path):
     assert transport_lines("", 41) == ""
     assert transport_lines(str(tmp_path / "nccl-debug.%h.%p"), 41) == ""

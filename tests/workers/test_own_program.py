@@ -1,4 +1,4 @@
-"""The helper of the user's own program: equal losses however the ranks share the work, checkpoints, ends.
+"""Test the helper of the user's own program: equal losses however ranks share the work, checkpoints, signals.
 
 The programs are the example of the documentation, a convolutional network, and a Hugging Face model.
 """
@@ -33,7 +33,7 @@ EXAMPLE = re.findall(
 )[-1]
 STEPS = 6
 STATED = {"micro_batch": 2, "grad_accum": 2, "global_batch": 8, "precision": "fp32"}
-"""Each plan states the same global batch."""
+"""Settings of every plan unless it states others; the global batch is the same in all plans."""
 PLANS: dict[str, dict[str, Any]] = {
     "alone": {"ranks_per_node": 1, "dp": 1, "micro_batch": 4},
     "ddp": {"ranks_per_node": 2, "dp": 2},
@@ -124,7 +124,7 @@ def write_folder(make_recipe, folder: Path, program: str, name: str, **more: Any
 
 @pytest.fixture(scope="module")
 def start(torch_python, environment):
-    """Start a program in several folders one after the other with the same ranks, and read the reports."""
+    """Return a function that runs the programs of several folders in turn and returns their reports."""
 
     def run(ranks: int, *folders: Path, python: str = "") -> list[list[dict[str, Any]]]:
         (folders[0] / "in_turn.py").write_text(IN_TURN)
@@ -146,7 +146,7 @@ def start(torch_python, environment):
 
 @pytest.fixture
 def trained(start, make_recipe, tmp_path):
-    """Train a program by plans for one number of ranks, and return the steps of each report."""
+    """Return a function that trains a program by plans for one number of ranks and returns their steps."""
 
     def run(program: str, *names: str, python: str = "", **more: Any) -> list[list[dict[str, Any]]]:
         folders = [tmp_path / name.replace(" ", "-") for name in names]
@@ -277,7 +277,7 @@ def test_a_signal_to_one_rank_ends_all_ranks_with_a_checkpoint(
     assert (tmp_path / "checkpoints" / "mini" / "latest").read_text() == f"step-{last:08d}"
 
 
-def test_what_cannot_be_applied_is_named(in_torch):
+def test_a_setting_that_cannot_be_applied_is_named(in_torch):
     changes = {
         "pp": ({"pp": 2}, "pp is 2, but rigtune_helper can apply only (1,)"),
         "cp": ({"cp": 2}, "cp is 2, but"),

@@ -146,7 +146,7 @@ with Trials({request!r}) as trials:
         ("users:os", "unsupported", "users has no function 'os'"),
     ],
 )
-def test_a_step_that_cannot_be_loaded_is_told_in_one_line(users_steps, users_folder, target, kind, words):
+def test_a_step_that_cannot_be_loaded_is_reported_in_one_line(users_steps, users_folder, target, kind, words):
     assert users_steps[target][0] == kind
     assert words.format(folder=users_folder) in users_steps[target][1]
     assert "\n" not in users_steps[target][1]
@@ -154,7 +154,7 @@ def test_a_step_that_cannot_be_loaded_is_told_in_one_line(users_steps, users_fol
 
 @pytest.fixture(scope="module")
 def users_steps(in_torch, users_folder):
-    """Return kind and message of the failure when each of these files is loaded."""
+    """Return kind and message of the failure to load each target, by target."""
     targets = [
         "users:nowhere",
         "nobody.py:make",
@@ -177,7 +177,7 @@ for target in {targets!r}:
     return in_torch(code)
 
 
-def test_a_step_that_counts_nonsense_is_told_so(in_torch):
+def test_an_invalid_token_count_of_a_step_is_refused(in_torch):
     result = in_torch("""
 from rigtune_worker.own import items_in
 from rigtune_worker.protocol import CaseError
@@ -221,7 +221,7 @@ def test_a_step_without_micro_batch_leaves_the_sweep_to_the_reference_model(answ
     )
 
 
-def test_a_step_that_takes_all_memory_is_told_so(answer_of, users_folder):
+def test_a_step_that_takes_all_memory_is_reported_as_such(answer_of, users_folder):
     request = tiny(own_step, step="users:eats", folder=users_folder, budget_s=60.0)
     request = msgspec.structs.replace(request, settings={**request.settings, "memory_limit_bytes": 256 * MIB})
     (failure,) = failures(answer_of(request))

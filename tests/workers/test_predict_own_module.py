@@ -1,4 +1,4 @@
-"""`rigtune predict` of the user's own module, counted by an interpreter with torch."""
+"""Test `rigtune predict` with the user's own module, which an interpreter with torch counts."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def settings(model: str) -> list[str]:
     ]
 
 
-def test_one_case_and_a_table_say_the_same_of_it(torch_python: str, tmp_path: Path) -> None:
+def test_one_case_and_a_table_give_the_same_prediction_of_a_module(torch_python: str, tmp_path: Path) -> None:
     done = predict(tmp_path, *settings("nets.py:build"), "--python", torch_python, "--format", "json")
     assert done.stderr == ""
     (alone,) = json.loads(done.stdout)["cases"]

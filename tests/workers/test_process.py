@@ -26,7 +26,7 @@ TROUBLE_AT_EXIT = (
         ("failing", 1, "ValueError: no such shape"),
     ],
 )
-def test_what_was_done_counts_whatever_happens_while_python_ends(main, code, words):
+def test_the_exit_code_of_the_work_survives_trouble_while_python_ends(main, code, words):
     finished = subprocess.run(
         (sys.executable, "-c", f"{TROUBLE_AT_EXIT}run_and_leave({main})"),
         env=worker_environment(),
@@ -41,7 +41,7 @@ def test_what_was_done_counts_whatever_happens_while_python_ends(main, code, wor
 
 @pytest.mark.parametrize("path", sorted(workers_path().rglob("*.py")), ids=lambda path: path.stem)
 def test_the_oldest_python_understands_the_workers(path):
-    """Check that vet.py reports that older versions are too old."""
+    """vet.py must also run in older versions, because it reports that they are too old."""
     tree = ast.parse(path.read_text(), feature_version=(3, 6) if path.stem == "vet" else LEAST_PYTHON)
     postponed = any(isinstance(node, ast.ImportFrom) and node.module == "__future__" for node in tree.body)
     annotated = any(isinstance(node, (ast.AnnAssign, ast.arg)) and node.annotation for node in ast.walk(tree))

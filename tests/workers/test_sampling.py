@@ -62,7 +62,7 @@ def test_steady_calls_need_little_warm_up_and_few_samples():
     assert calls.now_s - 100 < 4  # of 10
 
 
-def test_what_goes_with_a_call_untimed_leaves_time_for_as_many_samples():
+def test_untimed_work_before_each_call_leaves_time_to_settle():
     calls = Calls(lambda _: 0.0001)
 
     def sample(repeats: int) -> float:
@@ -75,21 +75,21 @@ def test_what_goes_with_a_call_untimed_leaves_time_for_as_many_samples():
     assert timing.durations_s == pytest.approx([0.0001] * len(timing.durations_s))
 
 
-def test_what_never_settles_is_measured_all_the_same_and_says_so():
+def test_a_call_that_never_settles_is_measured_and_marked():
     timing = Calls(lambda n: 0.001 * 1.001**n).timed(budget_s=2)
     assert not timing.settled
     assert timing.budget_spent
     assert len(timing.durations_s) >= FEWEST_SAMPLES
 
 
-def test_what_settles_late_is_warm_up_until_then():
+def test_calls_before_the_time_settles_are_warm_up():
     timing = Calls(lambda n: 0.02 if n > 60 else 0.04 - n * 0.0003).timed(budget_s=4)
     assert timing.settled
     assert timing.warmup_calls >= 55
     assert max(timing.durations_s) < 0.025
 
 
-def test_of_too_few_calls_nobody_can_tell_whether_they_settled():
+def test_too_few_calls_leave_it_unknown_whether_the_time_settled():
     assert Calls(lambda _: 0.4).timed(budget_s=2).settled is None
 
 
@@ -114,7 +114,7 @@ def test_the_budget_holds(call_s, budget_s, sample_s, cold):
 
 
 def test_ranks_that_agree_make_the_same_calls():
-    """Whatever the other rank's numbers are: here they are sometimes larger."""
+    """The agreed value is the largest of all ranks, which here is sometimes that of the other rank."""
     others = itertools.cycle((0.0, 3.0, 0.0, 1.0, 0.0))
     result: list[float] = []
 

@@ -22,7 +22,7 @@ store.set("another job", "1")
 print("ready", flush=True)
 sys.stdin.read()
 """
-"""A process of another job: it keeps a store on the port that our ranks use."""
+"""Program of another job, which keeps a store on the port that the tested ranks use."""
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def report(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def start(torch_python, environment, report, port):
-    """Start one rank of a world of two; the caller waits for its end."""
+    """Yield a function that starts one rank, by default of two; ranks are killed at the end of the test."""
     started: list[subprocess.Popen[str]] = []
 
     def rank(number: int, *, nonce: int = NONCE, limit_s: float = 4, backend: str = "gloo", size: int = 2):
@@ -91,7 +91,7 @@ def foreign_store(torch_python, environment, port) -> Iterator[None]:
 
 @pytest.fixture
 def judged(make_recipe, report):
-    """Return the findings of the report, by check id."""
+    """Return a function that judges the report and returns the findings by check id."""
 
     def judge(recipe=None):
         files = [report, *sorted(report.parent.glob("smoke.jsonl.rank*"))]

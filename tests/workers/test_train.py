@@ -1,6 +1,4 @@
-"""The reference training program, for real: the same losses however the ranks share the work, and clean
-ends.
-"""
+"""Test the reference training program: equal losses however ranks share the work, and clean ends."""
 
 from __future__ import annotations
 
@@ -105,7 +103,7 @@ def test_groups_that_share_parameters_learn_the_same(train, alone, more):
 
 
 def test_each_group_of_ranks_has_one_copy_of_the_parameters(on_ranks):
-    """Four ranks in two groups: a rank has half of the elements, and its shards are those of its twin."""
+    """Four ranks form two groups: each rank has the same half of the elements as one of the other group."""
     code = f"""
 import torch
 from rigtune_worker.model import ModelShape

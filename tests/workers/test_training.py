@@ -16,7 +16,7 @@ from tests.workers.training_requests import MIB, failures, tiny
 
 
 def test_the_networks_parameters_and_operations_are_those_of_the_formulas(in_torch):
-    """torch counts the operations that a step really calls."""
+    """Compare with FlopCounterMode of torch, which counts the operations that a step calls."""
     networks = [
         (network.shape, size)
         for network, size in ((RESNET_50, 224), (RESNET_50, 113), (SMALL, 64), (SMALL, 112))
@@ -99,7 +99,7 @@ def test_all_variants_run_on_two_ranks(answer_of):
 
 @pytest.fixture(scope="module")
 def limited_sweep(answer_of):
-    """A model whose logits alone take 4 MiB for each sequence."""
+    """Return request and answers of a sweep with a memory limit; the logits of a sequence take 4 MiB."""
     request = tiny(micro_batch, budget_s=100.0)
     cases = tuple({**case, "sequence_length": 256} for case in request.cases)
     settings = {**request.settings, "memory_limit_bytes": 128 * MIB}
@@ -116,7 +116,7 @@ def test_the_sweep_survives_running_out_of_memory_and_finds_the_limit(limited_sw
     assert largest.conditions["smallest_that_fails"] == largest.median + 1
     peaks = {m.parameters["micro_batch"]: m.median for m in measured if m.metric == "peak_memory_bytes"}
     assert max(peaks) == largest.median
-    # Code of libraries that a step brings into memory counts in the peak, and not in the limit.
+    # Library code that a step loads into memory counts in the peak, but not in the limit.
     assert peaks[largest.median] < (128 + 128) * MIB
     assert 1 <= the_one(measured, "fastest_micro_batch").median <= largest.median
     assert the_one(measured, "memory_per_sample_bytes").median > 0
@@ -142,10 +142,8 @@ def test_the_mean_gradient_is_never_longer_than_the_small_ones(answer_of, ranks)
     assert all(0 < large <= small for small, large in pairs)
 
 
-def test_what_control_groups_leave_bounds_the_memory(in_torch, tmp_path):
-    """Version 2 with a limit above this process's own group, files in the page cache not counted; and version
-    1.
-    """
+def test_the_limit_of_control_groups_bounds_the_memory(in_torch, tmp_path):
+    """In version 2 the limit is that of a parent group. Inactive file pages do not count as used."""
     v2, v1 = tmp_path / "v2", tmp_path / "v1"
     for folder, limit, used in ((v2 / "job", "1000", "700"), (v2 / "job" / "step", "max", "600")):
         folder.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""The training benchmarks on this machine's GPUs: the lines that no CPU runs."""
+"""Test the training benchmarks on this machine's GPUs: the code that no CPU runs."""
 
 from __future__ import annotations
 
@@ -65,9 +65,7 @@ def test_resnet_50_is_what_a_gpu_trains(result):
 
 
 def test_the_sweep_fills_the_memory(result):
-    """The peaks lie near the line, which the largest micro-batch and its successor put on either side of what
-    the GPU has.
-    """
+    """The peaks lie near a line, which for the largest micro-batch stays below the memory of the GPU."""
     sweep = tuple(m for m in result if m.bench_id == "micro-batch")
     largest = the_one(sweep, "largest_micro_batch")
     assert the_one(sweep, "memory_fit_residual").median < 0.25

@@ -19,7 +19,7 @@ EXAMPLE = (
     .split("```python\n")[1]
     .split("```")[0]
 )
-"""The own step that the documentation shows."""
+"""Example of a user's training step in the documentation."""
 
 
 def tiny(module, ranks=1, budget_s=1.0, step="", folder=Path(), **context):

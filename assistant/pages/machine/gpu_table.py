@@ -32,7 +32,7 @@ def gpus_section(
 ) -> Section:
     """Return the GPUs, or a statement that there are none, with possible causes.
 
-    `reported` is this statement for a node of which only the report is known.
+    For a node of which only the report is known, `reported` replaces the statement.
     """
     if known(facts.gpus) and facts.gpus:
         return Section(

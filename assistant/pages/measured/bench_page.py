@@ -145,7 +145,7 @@ def results_section(
 
 
 def drawings(measured: MeasurementSet, judgement: Judgement) -> tuple[Section, ...]:
-    """Return curves and matrices."""
+    """Return curves, matrices, and the latencies and bandwidths that were fitted."""
     return (
         *(Section("", (figure,)) for figure in figures(measured.measurements)),
         *matrices(measured.measurements, judgement.comparisons),

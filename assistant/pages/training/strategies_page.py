@@ -7,9 +7,9 @@ from recipes.planning.plan import Experiment, Plan
 from recipes.strategies.verdicts import StrategyAnswers, Verdict
 
 _WITHOUT_A_GAIN = ("chosen", "not-applicable", "unknown")
-"""Answers that begin with their reason."""
+"""Statuses without a statement about the gain; the first reason is shown in its place."""
 _NOTICEABLE = 0.002
-"""Differences below this part of a step are shown as no difference."""
+"""Gains or losses below this part of a step are shown as `gains nothing`."""
 _NAMED = 2
 """Maximum number of experiments that a plan's line names."""
 

@@ -93,7 +93,10 @@ class OverviewScreen(Frame):
         self.show_panels(shown)
 
     def _way(self, state: State, facts: MachineFacts) -> Section:
-        """Return the steps to a launch script; for a node of a fleet, the rest of its report."""
+        """Return the steps to a launch script.
+
+        For a node of a fleet, return the parts of its report that no other panel shows.
+        """
         if state.report is not None:
             return reported_section(state.report, names_command=findings_page.has_gpus(facts))
         return findings_page.way(
@@ -140,7 +143,7 @@ class FindingList(OptionList, inherit_bindings=False):
 
 
 class FindingsScreen(Frame):
-    """A list, with the details of the chosen finding beside it, so that the evidence is always visible."""
+    """A list of findings, with the details and the evidence of the chosen finding beside it."""
 
     SCREEN_ID = "findings"
     BINDINGS = screen_bindings(SCREEN_ID)

@@ -1,9 +1,8 @@
-"""aiconfigurator's own measurements of matrix products and collectives, each point told from the others of
-the same table.
+"""Predict each point of aiconfigurator's tables of matrix products and collectives from the other points.
 
-The published rows are points of these tables, so a point is left out before it is asked for: what is left is
-how well a dense table of measurements knows a size between its points. That is what can be reached, not what
-the peer says of a training run.
+The published rows are points of these tables, so each point is left out before it is predicted. The error shows
+how accurate interpolation in a dense table of measurements can be. It is a bound on what a model can reach, and no
+prediction of a training run by aiconfigurator.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ def table(path: str) -> pd.DataFrame:
 
 @functools.cache
 def products(path: str, dtype: str) -> tuple[np.ndarray, np.ndarray]:
-    """Sizes (m, n, k) and seconds, the median where a size was measured by several kernels."""
+    """Return sizes (m, n, k) and seconds; of several kernels for one size, the median."""
     rows = table(path)
     rows = rows[rows.gemm_dtype == dtype].groupby(["m", "n", "k"], as_index=False).latency.median()
     return rows[["m", "n", "k"]].to_numpy(dtype=float), rows.latency.to_numpy() / 1e3
@@ -52,7 +51,7 @@ def answer(question: dict[str, Any]) -> dict[str, Any]:
 
 
 def product(question: dict[str, Any]) -> dict[str, Any]:
-    """The rate of the nearest sizes, weighted by their distance in powers of two."""
+    """Return the seconds by the rates of the nearest sizes, weighted by their distance in powers of two."""
     sizes, seconds = products(question["table"], TYPES[question["precision"]])
     asked = np.array([question["m"], question["n"], question["k"]], dtype=float)
     others = (sizes != asked).any(axis=1)
@@ -66,7 +65,7 @@ def product(question: dict[str, Any]) -> dict[str, Any]:
 
 
 def collective(question: dict[str, Any]) -> dict[str, Any]:
-    """Between the next smaller and the next larger message, straight in logarithms."""
+    """Return the seconds between the next smaller and the next larger message, linear in the logarithms."""
     rows = table(question["table"])
     operation = OPERATIONS.get(question["collective"], question["collective"])
     rows = rows[

@@ -1,9 +1,8 @@
-"""One question per line on stdin, one answer per line on stdout, both JSON: how a peer is asked in its own
-interpreter.
+"""Answer questions for a peer in the peer's own interpreter: one JSON object per line on stdin and stdout.
 
-A question has the fields that `predict_against_peers.question_of` writes. The answer repeats its `id` and
-gives what the peer says, or `cannot`: what of the case the peer has no words for. Imported before the peer,
-whose own prints go to stderr from then on.
+A question has the fields that `predict_against_peers.question_of` writes. The answer has the same `id` and the
+figures of the peer, or `cannot` with the part of the case that the peer cannot express. An adapter imports this
+module before the peer, so that the peer's own output goes to stderr.
 """
 
 from __future__ import annotations
@@ -15,10 +14,10 @@ from collections.abc import Callable
 from typing import Any
 
 NOT_INSTALLED = 3
-"""Exit status where the peer cannot be imported."""
+"""Exit status of an adapter whose peer cannot be imported."""
 
 _ANSWERS = os.fdopen(os.dup(1), "w", encoding="utf-8")
-os.dup2(2, 1)  # Here, since some peers print while they are imported.
+os.dup2(2, 1)  # at import, because some peers print while they are imported
 
 
 class CannotSayError(Exception):
@@ -41,6 +40,6 @@ def serve(answer: Callable[[dict[str, Any]], dict[str, Any]], version: str) -> N
 
 
 def need(*, holds: bool, otherwise: str) -> None:
-    """Raises CannotSayError."""
+    """Raise CannotSayError with the message `otherwise` unless `holds`."""
     if not holds:
         raise CannotSayError(otherwise)

@@ -1,9 +1,9 @@
-"""llm-analysis: memory and time of 16-bit training of GPT-like models under tensor, pipeline, expert and ZeRO
-parallelism.
+"""Ask llm-analysis for memory and time of 16-bit training of GPT-like models under tensor, pipeline, expert and
+ZeRO parallelism.
 
-Its published wheel counts two MLP matrices, so a gated MLP is given as one of 1.5 times the width: the same
-parameters and FLOPs. Later versions have a field for it. Compute runs at half of the peak, which is what it
-recommends for training.
+The published wheel of llm-analysis counts two MLP matrices, so a gated MLP is given as a plain MLP of 1.5 times the
+width, which has the same parameters and FLOPs. Later versions have a field for gated MLPs. Compute runs at half of
+the peak, as llm-analysis recommends for training.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ GPUS = {
     "A10G": "a10g-pcie-24gb",
     "A6000": "a6000-48gb",
 }
-"""Its own catalogue. The memory of a run on another GPU can be asked too, its time cannot."""
+"""Names in llm-analysis's own catalogue. For a run on another GPU it can predict the memory, but not the time."""
 RECOMPUTATION = {"none": 0, "selective": 1, "full": 2}
 STAGES = {"none": 0, "zero1": 1, "zero2": 2, "zero3": 3}
 PARTS = (
@@ -97,8 +97,8 @@ def training(question: dict[str, Any], dtype: str) -> dict[str, Any]:
         activation_recomputation=ActivationRecomputation(RECOMPUTATION[question["checkpointing"]]),
         ds_zero=DSZeRO(STAGES[question["sharding"]]),
         flash_attn=question["flash_attention"],
-        # Its optimizer always has a master copy, so that of pure 16-bit weights stands for one of the two
-        # moments.
+        # llm-analysis always counts a master copy; for pure 16-bit weights that copy stands for one of Adam's
+        # two moments.
         master_weights_dtype_bytes=2 if pure else 4,
         other_op_bytes=2 if pure else 8,
     )

@@ -1,4 +1,4 @@
-"""DeepSpeed's estimators of what ZeRO keeps on a GPU. They know the states of mixed-precision Adam and no
+"""Ask DeepSpeed's estimators for the memory that ZeRO needs on a GPU: states of mixed-precision Adam, without
 activations.
 """
 
@@ -20,7 +20,7 @@ GIB = 2**30
 
 
 def answer(question: dict[str, Any]) -> dict[str, Any]:
-    """Return the states of one rank without sharding, which equal those of ZeRO-2 on one GPU."""
+    """Return the memory of the model states of one rank; without sharding it is that of ZeRO-2 on one GPU."""
     sharding, ranks = question["sharding"], question["dp"] * question["fsdp"]
     need(holds=question["tuning"] == "full", otherwise="adapters")
     need(holds=question["adam"], otherwise="another optimizer than Adam")

@@ -38,7 +38,7 @@ def component(path: str) -> object:
 
 
 def names() -> list[str]:
-    """Return the keys that both recipes read, and the arguments of the components in each section."""
+    """Return the keys that one of the two recipes reads, and the arguments of the components by section."""
     folder = Path(torchtune.__file__).parents[1] / "recipes"
     known = set()
     for name in ("full_finetune_distributed", "lora_finetune_distributed"):

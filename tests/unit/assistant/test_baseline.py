@@ -43,7 +43,7 @@ def test_a_pinned_run_stays() -> None:
     assert kinds == {"pinned": pytest.approx(7.2e14), "previous": pytest.approx(5e14)}
 
 
-def test_a_kept_report_compares_to_what_was_before_it() -> None:
+def test_a_stored_report_is_compared_with_earlier_runs_only() -> None:
     moments = ("2026-11-18T08:00:00Z", "2026-11-19T08:00:00Z", "2026-11-20T08:00:00Z")
     runs = [msgspec.structs.replace(run_of(gemm(720.0)), started=moment) for moment in moments]
     pin(runs[0])
@@ -65,7 +65,7 @@ def test_a_figure_compares_to_the_latest_run_that_has_it() -> None:
     ]
 
 
-def test_failures_are_no_baseline_and_no_run_is_no_file() -> None:
+def test_a_run_of_failures_is_no_baseline() -> None:
     save_run(msgspec.structs.replace(failed("gemm"), machine="node17"))
     assert load_baselines("node17") == ()
 

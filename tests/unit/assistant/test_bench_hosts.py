@@ -1,4 +1,4 @@
-"""Test what is asked before ranks start on several hosts: each is reachable and sees the work folder."""
+"""Test the checks before ranks start on several hosts: each is reachable, idle and sees the work folder."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def test_without_the_library_of_an_engine_the_command_that_installs_it_is_named(
     ],
 )
 @pytest.mark.usefixtures("launchers")
-def test_what_is_wrong_and_what_to_do_is_reported(tmp_path, hosts, message, hint):
+def test_hosts_without_the_folder_or_an_answer_are_reported_with_a_hint(tmp_path, hosts, message, hint):
     with pytest.raises(WorkerError, match=message) as caught:
         require_shared(ask_hosts(hosts, "ssh", tmp_path), "ssh", tmp_path)
     assert hint in caught.value.hint

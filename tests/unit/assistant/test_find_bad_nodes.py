@@ -1,4 +1,4 @@
-"""Test the search for slow hosts as users see it, with hosts simulated below the start of the workers."""
+"""Test the search for slow hosts as users see it; simulated hosts take the place of started workers."""
 
 from __future__ import annotations
 

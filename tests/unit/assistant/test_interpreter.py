@@ -53,7 +53,7 @@ def test_the_description_is_distinguished_from_words_that_follow(tmp_path):
     assert vet(path).python == "3.11.7"
 
 
-def test_this_interpreter_without_torch_gets_the_one_command(tmp_path):
+def test_an_interpreter_without_torch_comes_with_the_command_that_installs_torch(tmp_path):
     path = answering(tmp_path, torch=None)
     with pytest.raises(InterpreterError, match="has no torch") as caught:
         vet(path)
@@ -83,7 +83,7 @@ def test_the_real_worker_describes_an_interpreter_whatever_it_has(tmp_path, monk
         ),
     ],
 )
-def test_what_is_too_old_or_broken_is_reported(tmp_path, changes, words):
+def test_an_old_or_broken_python_or_torch_is_reported(tmp_path, changes, words):
     with pytest.raises(InterpreterError, match=words) as caught:
         vet(answering(tmp_path, **changes))
     assert caught.value.hint
@@ -92,7 +92,7 @@ def test_what_is_too_old_or_broken_is_reported(tmp_path, changes, words):
 @pytest.mark.parametrize(
     "body", ["exit 3", "echo '{'", "echo '[1, 2]'", "printf '\\377\\376\\n'", "kill -SEGV $$"]
 )
-def test_what_gives_no_answer_is_no_interpreter(tmp_path, body):
+def test_a_program_without_a_valid_answer_is_no_interpreter(tmp_path, body):
     with pytest.raises(InterpreterError, match="not a usable Python interpreter") as caught:
         vet(interpreter(tmp_path, body))
     assert "--python" in caught.value.hint

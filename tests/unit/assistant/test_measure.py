@@ -202,9 +202,7 @@ def test_one_failure_does_not_keep_the_others_from_running(stand_in, tmp_path):
     assert [e.failure for e in events if isinstance(e, BenchFailed)] == list(result.failures)
 
 
-def test_without_torch_one_line_states_why_and_the_rest_runs_in_our_own_interpreter(
-    stand_in, tmp_path, monkeypatch
-):
+def test_without_torch_one_line_states_why_and_benchmarks_without_torch_run(stand_in, tmp_path, monkeypatch):
     monkeypatch.setattr("assistant.usecases.bench.bench_gate._OWN_PYTHON", stand_in())
     result = result_of(measure(str(tmp_path / "none"), tmp_path))
     assert {m.bench_id for m in result.measurements} == {"plain"}

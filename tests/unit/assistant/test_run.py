@@ -65,7 +65,7 @@ def test_a_machine_without_the_scheduler_is_reported(make_recipe, tmp_path, monk
 
 
 def test_a_launcher_that_cannot_start_the_program_names_the_others(make_recipe, tmp_path):
-    """The missing names of hosts are no reason to look for, where torchrun cannot help anyway."""
+    """The recipe also lacks host names, but they would not help: torchrun cannot start nccl-tests."""
     recipe = make_recipe(
         nodes=2,
         command=Command(kind="nccl-tests", target="all_reduce_perf"),
@@ -77,7 +77,7 @@ def test_a_launcher_that_cannot_start_the_program_names_the_others(make_recipe, 
     assert not (tmp_path / "out").exists()
 
 
-def test_what_cannot_be_started_from_here_writes_nothing(make_recipe, tmp_path):
+def test_a_recipe_that_cannot_be_started_writes_nothing(make_recipe, tmp_path):
     with pytest.raises(UsageError, match="names no hosts"):
         list(run_recipe(make_recipe(nodes=2), directory=tmp_path / "out"))
     with pytest.raises(UsageError, match="no launcher"):

@@ -71,7 +71,7 @@ def test_stop_ends_grandchildren_and_those_in_sessions_of_their_own(tmp_path):
     assert_gone(processes)
 
 
-def test_what_ignores_sigterm_is_killed(tmp_path):
+def test_a_job_that_ignores_sigterm_is_killed(tmp_path):
     with job(tmp_path, "trap '' TERM; " + FORK_TREE + "while true; do wait; done", grace_s=0.2) as running:
         processes = until_up(running, tmp_path)
         assert running.stop() == 128 + signal.SIGKILL
@@ -102,7 +102,7 @@ def test_leaving_the_block_by_an_error_stops_the_program(tmp_path):
 
 
 @pytest.mark.parametrize("victim", ["rigtune", "guard"])
-def test_killed_without_warning_nothing_burns_on(tmp_path, victim):
+def test_no_process_is_left_if_rigtune_or_the_guard_is_killed(tmp_path, victim):
     """If rigtune is killed, the guard's standard input closes and the guard ends the program; if the guard is
     killed, the kernel ends the program.
     """

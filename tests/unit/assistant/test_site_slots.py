@@ -1,4 +1,4 @@
-"""The site's places in launch files: from options, from the recipe, from the site files."""
+"""Test the site's slots in launch files: their values come from options, the recipe and the site files."""
 
 from __future__ import annotations
 

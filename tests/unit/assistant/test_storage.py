@@ -39,7 +39,9 @@ def test_a_device_is_written_to_and_not_replaced(tmp_path: Path) -> None:
     assert fifo.is_fifo()
 
 
-def test_it_works_where_unnamed_files_do_not_exist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_are_written_where_unnamed_files_are_unsupported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     real_open = os.open
 
     def without_tmpfile(path: str | Path, flags: int, *rest: int) -> int:
@@ -69,7 +71,7 @@ def test_a_failed_write_leaves_the_former_file(tmp_path: Path, monkeypatch: pyte
     assert [path.name for path in tmp_path.iterdir()] == ["plan.json"]
 
 
-def test_what_breaks_off_leaves_the_former_file(tmp_path: Path) -> None:
+def test_an_interrupted_write_keeps_the_former_file(tmp_path: Path) -> None:
     target = tmp_path / "out.csv"
     storage.write_bytes(target, b"before")
 
@@ -110,7 +112,7 @@ def test_leftovers_of_a_killed_run_are_cleared(tmp_path: Path) -> None:
         ('{"schema_version": 1, "measurements": [], "started": "\ud800"}', "not a JSON report"),
     ],
 )
-def test_what_is_no_report_of_measurements(text: str, words: str, tmp_path: Path) -> None:
+def test_a_file_that_is_no_report_of_measurements_is_refused(text: str, words: str, tmp_path: Path) -> None:
     path = tmp_path / "m.json"
     path.write_bytes(text.encode("utf-8", "surrogatepass"))
     with pytest.raises(InputError, match=f"m\\.json.*{words}"):

@@ -1,4 +1,4 @@
-"""The command `tune` with a stand-in interpreter: trials, journal, resume, stop, and the resulting recipe."""
+"""Test `rigtune tune` with a stand-in interpreter: trials, journal, resume, stop, and the new recipe."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ if layout["strategy"] == "fsdp":
 
 @pytest.fixture
 def interpreter(tmp_path):
-    """`interpreter(behaviour)`: a program that reports a step time, which falls with the micro-batch."""
+    """Return a function that writes a program; its step time falls as the micro-batch grows."""
 
     def make(behaviour=SHARDED_HAS_NO_MEMORY):
         path = tmp_path / "python"
@@ -60,7 +60,7 @@ def interpreter(tmp_path):
 
 @pytest.fixture
 def source(make_recipe, tmp_path):
-    """A recipe file for two measured CPU ranks."""
+    """Return the path of a recipe file for a CPU machine."""
     path = tmp_path / "recipe.toml"
     path.write_text(dump_recipe(make_recipe(machine=cpu_cluster())))
     return path

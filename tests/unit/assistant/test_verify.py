@@ -51,9 +51,9 @@ echo hello from torch >&2
 
 @pytest.fixture
 def interpreter(tmp_path):
-    """Return a program that proves the launch, writes `report` to the file after --report, and runs `then`.
+    """Return a function that makes a program, which passes the smoke test, writes `report` and runs `then`.
 
-    Without `report` the program writes no file.
+    The program writes the report to the path after --report; if `report` is None, it writes no file.
     """
 
     def make(report, then="exit 0"):
@@ -71,7 +71,7 @@ def interpreter(tmp_path):
 
 @pytest.fixture
 def verified(make_recipe, tmp_path, interpreter):
-    """Return the events of a run whose program writes `lines`, and then runs `then`."""
+    """Return a function that verifies a program which writes `lines` and then runs `then`."""
     return lambda lines, then: verify(make_recipe(), tmp_path, interpreter(lines, then))
 
 

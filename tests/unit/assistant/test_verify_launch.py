@@ -86,7 +86,7 @@ OWN = Command(kind="script", target="/train.py", arguments=("--output_dir", "min
 
 @pytest.fixture
 def python(tmp_path, monkeypatch):
-    """Return the stand-in; its files decide what it writes."""
+    """Return a function that makes a stand-in for the interpreter, which writes the given texts."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
 
     def make(*, smoke=None, report=(START, *STEPS, DONE), output="", code=0, ends=False):

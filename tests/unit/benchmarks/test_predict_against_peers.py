@@ -1,4 +1,4 @@
-"""The arithmetic of the comparison with other predictors, and how one is asked."""
+"""Test the arithmetic of the comparison with other predictors (peers), and how a peer is started."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GPUs that no recording has shown: complete rows whose figures physics and each other allow."""
+"""Test the rows of GPUs that no recording has shown: they are complete, cited and plausible."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_links_are_plausible(gpu: GpuModel):
 
 
 @each
-def test_checks_are_given_none_of_them(gpu: GpuModel):
+def test_checks_get_no_unchecked_gpu(gpu: GpuModel):
     for name in (gpu.id, gpu.driver_name):
         assert CATALOGUE.gpu(name) == gpu
         assert CATALOGUE.checked_gpu(name) is None

@@ -1,4 +1,4 @@
-"""The helpers that ask whether values are known."""
+"""Test the helpers that ask whether values are known."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_an_unknown_value_keeps_its_reason() -> None:
     assert first_unknown(0, "", None) is None
 
 
-def test_only_a_missing_tool_stands_for_another_value() -> None:
+def test_only_a_missing_tool_is_replaced_by_another_value() -> None:
     assert (when_missing(MISSING, 0), when_missing(DENIED, 0), when_missing(7, 0)) == (0, DENIED, 7)
     assert when_missing(MISSING, DENIED) is DENIED
 

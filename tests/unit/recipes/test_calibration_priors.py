@@ -1,4 +1,4 @@
-"""Beliefs of the fits, beside the figures that they fit."""
+"""Test the priors of the calibration fits against the figures that they fit."""
 
 from __future__ import annotations
 

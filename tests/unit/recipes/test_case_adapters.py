@@ -1,4 +1,4 @@
-"""LoRA's rank and layers: the case's, else the framework's habit, which is reported."""
+"""Test LoRA's rank and layers: those of the case, or else the framework's defaults, which are reported."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_words_that_name_no_layer_are_refused_by_the_column() -> None:
         adapter_targets_of("everywhere")
 
 
-def test_what_is_stated_is_taken_and_costs_what_it_is() -> None:
+def test_stated_adapters_are_taken_and_larger_ones_need_more_memory() -> None:
     thin, thick = resolved(lora_rank="8", lora_targets="all"), resolved(lora_rank="256", lora_targets="all")
     fewer = resolved(lora_rank="256", lora_targets="query-value")
     assert [

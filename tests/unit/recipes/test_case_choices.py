@@ -1,4 +1,4 @@
-"""Layouts and batches that nobody stated: as people choose them."""
+"""Test the layouts and batches that are assumed where a case states none."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_stages_have_equally_many_layers_with_embedding_and_head() -> None:
     assert (126 + 2) % degrees.pp == 0
 
 
-def test_a_stated_division_of_experts_leaves_the_rest_open() -> None:
+def test_a_stated_expert_parallelism_leaves_the_other_degrees_open() -> None:
     case = resolved("deepseek-v3", 1024, ep="64")
     assert case.candidate.degrees.ep == 64
     assert case.candidate.degrees.pp > 1
@@ -90,9 +90,11 @@ def test_fully_sharded_experts_are_spread_where_their_layers_do_not_fit() -> Non
     case = resolved("deepseek-v3", 1024, stack="torchtitan")
     degrees = case.candidate.degrees
     assert case.candidate.sharding == "zero3"
-    assert degrees.fsdp >= 64  # of a replica, or of all GPUs
+    assert degrees.fsdp >= 64  # shards span a replica or all GPUs
     assert degrees.ep > 1
-    assert resolved("deepseek-v3", 1024, stack="hf-trainer").candidate.degrees.ep == 1  # it cannot
+    assert (
+        resolved("deepseek-v3", 1024, stack="hf-trainer").candidate.degrees.ep == 1
+    )  # without expert parallelism
 
 
 @pytest.mark.parametrize(

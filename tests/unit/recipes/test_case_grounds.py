@@ -45,7 +45,7 @@ def test_the_fullest_gpu_is_reported_where_no_log_is_asked_for(figure: str) -> N
 
 
 @pytest.mark.parametrize("figure", ["allocated", "unknown"])
-def test_what_a_log_prints_is_of_the_stage_that_it_logs(figure: str) -> None:
+def test_the_predicted_memory_is_that_of_the_logged_stage(figure: str) -> None:
     answer = predict_row({**ROW, **DIVIDED, "memory_figure": figure})
     assert answer.memory is not None
     assert answer.logged_stage

@@ -81,7 +81,7 @@ def test_one_gpu_offloads_where_the_words_say_so(words: str, offload: bool) -> N
     assert any(f"`{words} offload` if they are" in note for note in named.assumed) != offload
 
 
-def test_a_stage_by_its_number_is_the_same_as_by_its_word() -> None:
+def test_a_zero_stage_as_number_is_the_same_as_its_name() -> None:
     number, word = (
         resolved(DENSE, n_gpus="1", stack="hf-trainer", **said)
         for said in ({"zero_stage": "3"}, {"sharding": "zero3"})

@@ -149,7 +149,9 @@ def test_positions_are_as_many_as_the_sequence_is_long():
 def test_the_number_of_parameters_decides_whether_the_head_is_tied():
     assert parameter_count(transformer(model="falcon-7b", params_b=7.217)) == 7_217_189_760
     assert parameter_count(transformer(model="falcon-7b", params_b=6.92)) == 6_921_720_704
-    assert parameter_count(transformer(model="mt0-xxl", params_b=12.0)) == 12_921_057_280  # 12 is a name
+    assert (
+        parameter_count(transformer(model="mt0-xxl", params_b=12.0)) == 12_921_057_280
+    )  # 12 is in the name, not a count
 
 
 def test_a_family_name_with_another_number_of_parameters_is_another_model():
@@ -235,7 +237,7 @@ def test_active_parameters_size_a_mixture():
     assert active_parameter_count(model) / 1e9 == pytest.approx(3.0, rel=0.25)
 
 
-def test_what_a_row_says_wholly_is_not_assumed():
+def test_a_row_that_states_the_whole_model_needs_no_assumptions():
     row = {
         "n_layers": 32,
         "hidden": 4096,

@@ -1,4 +1,4 @@
-"""Words that were not understood are reported beside the prediction, and only those."""
+"""Test that a prediction reports the cells that were not understood, and no others."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ROW = {
     "gpus_per_node": "8",
     "precision": "bf16",
 }
-"""Return the notes for a case on two nodes."""
+"""Cells of a case on two nodes."""
 
 
 def said(**changes: str) -> str:

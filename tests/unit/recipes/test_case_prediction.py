@@ -1,4 +1,4 @@
-"""Any row is answered; open parts of a case are filled with what people do, and reported."""
+"""Test that any row is answered, and that usual values fill the open parts of a case and are reported."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def candidate(row: dict[str, str], **changes: str) -> Candidate:
     return resolved(row, **changes).candidate
 
 
-def test_what_is_stated_is_taken() -> None:
+def test_stated_settings_are_taken() -> None:
     case = resolved(
         LLAMA,
         stack="megatron-core",
@@ -112,11 +112,11 @@ def test_batches_follow_from_each_other(changes: dict[str, str], batches: tuple[
 
 
 @pytest.mark.parametrize(
-    ("sizes", "is_told"), [({}, False), ({"micro_batch": "2"}, True), ({"grad_accum": "2"}, True)]
+    ("sizes", "is_timed"), [({}, False), ({"micro_batch": "2"}, True), ({"grad_accum": "2"}, True)]
 )
-def test_a_step_is_timed_where_something_says_what_it_is(sizes: dict[str, str], is_told: bool) -> None:
+def test_a_step_is_timed_where_the_row_states_its_samples(sizes: dict[str, str], is_timed: bool) -> None:
     answer = predict_row({**LLAMA, **sizes})
-    assert (answer.step_time_s is not None, answer.samples_per_s is not None) == (is_told, True)
+    assert (answer.step_time_s is not None, answer.samples_per_s is not None) == (is_timed, True)
     assert any(note.endswith("no accumulation") for note in answer.assumed) == ("grad_accum" not in sizes)
 
 

@@ -1,4 +1,4 @@
-"""The software that is assumed for a case, and DeepSpeed's memory beneath other frameworks."""
+"""Test the software that is assumed for a case, and the memory of frameworks that run DeepSpeed."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def resolved(**changes: str) -> ResolvedCase:
         ({}, "torch"),
     ],
 )
-def test_unknown_software_is_taken_for_one_that_shares_a_model_so(
+def test_unknown_software_is_treated_as_known_software_with_this_sharding(
     changes: dict[str, str], taken_for: str
 ) -> None:
     stack, notes = software_of(case_of_row({**ROW, "stack": "zaphod", **changes}))
@@ -55,14 +55,14 @@ def test_torch_by_another_name_is_torch_however_it_is_divided() -> None:
     assert software_of(case_of_row({**ROW, "stack": "my torch loop", "tp": "8"}))[0].id == "torch"
 
 
-def test_what_is_known_stays_what_it_is() -> None:
+def test_a_known_stack_stays_as_stated() -> None:
     stack, notes = software_of(case_of_row({**ROW, "stack": "nanotron", "sharding": "zero1"}))
     assert (stack.id, notes) == ("nanotron", ())
 
 
 @pytest.mark.parametrize("stack", ["hf-trainer", "ms-swift"])
 def test_deepspeed_keeps_masters_beneath_any_trainer(stack: str) -> None:
-    """Weights and gradients have 16 bits, masters and moments fp32, a sixteenth of each, also with `bf16`."""
+    """Each of 16 ranks has a sixteenth of the 16-bit weights and of the fp32 master weights and moments."""
     case = resolved(stack=stack, sharding="zero3", task="sft", optimizer="adamw")
     memory = case.memory_of_case()
     each = parameter_count(case.workload.model) / 16 if case.workload else 0.0
@@ -71,7 +71,7 @@ def test_deepspeed_keeps_masters_beneath_any_trainer(stack: str) -> None:
 
 
 def step_bytes(sharding: str, *, at_once: float = 1e9) -> tuple[float, float]:
-    """Return the bytes of the optimizer's step beside states and gradients, and the parameters it updates."""
+    """Return the temporary bytes of the optimizer's step, and the number of parameters that it updates."""
     case = resolved(stack="deepspeed", sharding=sharding)
     stack = msgspec.structs.replace(
         case.stack,

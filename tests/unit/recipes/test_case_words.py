@@ -236,7 +236,7 @@ def test_an_optimizer_for_the_hosts_processors_keeps_its_states_there(words: str
 @pytest.mark.parametrize(
     "words", ["fsdp no offload", "fsdp without CPU offload", "zero3 (offload: false)", "no offload"]
 )
-def test_an_offload_that_is_denied_is_none(words: str) -> None:
+def test_words_that_deny_offload_give_no_offload(words: str) -> None:
     assert not sharing_of(words).offload
 
 

@@ -1,4 +1,4 @@
-"""The models against runs that the project collected itself: what a clone can check alone."""
+"""Compare predictions with the collected runs that are part of the repository."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Collective times against published measurements, their laws, and the traps of the field."""
+"""Test collective times: against published measurements, for monotonicity, and in special cases."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def clusters(draw):
 
 @st.composite
 def groups(draw, cluster):
-    """Return ranks on some of the nodes, as many on each."""
+    """Return ranks on some of the nodes, equally many on each."""
     nodes = draw(st.integers(1, cluster.nodes))
     return Group(ranks=nodes * draw(st.integers(1, cluster.ranks_per_node)), nodes=nodes)
 
@@ -90,7 +90,7 @@ def test_four_nodes_follow_nccl_tests():
     assert wire_bytes("all_reduce", 2**34, 32) / time == pytest.approx(365e9, rel=0.1)
 
 
-def test_the_switch_of_two_nodes_halves_what_crosses_between_them():
+def test_reduction_in_the_switches_of_two_nodes_halves_the_traffic_between_them():
     # 2 x 8 H100 over EFA and over RoCE: 487 and 471 GB/s at 16 GiB, above the 400 GB/s of the node's network
     time = collective_time_s("all_reduce", 2**34, Group(ranks=16, nodes=2), hopper(nodes=2))
     assert wire_bytes("all_reduce", 2**34, 16) / time == pytest.approx(480e9, rel=0.1)
@@ -145,7 +145,7 @@ def test_a_little_more_takes_a_little_longer(collective, size_bytes, data):
 
 
 @given(KINDS, SIZES, st.sampled_from(RATES), st.floats(1.0, 100.0), st.data())
-def test_a_faster_link_never_slows_it(collective, size_bytes, rate, factor, data):
+def test_a_faster_link_never_slows_a_collective(collective, size_bytes, rate, factor, data):
     cluster = data.draw(clusters())
     group = data.draw(groups(cluster))
     assume(group.ranks > 1)
@@ -173,7 +173,7 @@ def test_more_ranks_of_a_node_are_never_faster_without_a_switch_that_adds_up(col
 
 
 @given(KINDS, SIZES)
-def test_one_rank_has_nothing_to_say(collective, size_bytes):
+def test_a_collective_of_one_rank_takes_no_time(collective, size_bytes):
     assert collective_time_s(collective, size_bytes, Group(ranks=1, nodes=1), hopper()) == 0
 
 
@@ -186,7 +186,7 @@ def test_a_measured_all_reduce_bandwidth_is_met_whatever_the_algorithm():
     assert 320e9 < ring < 400e9
 
 
-def test_a_measured_hop_counts_for_small_messages():
+def test_a_measured_latency_slows_small_messages():
     measured = msgspec.structs.replace(figure(50e-6), basis="measured")
     slow = hopper(intra_latency_s=measured)
     assert collective_time_s("all_reduce", 8, NODE, slow) > 10 * collective_time_s(

@@ -1,4 +1,4 @@
-"""A module of the user's own, counted: predicted like an image model under the name that cases give it."""
+"""Test that a counted module of the user is predicted like an image model, under its name in the cases."""
 
 from __future__ import annotations
 

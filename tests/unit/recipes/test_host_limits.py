@@ -58,7 +58,7 @@ def test_a_single_gpu_has_no_hooks(stack: str) -> None:
 
 
 def test_gradients_that_wait_for_the_last_micro_batch_are_reduced_once() -> None:
-    """accelerate's no_sync between the optimizer's steps; torchtune reduces those of every micro-batch."""
+    """accelerate uses no_sync until the last micro-batch; the compared schedule reduces in every one."""
     row = {
         **LLAMA,
         "sharding": "fsdp",
@@ -154,7 +154,7 @@ def test_an_optimizer_that_works_operation_by_operation_moves_more() -> None:
 
 
 def test_fused_kernels_hide_dropout() -> None:
-    """An encoder has dropout after each norm; as a part of another kernel it moves a mask alone."""
+    """An encoder has dropout after each norm; fused into another kernel, dropout moves only its mask."""
     row = {
         "model": "bert-large",
         "family": "encoder",
@@ -183,7 +183,7 @@ def test_attention_of_packed_samples_stays_within_each(stack: str, packs: bool) 
         ("litgpt", {}, False),
     ],
 )
-def test_a_vocabulary_of_no_round_number_costs_where_nothing_pads_it(
+def test_an_odd_vocabulary_slows_the_head_unless_it_is_padded(
     stack: str, changes: dict[str, str], costs: bool
 ) -> None:
     odd, round_number = (
@@ -193,13 +193,13 @@ def test_a_vocabulary_of_no_round_number_costs_where_nothing_pads_it(
 
 
 def test_experts_of_several_nodes_are_gathered_by_one_rank_of_each() -> None:
-    """Ranks of a node with other experts do not share the gathering: each has its own part of the network."""
+    """Ranks of a node have different experts, so each gathers its own over its part of the network."""
     row = {**MIXTRAL, "stack": "torchtitan", "sharding": "fsdp", "n_gpus": "64", "ep": "8", "seq_len": "128"}
     few, many = (resolved(row, ffn_hidden=width, precision="bf16-mixed") for width in ("14336", "28672"))
     node = few.cluster.inter_bus_bandwidth_bytes_per_s
     assert node is not None
-    # as many bytes more as Mixtral's experts have, in 16 bits, of which a rank needs an eighth forward and
-    # again backward
+    # Twice the width adds as many bytes as Mixtral's experts have in 16 bits. A rank gathers an eighth of
+    # them in the forward and again in the backward pass.
     more_bytes = 2.0 * 2.0 * 32 * 8 * 3 * 4096 * 14336 / 8
     grown = time_of(many).exposed_communication - time_of(few).exposed_communication
     assert grown > 2.0 * more_bytes / node.value

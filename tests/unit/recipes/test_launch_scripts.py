@@ -334,6 +334,6 @@ def test_several_nodes_without_hosts_cannot_be_started_from_here(make_recipe):
 
 
 def test_the_stand_in_itself_records_words_exactly(bench):
-    """Guards the tests above: a recorder that loses characters would hide injections."""
+    """Guard the tests above: a recorder that loses characters would hide injections."""
     outcome = bench.run("bash", "-c", f"{shlex.quote(bench.recorder)} {' '.join(map(shlex.quote, NASTY))}")
     assert tuple(outcome.calls[0].arguments) == NASTY

@@ -27,7 +27,7 @@ def step(**measured: float) -> TimeBreakdown:
 ALONE = step()
 
 
-def test_what_nobody_measured_is_unknown_and_not_nothing() -> None:
+def test_data_loading_that_nobody_measured_is_unknown() -> None:
     assert isinstance(ALONE.data, Unknown)
     assert without_loading(ALONE) == ALONE
 

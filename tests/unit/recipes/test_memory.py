@@ -1,4 +1,4 @@
-"""The memory model grows with its causes, and agrees with published and measured peaks."""
+"""Test that predicted memory grows with each of its causes, and agrees with published and measured peaks."""
 
 from __future__ import annotations
 

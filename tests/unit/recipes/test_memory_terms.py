@@ -92,7 +92,9 @@ def test_micro_batches_in_flight(stages, chunks, index, schedule, held):
 
 
 @given(st.sampled_from((2, 4, 8)), st.sampled_from((1, 2, 4)), st.integers(1, 64))
-def test_no_stage_holds_more_than_the_first_nor_than_there_are(stages, chunks, micro_batches):
+def test_no_pipeline_stage_keeps_more_micro_batches_than_the_first_stage_or_than_exist(
+    stages, chunks, micro_batches
+):
     held = [in_flight(stages, chunks, index, micro_batches, "1f1b") for index in range(stages)]
     assert held == sorted(held, reverse=True)
     assert held[0] <= micro_batches
@@ -267,7 +269,7 @@ def test_a_device_map_fills_its_first_gpu_with_a_layer_more():
     assert layers == [[16, 16], [17, 15]]
 
 
-def test_a_case_that_states_sequence_parallelism_is_believed_before_its_stack():
+def test_stated_sequence_parallelism_takes_precedence_over_the_default_of_the_stack():
     layout = {"degrees": Degrees(tp=4)}
     blank, split, whole = (
         bill("megatron-core", ranks=4, candidate=layout | {"sequence_parallel": flag}).activations

@@ -75,7 +75,7 @@ def test_a_file_without_architectures_is_read_by_its_type():
     assert blocks_of(model_from_file(json.dumps(typed), "mine/config.json")) == blocks_of(named)
 
 
-def test_what_a_multimodal_file_leaves_out_is_the_usual():
+def test_sizes_that_a_multimodal_file_leaves_out_have_their_defaults():
     text = {"hidden_size": 2560, "intermediate_size": 10240, "num_hidden_layers": 34, "sliding_window": 1024}
     read = model_from_file(
         json.dumps({"architectures": ["Gemma3ForConditionalGeneration"], "text_config": text}), "c.json"
@@ -101,7 +101,7 @@ def test_glm_4_has_as_many_parameters_as_its_makers_say():
         ({"architectures": ["MambaForCausalLM"]}, "state space"),
     ],
 )
-def test_what_is_not_read_is_refused_with_the_reason(named: Config, word: str):
+def test_a_model_that_cannot_be_described_is_refused_with_the_reason(named: Config, word: str):
     with pytest.raises(InputError) as error:
         model_from_file(json.dumps({"hidden_size": 768} | named), "config.json")
     assert word in error.value.message

@@ -23,14 +23,14 @@ from tests.support.clusters import cpu_cluster, figure, h100_cluster, measured
 MEMORY_TERMS = ("parameters", "gradients", "optimizer", "activations", "logits", "buffers", "overhead")
 MEMORY_FIGURES = ("total", "allocated", "reserved", "upper", "needed")
 ROUNDING = 1 + 1e-9
-"""Sums of the same terms in another order differ by as much."""
+"""Sums of the same terms in another order differ by at most this factor."""
 LENGTHS = (128, 512, 1000, 4096, 32768)
 KINDS = ("dense", "moe", "mla", "encoder", "encoder-decoder", "hybrid")
 
 
 @st.composite
 def models(draw: st.DrawFn) -> TransformerModel:
-    """Return models of usual sizes, in all kinds of layers that the records know."""
+    """Return a model of usual size, with any kind of layers that the records can describe."""
     kind = draw(st.sampled_from(KINDS))
     heads = draw(st.sampled_from((8, 16, 32, 64)))
     head_dim = draw(st.sampled_from((64, 128)))
@@ -139,7 +139,7 @@ def jobs(draw: st.DrawFn) -> tuple[Workload, Candidate, Cluster, Stack]:
 
 @st.composite
 def clusters(draw: st.DrawFn, world_size: int) -> Cluster:
-    """Return H100s by the catalogue, measured ones, or a CPU if all ranks fit one machine."""
+    """Return H100s with catalogue rates, H100s with measured rates, or a CPU if one machine has all ranks."""
     ranks = min(8, world_size)
     kind = draw(st.sampled_from(("catalogue", "catalogue", "measured", "cpu")))
     if kind == "cpu" and world_size <= 8:
@@ -303,7 +303,7 @@ def test_where_not_all_is_recomputed_the_part_means_nothing(job):
 
 
 def scaled(cluster: Cluster, factors: dict[str, float]) -> dict[str, object]:
-    """Return figures of the cluster by name, each times its factor, without those that it lacks."""
+    """Return figures of the cluster by name, each times its factor; None where the cluster has no figure."""
     by_name = {name: (getattr(cluster, name), factor) for name, factor in factors.items()}
     return {
         name: times({"": one}, factor)[""] if one is not None else None

@@ -233,7 +233,7 @@ def test_sizes_agree_with_each_other(model):
 
 
 @given(MODELS)
-def test_layers_and_root_make_the_whole(model):
+def test_parameters_of_layers_and_root_add_up_to_those_of_the_model(model):
     counted = [block for block in blocks_of(model) if not block.extra]
     layers = sum(block.count * block.parameters for block in counted)
     assert layers + root_parameter_count(model) == parameter_count(model)

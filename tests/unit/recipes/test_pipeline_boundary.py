@@ -44,7 +44,8 @@ def test_only_a_boundary_between_nodes_uses_the_network_and_it_hides_beside_the_
         "cp": "1",
         "interconnect_inter": "25GbE",
     }
-    # of four stages on two nodes one boundary of three lies between the nodes, of two stages the only one
+    # With four stages on two nodes, one of three boundaries lies between the nodes; with two stages, the
+    # only boundary does.
     of_four, of_two = ({**layout, "gpus_per_node": "4"}, {**layout, "gpus_per_node": "4", "pp": "2"})
     alone = {**layout, "gpus_per_node": "8"}
 

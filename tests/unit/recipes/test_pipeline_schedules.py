@@ -75,7 +75,7 @@ def test_a_schedule_that_is_not_the_usual_one_is_reported_with_the_layout() -> N
     assert "1f1b" not in answer().layout
 
 
-def test_what_each_costs() -> None:
+def test_each_schedule_has_its_memory_and_bubble() -> None:
     # little but products: no tensor parallelism, short sequences
     row = {"tp": "1", "n_gpus": "8", "seq_len": "2048"}
     plain, all_forward, filled, cut = (

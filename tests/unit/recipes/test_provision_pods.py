@@ -105,7 +105,7 @@ def test_a_nightly_pod_ends_with_the_code_of_its_verdict(
 
 
 def test_a_watching_pod_is_ready_only_on_a_node_that_is_fit(node: Node) -> None:
-    """Let one pod see six checks, and note after each whether it is ready."""
+    """Let one pod make seven checks, and note before the first and after each whether the pod is ready."""
     checks = [(BAD, 1), (FIT, 0), (faulty(GPU2), 1), (faulty(GPU3), 1), (faulty(GPU3), 1), (FIT, 0), ("", 1)]
     for number, (line, code) in enumerate(checks):
         (node.folder / f"check{number}").write_text(line)
@@ -127,7 +127,6 @@ def test_a_watching_pod_is_ready_only_on_a_node_that_is_fit(node: Node) -> None:
         pod.terminate()
         words = pod.communicate(timeout=30)[0]
     ready = (node.folder / "ready").read_text().split()[: len(checks) + 1]
-    # before the first check and after each
     assert ready == ["no", "no", "yes", "yes", "yes", "no", "yes", "no"]
     assert f"reported once; counts if the next check reports the same: {GPU2}" in words
     assert f"not fit to train: {GPU3}" in words

@@ -182,7 +182,9 @@ def test_a_job_is_refused_for_what_two_runs_at_once_report(
 @pytest.mark.parametrize(
     ("broken", "code"), [(BROKEN["the package is gone"], "2"), ("", "2"), ("reports", "1")]
 )
-def test_the_first_boot_distinguishes_no_verdict_from_a_bad_one(node: Node, broken: str, code: str) -> None:
+def test_the_first_boot_distinguishes_a_missing_verdict_from_a_bad_one(
+    node: Node, broken: str, code: str
+) -> None:
     report = '#!/bin/sh\nwhile [ "$1" != -o ]; do shift; done\necho "{}" >"$2"\nexit 1\n'
     node.script("rigtune", report if broken == "reports" else broken)
     (artifact,) = render_provision(

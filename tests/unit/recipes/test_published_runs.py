@@ -96,7 +96,7 @@ def test_peak_memory_is_met(report: dict[str, str]) -> None:
     assert median <= 8
 
 
-def test_what_ran_is_reported_to_fit_and_what_did_not_is_not(report: dict[str, str]) -> None:
+def test_runs_that_ran_fit_and_runs_that_failed_do_not(report: dict[str, str]) -> None:
     ran, all_ran, failed, all_failed = _numbers(FIT, report["transformers"])
     assert ran / all_ran >= 0.98
     assert failed / all_failed >= 0.8

@@ -39,7 +39,9 @@ def bill(*, raised, ranks=1, **candidate):
 
 def test_the_residual_stream_that_checkpoints_keep_is_twice_as_wide():
     more = bill(raised=True).activations - bill(raised=False).activations
-    assert more > 2 * LLAMA.layers * LLAMA.hidden * 4 * LLAMA.sequence_length  # and what one layer keeps
+    assert (
+        more > 2 * LLAMA.layers * LLAMA.hidden * 4 * LLAMA.sequence_length
+    )  # the rest is what one layer keeps
 
 
 def test_tables_are_raised_on_one_gpu_and_not_where_shards_are_of_one_type():
@@ -66,7 +68,7 @@ def test_adapters_in_plain_torch_are_hugging_faces(task, stack):
 
 
 @pytest.mark.parametrize(("tuning", "bits", "bytes_each"), [("lora", 16, 8), ("qlora", 4, 16)])
-def test_a_loop_of_ones_own_computes_the_loss_in_the_type_of_the_logits(tuning, bits, bytes_each):
+def test_a_plain_torch_loop_computes_the_loss_in_the_type_of_the_logits(tuning, bits, bytes_each):
     wide = msgspec.structs.replace(LLAMA, vocab=10 * LLAMA.vocab)
     first, second = case(wide, checkpointing="full")
     work = msgspec.structs.replace(first, tuning=tuning, base_bits=bits, fine_tuning=True, pure_weights=True)
@@ -86,7 +88,7 @@ def test_a_loop_of_ones_own_computes_the_loss_in_the_type_of_the_logits(tuning, 
             ),
         )
     )
-    # tensors of one size take each other's place
+    # The allocator reuses a freed block for the next tensor of the same size.
     assert (memory.reserved - memory.allocated) * others.logits < (
         others.reserved - others.allocated
     ) * memory.logits

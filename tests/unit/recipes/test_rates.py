@@ -189,7 +189,7 @@ def test_a_measured_rate_counts_before_the_catalogue():
     assert rates.flops_per_s == pytest.approx(61.5e12)
 
 
-def test_what_is_not_known_is_unknown():
+def test_rates_of_an_unknown_device_or_precision_are_unknown():
     bare = Cluster(
         title="", device="cpu", device_name="CPU", nodes=1, ranks_per_node=1, memory_bytes_per_rank=None
     )
@@ -208,7 +208,7 @@ def test_every_parameter_of_products_and_attention_is_cited():
 def test_published_kernels_are_met():
     """Products are within 10 % and attention within 15 % in the median, on each GPU.
 
-    SimuMax's B200 ran slower than all others', its attention as much as its products.
+    Figures of SimuMax's B200, which ran slower than other B200s, are first corrected by one factor.
     """
     errors_by_kind = summary(errors())
     for (kind, gpu, precision, source), (count, median, _, ratio) in errors_by_kind.items():

@@ -75,7 +75,7 @@ def test_a_selection_of_blocks_is_every_second_one_where_nothing_says_more(stack
 @pytest.mark.parametrize(
     "words", ["full 0 %", "full 250 %", "every 0th layer", "selective 3/0", "selective 4/3"]
 )
-def test_a_part_that_is_none_is_refused(words: str) -> None:
+def test_an_impossible_part_of_layers_is_refused(words: str) -> None:
     answer = predict_row({**ROW, "activation_checkpointing": words})
     assert answer.status == "refused"
     assert answer.reason.startswith("activation_checkpointing is ")
@@ -89,7 +89,7 @@ def test_any_words_give_a_part_or_a_reason(words: str) -> None:
         assert str(error).startswith("activation_checkpointing is ")  # noqa: PT017 - most words give a part
 
 
-def test_what_is_stated_is_not_changed_though_it_does_not_fit() -> None:
+def test_stated_recomputation_is_kept_although_it_does_not_fit() -> None:
     case = resolved(activation_checkpointing="none", micro_batch="64")
     assert (case.candidate.activation_checkpointing, case.fits_recomputed) == ("none", False)
     assert filled(case) > 1
@@ -126,7 +126,7 @@ def test_the_part_is_reported() -> None:
     assert answers[0].assumed.count("activation_checkpointing none") == 1
 
 
-def test_a_run_near_the_limit_recomputes_nothing_and_fits_where_recomputing_would_make_it() -> None:
+def test_a_run_near_the_limit_recomputes_nothing_and_names_the_recomputation_that_would_fit() -> None:
     near = [
         case
         for batch in BATCHES
@@ -167,7 +167,7 @@ def test_a_run_near_the_limit_recomputes_nothing_and_fits_where_recomputing_woul
         ),
     ],
 )
-def test_what_a_selection_recomputes_is_reported(stack: str, flash: str, words: str) -> None:
+def test_the_layout_names_what_selective_recomputation_recomputes(stack: str, flash: str, words: str) -> None:
     row = {**ROW, "stack": stack, "flash_attention": flash}
     answers = {mode: predict_row({**row, "activation_checkpointing": mode}) for mode in ("none", "selective")}
     assert answers["selective"].layout.endswith(words)
@@ -178,7 +178,7 @@ def test_what_a_selection_recomputes_is_reported(stack: str, flash: str, words: 
 @pytest.mark.parametrize(
     ("changes", "is_told"), [({}, True), ({"fsdp": "8"}, False), ({"gpus_per_node": "8"}, False)]
 )
-def test_who_shares_one_copy_is_reported_where_nothing_says_it(
+def test_the_assumed_sharding_group_is_reported_where_the_row_states_none(
     changes: dict[str, str], is_told: bool
 ) -> None:
     answer = predict_row({**ROW, "sharding": "hsdp", "n_gpus": "16", **changes})
@@ -239,8 +239,10 @@ def test_layers_recomputed_at_once_keep_fewer_inputs_and_more_that_live() -> Non
         for words in ("full", "uniform 1", "uniform 2", "uniform 32")
     )
     assert one == full
-    assert two.allocated < full.allocated  # at the loss, where inputs of layers are all that is kept
-    assert all_of_them.allocated > full.allocated  # in the backward pass, where all layers live at once
+    assert two.allocated < full.allocated  # the peak is at the loss, where only inputs of layers are kept
+    assert (
+        all_of_them.allocated > full.allocated
+    )  # the peak is in the backward pass, with all layers recomputed
 
 
 def test_images_say_that_checkpointing_is_left_out() -> None:

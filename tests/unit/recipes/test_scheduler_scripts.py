@@ -190,7 +190,7 @@ sys.exit(int(os.environ["CODE"]))
 
 @pytest.fixture
 def signalled(launch_bench: Bench, make_recipe, tmp_path):
-    """`signalled(launcher, code)` runs a job whose script gets USR1 and whose program then ends."""
+    """Return a function that runs a job; its script gets USR1, and its program then ends with `code`."""
     program = tmp_path / "program"
     program.write_text(PROGRAM.format(python=sys.executable))
     program.chmod(0o755)

@@ -73,7 +73,7 @@ def test_a_name_means_one_framework(name, title):
         ("pytorch2.3", "plain torch"),
     ],
 )
-def test_of_two_names_the_one_that_owns_the_model_counts(name, title):
+def test_of_two_names_the_software_that_defines_the_model_counts(name, title):
     assert title in predict_row(RUN | {"stack": name}).title
 
 

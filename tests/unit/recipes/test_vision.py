@@ -152,7 +152,7 @@ def test_an_image_of_twice_the_side_costs_four_times_the_work() -> None:
     assert (large.parameters, large.operators) == (small.parameters, small.operators)
 
 
-def test_a_model_named_after_its_input_keeps_it() -> None:
+def test_a_model_named_after_its_image_size_keeps_that_size() -> None:
     assert known("ssd300-resnet50", 224).forward_flops == known("ssd300-resnet50").forward_flops
 
 

@@ -1,4 +1,4 @@
-"""Let accelerate believe that the ranks of this CPU are GPUs, because it shards on nothing else.
+"""Make accelerate treat the ranks of this CPU as GPUs, because accelerate shards only on GPUs.
 
 Python imports this file at its start if the folder is on PYTHONPATH. Without this, accelerate falls back to
 DDP on a CPU and says nothing.

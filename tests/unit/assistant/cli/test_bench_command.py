@@ -47,7 +47,7 @@ FAILURE = BenchFailure(
 
 
 class Script:
-    """A stand-in for the measuring: the events that it yields, and the options that it received."""
+    """Stand-in for the measurement: it yields prepared events and keeps the options that it received."""
 
     def __init__(self) -> None:
         self.measurements: tuple[Measurement, ...] = (GEMM, COPY)
@@ -104,7 +104,7 @@ def judged(monkeypatch: pytest.MonkeyPatch) -> Callable[[Status], None]:
 
 
 @pytest.mark.usefixtures("script")
-def test_json_holds_every_figure_and_is_read_as_measurements(
+def test_json_contains_every_figure_and_is_read_back_as_measurements(
     capsysbinary: pytest.CaptureFixture, tmp_path: Path
 ) -> None:
     assert command_line(["bench", "--format", "json", "-o", str(tmp_path / "m.json"), "-q"]) == 0
@@ -160,7 +160,7 @@ def test_a_disk_that_is_full_at_the_end_loses_no_measurement(
 
 
 @pytest.mark.usefixtures("script")
-def test_a_home_that_cannot_be_written_costs_the_comparison_alone(
+def test_a_home_that_cannot_be_written_prevents_only_later_comparisons(
     capsysbinary: pytest.CaptureFixture, tmp_path: Path
 ) -> None:
     (tmp_path / "state").touch()
@@ -211,7 +211,7 @@ def test_text_states_what_was_measured_and_words_go_to_stderr(capsysbinary: pyte
     ],
 )
 @pytest.mark.usefixtures("script")
-def test_what_is_too_slow_gives_exit_code_1(
+def test_exit_code_follows_the_worst_finding(
     judged: Callable[[Status], None], status: Status, options: list[str], code: int
 ) -> None:
     judged(status)
@@ -230,7 +230,7 @@ def test_a_benchmark_without_result_gives_exit_code_4(
     assert "82 GFLOP/s" in out
 
 
-def test_what_stops_every_benchmark_is_said_once(
+def test_the_same_failure_of_all_benchmarks_is_shown_once(
     script: Script, capsysbinary: pytest.CaptureFixture, tmp_path: Path
 ) -> None:
     script.measurements = ()
@@ -320,7 +320,7 @@ def test_options_reach_the_benchmarks(script: Script, tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.usefixtures("script")
-def test_what_cannot_be_meant_is_one_line(
+def test_a_wrong_argument_gives_an_error_of_one_line(
     words: list[str], complaint: str, capsysbinary: pytest.CaptureFixture
 ) -> None:
     assert command_line(["bench", *words]) == 2
@@ -378,6 +378,6 @@ def test_a_policy_states_which_hosts_are_slow(monkeypatch, tmp_path, capsys, lim
 
 
 @pytest.mark.parametrize("option", ["--list", "--find-bad-hosts"])
-def test_what_is_no_table_of_measurements_has_no_csv(capsys, option):
+def test_csv_is_refused_without_measurements(capsys, option):
     assert command_line(["bench", option, "--hosts", "a,b", "--format", "csv"]) == 2
     assert f"{option} has no CSV" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Each failure has a message and a code that is no verdict."""
+"""Test that each failure has a message, and an exit code that no verdict has."""
 
 from __future__ import annotations
 

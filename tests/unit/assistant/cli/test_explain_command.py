@@ -97,7 +97,7 @@ def test_a_healthy_run_is_reported_with_its_facts(log, capsysbinary) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "step 1 loss 2.5\n", b"\x00\xff\xfe\x80" * 99])
-def test_what_holds_nothing_is_unknown(log, capsysbinary, text: str | bytes) -> None:
+def test_a_log_without_any_cause_is_unknown(log, capsysbinary, text: str | bytes) -> None:
     code, answer = explained(capsysbinary, log(text))
     assert (code, answer["state"], answer["diagnoses"]) == (3, "unknown", [])
     assert answer["collect_next"]
@@ -180,7 +180,7 @@ def test_a_compressed_log_that_was_cut_is_read_to_there(log, capsysbinary) -> No
     assert (code, answer["lines_read"]) == (3, 0)
 
 
-def test_what_cannot_be_unpacked_is_refused_with_the_way_to_read_it(log, capsys) -> None:
+def test_a_file_that_cannot_be_unpacked_is_refused_with_a_command_that_unpacks_it(log, capsys) -> None:
     assert command_line(["explain", log(b"\x28\xb5\x2f\xfd" + b"x" * 99)]) == 2
     assert "zstdcat" in capsys.readouterr().err
 

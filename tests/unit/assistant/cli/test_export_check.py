@@ -21,7 +21,7 @@ def _commit(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def hooks(tmp_path: Path) -> Path:
-    """Return a folder with files of two kinds, one of them in a subfolder, and of somebody else."""
+    """Return a folder with hooks of two kinds, one kind in a subfolder, and two files that are no hooks."""
     folder = tmp_path / "etc"
     for kind, where in (("slurm-health", folder), ("node-problem-detector", folder / "npd")):
         assert command_line(["export", "--provision", kind, "--expect-gpus", "8", "--out", str(where)]) == 0
@@ -73,7 +73,7 @@ def test_a_hook_of_another_version_is_reported(
     )
 
 
-def test_this_rigtune_may_not_know_its_own_commit(
+def test_hooks_are_not_compared_without_a_known_commit(
     hooks: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(build, "commit", lambda: "unknown")
@@ -89,7 +89,7 @@ def test_a_named_file_that_is_no_hook_is_reported(hooks: Path, capsys: pytest.Ca
     )
 
 
-def test_what_was_not_looked_at_is_never_the_same(
+def test_files_that_cannot_be_read_never_count_as_the_same(
     hooks: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "empty").mkdir()

@@ -1,4 +1,4 @@
-"""`rigtune fleet bench` and `rigtune fleet find-bad`: options reach the use cases of `rigtune bench`."""
+"""Test that `rigtune fleet bench` and `fleet find-bad` pass their options to the measurements."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_bench_measures_over_the_nodes_of_the_pattern(monkeypatch, tmp_path):
         (("--engine", "telnet", "-w", "a,b"), "there is no engine"),
     ],
 )
-def test_what_cannot_be_done_is_refused(capsys, words, message):
+def test_wrong_arguments_are_refused(capsys, words, message):
     assert command_line(["fleet", "find-bad", *words]) == 2
     assert message in capsys.readouterr().err
 

@@ -1,4 +1,4 @@
-"""Help texts are complete on a terminal of 80 columns."""
+"""Test that help texts are complete on a terminal of 80 columns and name every table of `rigtune list`."""
 
 import re
 from pathlib import Path

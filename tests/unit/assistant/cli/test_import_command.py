@@ -150,7 +150,7 @@ def test_files_of_a_job_that_does_not_fit_are_reported(tmp_path, capsys):
     assert "strategy = ddp: the default of hf-trainer" in shown
 
 
-def test_what_the_files_do_not_state_is_asked_for(tmp_path, capsys):
+def test_options_are_asked_for_where_the_files_lack_a_setting(tmp_path, capsys):
     (tmp_path / "a.sh").write_text("torchrun --nproc-per-node 8 train.py\n")
     assert command_line(["plan", "--from-script", "a.sh", "--gpu", "H100"]) == 2
     error = capsys.readouterr().err
@@ -164,7 +164,7 @@ def test_what_the_files_do_not_state_is_asked_for(tmp_path, capsys):
 
 
 def batch_changes(tmp_path, capsys, arguments):
-    """Return the answer about a script with these arguments, and its changes of the batch."""
+    """Return the answer about a script with these arguments, and the changes in it by setting."""
     text = f"torchrun --nproc-per-node 8 train.py {arguments} --accumulate 16 --lr 1e-4 --seq 2048\n"
     (tmp_path / "a.sh").write_text(text)
     more = ["--strategy", "fsdp", "--micro-batch", "1", "--gpu", "H100"]

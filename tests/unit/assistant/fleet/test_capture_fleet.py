@@ -1,4 +1,4 @@
-"""Recordings of all nodes in the folder of a run, and copies without names."""
+"""Test `rigtune fleet capture`: recordings of all nodes in the folder of a run, and redacted copies."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ RECORDING = Recording(
 
 @pytest.fixture
 def capture(tmp_path, capsys):
-    """Return a function that captures nodes which send a text: exit code, JSON and folder."""
+    """Return a function that captures nodes which send a text, and returns exit code, JSON and folder."""
 
     def run(sent: str, *options: str, nodes: str = "gpu[001-002]"):
         program = tmp_path / "node.sh"
@@ -88,7 +88,7 @@ def test_one_mapping_redacts_all_recordings(capture):
     ],
     ids=["no-marked-line", "no-json", "no-base64", "an-empty-object"],
 )
-def test_anything_else_is_no_recording(capture, sent, words):
+def test_an_answer_without_a_valid_recording_is_reported_as_missing(capture, sent, words):
     code, answer, _ = capture(sent)
     assert code == 3
     assert answer["recordings"] == {}
@@ -104,7 +104,7 @@ def test_a_second_call_asks_only_the_missing_nodes(capture):
 
 
 def test_a_node_that_ended_without_a_recording_is_asked_again(capture):
-    """A wrong --rigtune ends with 127, and other programs with 0; neither is an answer."""
+    """A program that ends with 0 but prints no recording has not answered."""
     assert capture("nothing\n", nodes="gpu001")[0] == 3
     code, answer, folder = capture(GOOD, nodes="gpu001")
     assert code == 0

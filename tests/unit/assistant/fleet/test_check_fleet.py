@@ -1,4 +1,4 @@
-"""The whole path of a fleet on this machine: answers, silence, garbage, a stopped head and a second run."""
+"""Test `check_fleet` with local processes as nodes: answers, silence, garbage, a killed head, a rerun."""
 
 from __future__ import annotations
 

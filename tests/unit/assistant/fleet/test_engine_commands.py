@@ -1,4 +1,4 @@
-"""The commands of the engines of a fleet, as `--dry-run` prints them."""
+"""Test the commands with which engines start nodes, as `--dry-run` prints them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stumbles of a first reader of the fleet's commands: a stale answer, silence about what nobody stated."""
+"""Test mistakes of new users of `rigtune fleet`, such as old answers in a folder or no expected machine."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def warning(summary: str, subject: str = "host", status: str = "WARN") -> dict[s
 
 @pytest.fixture
 def fleet(tmp_path, capsys, monkeypatch):
-    """Return a function that runs `rigtune fleet WORDS` over fit nodes and returns code and streams."""
+    """Return a function that runs `rigtune fleet WORDS` over good nodes and returns code and both streams."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("COLUMNS", "300")
     monkeypatch.chdir(tmp_path)

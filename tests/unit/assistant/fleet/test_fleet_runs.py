@@ -1,4 +1,4 @@
-"""Reports, lists, metrics and the hand-over from folders of runs, with names and without."""
+"""Test reports, node lists, metrics and the hand-over from folders of runs, redacted and not."""
 
 from __future__ import annotations
 
@@ -39,7 +39,10 @@ CHECK = ("check", "--engine", "exec", "-w", "gpu[040-059]", "--rigtune", "x", "-
 
 
 def run_reports(*, slow: float = 0.9, driver: str = "580.1") -> list[NodeReport]:
-    """Return 20 nodes: a slow GPU, a failed check, a node without an answer, names everywhere."""
+    """Return reports of 20 nodes: one has a slow GPU, one failed a check, one did not answer.
+
+    Names of nodes and sites occur in many fields.
+    """
     fleet = Fleet(20, 3, factor=lambda node, gpu: slow if (node, gpu) == (4, 2) else 1.0)
     reports = []
     for name, each in zip(NAMES, fleet.run(), strict=True):
@@ -145,7 +148,7 @@ def test_the_hand_over_names_what_was_not_measured(folder, capsys):
 
 
 def two_runs(tmp_path) -> tuple[object, ...]:
-    """Write a check against a policy, and a later measurement of which a node is missing."""
+    """Return the folders of a check against a policy and of a later measurement in which a node timed out."""
     measured = Fleet(4, 3).run()
     why = Reason(check_id="policy-gpus", subject="host", status=Status.FAIL, summary="7 of 8 GPUs")
     checked = [msgspec.structs.replace(each, metrics=()) for each in measured]
@@ -185,7 +188,7 @@ def test_a_check_and_a_measurement_are_one_hand_over(tmp_path, capsys, turn):
 
 
 @pytest.mark.parametrize("turn", [1, -1], ids=["measurement first", "check first"])
-def test_a_measurement_of_a_hand_over_is_not_its_own_past(tmp_path, turn):
+def test_a_hand_over_is_not_compared_with_its_own_measurement(tmp_path, turn):
     fleet = Fleet(4, 3, factor=lambda node, gpu: 0.9 if (node, gpu) == (1, 1) else 1.0)
     healthy, slow = Fleet(4, 3), fleet.run(with_faults=True)
     store = tmp_path / "fleet.sqlite"
@@ -203,7 +206,7 @@ def test_a_measurement_of_a_hand_over_is_not_its_own_past(tmp_path, turn):
     assert "slower than in 5 earlier runs" in slower
 
 
-def test_the_measurement_alone_says_that_nobody_stated_what_was_ordered(tmp_path, capsys):
+def test_a_hand_over_without_a_policy_states_that_the_order_is_unknown(tmp_path, capsys):
     code, text = output(capsys, "accept", two_runs(tmp_path)[1])
     assert code == 3
     assert "nobody stated what was ordered" in text

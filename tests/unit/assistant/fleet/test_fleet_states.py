@@ -1,4 +1,4 @@
-"""`rigtune fleet check` advances, keeps and prints the states of nodes; no node is asked in these tests."""
+"""Test how `rigtune fleet check` updates, stores and prints the states of nodes, from stored answers."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def report(number: int, *failed: str, passed: tuple[str, ...] = ()) -> NodeRepor
 
 @pytest.fixture
 def check(tmp_path, capsys):
-    """Return a function that judges a run of 100 nodes on a day: exit code, JSON and text."""
+    """Return a function that judges a run of 100 nodes on a day and returns exit code, JSON and text."""
 
     def run(day: float, *reports: NodeReport, options: tuple[str, ...] = (), engine: str = "exec"):
         folder = tmp_path / f"day {day}"
@@ -111,7 +111,7 @@ def test_a_node_out_of_service_is_not_in_the_list_of_good_nodes_until_it_is_test
 
 
 def test_a_suspicion_ends_by_its_own_date_and_is_never_counted_after_it(check, tmp_path):
-    """The nodes are fit, but their check says nothing about what failed before."""
+    """Later reports pass, but do not contain the check that failed before."""
     check(0, report(1, "shm-size"), report(2, "shm-size"), report(3, "gpu-count"))
     code, result, _ = check(29.9, report(1), report(2, "shm-size"))
     conditions = {node["node"]: node["condition"] for node in result["nodes"]}
@@ -130,7 +130,7 @@ def test_a_suspicion_ends_by_its_own_date_and_is_never_counted_after_it(check, t
     assert {node["node"]: node["condition"] for node in result["nodes"]}["n1"] == "suspect"
 
 
-def test_one_pass_does_not_clear_a_proof_that_the_brake_holds_back(check):
+def test_a_node_that_the_brake_holds_back_needs_two_passes(check):
     bad = [report(number, "gpu-count") for number in range(1, 6)]
     passed = [report(number, passed=("gpu-count",)) for number in range(1, 6)]
     assert check(0, *bad)[1]["states"]["held_back"]
@@ -158,7 +158,7 @@ def test_the_brake_replaces_drain_commands(check):
 
 
 def test_the_last_change_of_a_node_is_printed(check):
-    """An old fault ends and a new one begins in one run, and the brake holds the nodes."""
+    """In one run an old fault ends and a new one begins; the limit on drains holds the nodes back."""
     numbers = range(1, 21)
     check(0, *(report(number, "shm-size") for number in numbers))
     _, result, text = check(1, *(report(number, "gpu-count", passed=("shm-size",)) for number in numbers))
@@ -169,7 +169,7 @@ def test_the_last_change_of_a_node_is_printed(check):
     assert changes == ["healthy", "confirmed"]
 
 
-def test_the_brake_knows_the_nodes_of_earlier_runs(tmp_path, capsys):
+def test_the_brake_counts_the_nodes_of_earlier_runs(tmp_path, capsys):
     for number in range(4):
         folder = tmp_path / f"run {number}"
         write_run(folder, [report(number, "gpu-count")], START + datetime.timedelta(days=number))

@@ -1,4 +1,4 @@
-"""The history of a fleet: medians by part, the past of a run, states, and files that are no store."""
+"""Test the stored history of a fleet: medians by part, values of earlier runs, states, and wrong files."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def day(number: float) -> datetime.datetime:
     return START + datetime.timedelta(days=number)
 
 
-def test_a_part_is_compared_with_its_stored_past(tmp_path):
+def test_a_part_is_compared_with_its_stored_earlier_runs(tmp_path):
     store = tmp_path / "fleet.sqlite"
     fleet = Fleet(20, 3, factor=lambda node, gpu: 0.95 if (node, gpu) == (4, 2) else 1.0)
     for number in range(8):
@@ -50,7 +50,7 @@ def test_the_same_run_is_stored_once(tmp_path):
     assert add_run(store, "a", day(0), reports) == 0
 
 
-def test_only_the_newest_runs_of_a_part_are_its_past(tmp_path):
+def test_only_the_newest_runs_of_a_part_are_compared(tmp_path):
     store = tmp_path / "fleet.sqlite"
     for number in range(10):
         add_run(store, f"run-{number}", day(number), changed(Fleet(1, 1).run(), samples=(1.0 + number,)))
@@ -60,7 +60,7 @@ def test_only_the_newest_runs_of_a_part_are_its_past(tmp_path):
 
 
 def test_a_part_that_stays_slow_is_not_cleared_by_its_own_slow_values(tmp_path):
-    """One GPU of 20 becomes 5 % slower and stays so; a repair without effect does not end its state."""
+    """One GPU of 20 nodes becomes 5 % slower and stays so; a repair without effect does not end its state."""
     store = tmp_path / "fleet.sqlite"
     fleet = Fleet(20, 3, factor=lambda node, gpu: 0.95 if (node, gpu) == (4, 2) else 1.0)
     for number in range(30):
@@ -100,13 +100,13 @@ def changed(reports, **values):
 
 
 @pytest.mark.parametrize("values", [{"version": "2"}, {"quality": "busy"}])
-def test_another_version_and_disturbed_runs_are_no_past(tmp_path, values):
+def test_runs_of_another_version_and_disturbed_runs_are_not_compared(tmp_path, values):
     store, reports = tmp_path / "fleet.sqlite", Fleet(2, 1).run()
     add_run(store, "a", day(0), changed(reports, **values))
     assert not past_before(store, day(1), reports)
 
 
-def test_only_the_parts_of_the_run_have_a_past_and_the_oldest_value_comes_first(tmp_path):
+def test_earlier_values_are_of_the_parts_of_the_run_and_the_oldest_comes_first(tmp_path):
     store, reports = tmp_path / "fleet.sqlite", Fleet(3, 1).run()
     for number in (2, 0, 1):
         add_run(store, f"run-{number}", day(number), changed(reports, samples=(float(number + 1),)))

@@ -1,4 +1,4 @@
-"""Answers of nodes and folders of others are untrusted: no control characters, no bug, no wrong owner."""
+"""Test that hostile answers and folders print no control characters, crash nothing and blame no one else."""
 
 from __future__ import annotations
 

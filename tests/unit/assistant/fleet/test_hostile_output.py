@@ -1,4 +1,4 @@
-"""Whatever nodes print, each has one outcome, an honest node keeps its verdict, and the head shows no bug."""
+"""Test that each node has one outcome whatever it prints, an honest node its verdict, and the head no bug."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from probes.fleet.node_report import LONGEST_ANSWER_BYTES, NodeEnd, NodeLine, Ou
 pytest.importorskip("ClusterShell")
 
 HOSTILE = 8
-"""Hostile nodes of one run: a run costs more than a node, so that 25 runs try 200 outputs."""
+"""Hostile nodes in each run. Starting a run costs more than a node, so 25 runs of 8 nodes try 200 outputs."""
 HONEST = {"verdict": "PASS", "version": "1", "attributes": {"is_honest": "yes"}}
 NODE = """#!/bin/sh
 number=0
@@ -138,7 +138,7 @@ for task, node in enumerate(("n1", "n9")):
 
 @pytest.fixture
 def slurm(tmp_path, monkeypatch):
-    """Return the folder of a stand-in for srun, whose nodes print what the folder has under their names."""
+    """Return the folder of a stand-in for srun; each node prints the file of its name in this folder."""
     script = SRUN.replace("\\\\", "\\")
     for name, text in (("srun", f"#!{sys.executable} -IS\n{script}"), ("sinfo", "#!/bin/sh\n")):
         (tmp_path / name).write_text(text)

@@ -1,4 +1,4 @@
-"""A job over several nodes through an engine: who starts with which variables, and how all of them end."""
+"""Test a job over several nodes through an engine: the variables of each rank, and how all nodes end."""
 
 from __future__ import annotations
 

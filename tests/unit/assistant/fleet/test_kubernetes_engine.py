@@ -124,7 +124,7 @@ def test_the_command_line_drives_the_whole_path(kubectl, tmp_path, monkeypatch, 
 
 
 def test_a_stop_while_a_pod_runs_keeps_what_others_have_answered(kubectl, monkeypatch):
-    """The stand-in refuses to delete the Job too, which must not hide that the user stopped."""
+    """The stand-in also refuses to delete the Job; this error must not hide the interrupt of the user."""
     program = kubectl.parent / "bin" / "kubectl"
     text = program.read_text().replace('pod("g2", "Failed", 124', 'pod("g2", "Running", 124')
     program.write_text(text.replace("os.remove(job)", "sys.exit(1)"))

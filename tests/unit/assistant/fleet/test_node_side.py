@@ -1,4 +1,4 @@
-"""The report of a node: what the policy asks for is read, and a benchmark without a result is named."""
+"""Test the report of a node: it contains what the policy names, and names a benchmark without a result."""
 
 from __future__ import annotations
 

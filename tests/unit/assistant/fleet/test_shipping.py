@@ -1,4 +1,4 @@
-"""The line of shell that takes an archive on a node, run here with small programs as archives."""
+"""Test the shell line that receives an archive on a node; the archives of this test are small programs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ HANGS = SAYS + "import time; time.sleep(600)\n"
 
 
 class Answers(NamedTuple):
-    """The records and the end of the one node."""
+    """The records and the end of the only node."""
 
     records: list[dict[str, object]]
     end: NodeEnd
@@ -129,7 +129,6 @@ def test_a_node_takes_the_archive_of_its_own_cpu(site):
 
 
 def test_archives_for_two_cpus_are_kept_apart(tmp_path):
-    """The folder has the newest archive for each CPU, not only the newest of all."""
     digest = hashlib.sha256(b"").hexdigest()
     for machine in ("x86_64", "aarch64"):
         (tmp_path / f"rigtune-7-abc-py311-{machine}-{digest[:16]}.pyz").write_bytes(b"")
@@ -161,7 +160,7 @@ def test_a_node_without_a_suitable_python_or_folder_says_so(site):
 
 
 def test_the_name_of_a_folder_is_no_program_of_the_node(site, monkeypatch):
-    """The message about a folder without place names it; the shell must not read it as a command."""
+    """The message quotes the name of a folder that cannot be used; the shell must not execute the name."""
     monkeypatch.chdir(site.folder)
     folder = '/nowhere/$(touch started)"`touch started`'
     answers = site.ask(site.archive("sent"), folders=(folder,))

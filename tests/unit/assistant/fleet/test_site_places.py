@@ -1,4 +1,4 @@
-"""A slow rack is named by its number, from the site's own table to the output."""
+"""Test that the output names a slow rack by the number in the site's table."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ answer("0", "n2", 0, "@rigtune {}")
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """Return a folder of stand-ins, which is first on the PATH and in which they leave their calls."""
+    """Return a folder of stand-ins that is first on the PATH; the stand-ins record their calls in it."""
 
     def program(name: str, text: str) -> None:
         (tmp_path / name).write_text(text)
@@ -121,7 +121,7 @@ def test_the_names_of_many_nodes_fit_into_one_argument(folder):
 
 
 def test_a_node_that_a_job_has_just_left_is_waited_for(folder, monkeypatch):
-    """The second question of the stand-in has another answer for n2, and none for n4."""
+    """In the first answer of sinfo n2 is completing, and in the second it is idle; n4 is always mixed."""
     monkeypatch.setattr("assistant.engines.slurm_nodes._POLL_S", 0)
     (folder / "sinfo").write_text(
         """#!/bin/sh
@@ -146,7 +146,7 @@ def test_a_node_that_stays_completing_is_left_out(folder, monkeypatch):
 
 
 def test_garbage_of_a_node_does_not_fill_the_memory_of_the_head(tmp_path):
-    """A line of 64 MiB without an end, and as much error output, of which only pieces are held."""
+    """A node sends a line of 64 MiB and as much error output; the head holds only pieces of both."""
     (tmp_path / "0.out").write_bytes(b"@rigtune-node n1\n" + b"x" * (64 << 20) + b"\n@rigtune-exit 3\n")
     (tmp_path / "0.err").write_bytes(b"y" * (64 << 20) + b"\nno driver\n")
     events: list[NodeLine | NodeEnd] = []
@@ -160,7 +160,7 @@ def test_garbage_of_a_node_does_not_fill_the_memory_of_the_head(tmp_path):
 
 
 def test_a_node_cannot_answer_for_another_one(tmp_path):
-    """The output of n2 claims to be that of n1, whose own file is read first or last."""
+    """Two files of n2 claim to be of n1; one is read before the file of n1, the other after it."""
     forged = "@rigtune-node n2\n@rigtune-node n1\n@rigtune {}\n\n@rigtune-exit 0\n"
     for name in ("0.out", "2.out"):
         (tmp_path / name).write_text(forged)
@@ -217,11 +217,11 @@ for word; do case $word in --output=*) out=${word#--output=};; esac; done
 export SLURMD_NODENAME=n1
 sh -c "$word" >"${out%\\%t.out}0.out" 2>"${out%\\%t.out}0.err"
 """
-"""A stand-in that runs the line of a node here."""
+"""Stand-in for srun that runs the shell line of a node on this machine."""
 
 
 def run_here(folder: Path, script: str, limit_s: float = 60) -> list[NodeLine | NodeEnd]:
-    """Return what the engine reports of one node that runs a script of shell."""
+    """Return the events that the engine reports for one node that runs a shell script."""
     (folder / "srun").write_text(LOCAL_SRUN)
     events: list[NodeLine | NodeEnd] = []
     slurm_engine.run(Wanted(("n1",), ("sh", "-c", script), limit_s), events.append)

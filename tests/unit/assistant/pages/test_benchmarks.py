@@ -97,7 +97,7 @@ def test_a_reason_that_stopped_every_benchmark_is_said_once():
 
 
 @pytest.mark.parametrize("progress", ["", "gemm"])
-def test_what_speaks_against_the_numbers_is_said_while_and_after_they_are_taken(progress):
+def test_a_warning_about_the_conditions_is_shown_during_and_after_the_run(progress):
     text = intro(cpu_box(), measured_on_cpu(), progress=progress, note="the CPUs are busy")
     assert text.endswith("\n! the CPUs are busy")
 

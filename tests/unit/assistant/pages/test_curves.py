@@ -1,4 +1,4 @@
-"""Test curves, matrices and fits: figures of many sizes, moments and pairs."""
+"""Test curves, matrices and fits of measurements over sizes, over time and over pairs."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_curves_name_the_number_of_ranks_only_if_there_are_several(measured, nam
     assert len(figure.curves) == max(1, named)
 
 
-def test_what_has_no_sizes_is_not_drawn():
+def test_measurements_without_sizes_are_not_drawn():
     assert figures(measured_on_cpu().measurements) == ()
     assert matrices(measured_on_cpu().measurements) == ()
     assert fit_section(measured_on_cpu().measurements).is_empty
@@ -123,7 +123,7 @@ POINTS = st.lists(st.tuples(st.floats(1, 1e12), st.floats(0, 1e15)), min_size=1,
     st.booleans(),
     st.integers(20, 140),
 )
-def test_whatever_is_drawn_stays_in_its_place(curves, is_log, width):
+def test_any_figure_has_its_height_and_width(curves, is_log, width):
     figure = Figure("t", tuple(curves), lambda x: f"{x:.1e}", lambda y: f"{y:.1e}", is_log=is_log)
     lines = [plain(line) for line in draw(figure, width=width, height=4)]
     assert len(lines) == 1 + 4 + 2

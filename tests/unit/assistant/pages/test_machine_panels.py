@@ -82,7 +82,7 @@ def test_no_gpu_no_rails(facts):
     assert "NVSwitch" not in text
 
 
-def test_what_is_bad_has_its_tone_in_every_writer():
+def test_a_bad_fact_is_coloured_in_panels_and_in_text():
     down = with_nics(h100_node(), "mlx5_3", state="DOWN")
     tones = {
         span.tone
@@ -127,7 +127,7 @@ def test_logs_tools_and_sources():
     assert "environment: NCCL_DEBUG=INFO" in text_of(facts, "software")
 
 
-def test_a_quiet_log_is_worth_a_word_beside_others():
+def test_a_log_without_events_is_named_only_beside_other_rows():
     quiet = MachineFacts(events=(), logs=("kernel-log",))
     assert "none in the kernel log" in text_of(
         msgspec.structs.replace(quiet, unread=(Unread(source="x", why="no matrix"),)), "observed"
@@ -143,7 +143,7 @@ def test_hostile_words_of_a_log_cannot_steer_the_terminal():
     assert "[red]" in text
 
 
-def test_what_no_source_contains_shares_a_row():
+def test_facts_that_no_source_contains_share_a_row():
     text = text_of(MachineFacts(), "software")
     assert text.startswith("Unknown")
     assert "not recorded: Software, Services, Training, Variables" in text

@@ -196,7 +196,7 @@ def test_every_panel_can_show_every_machine(facts, complete, width):
     assert all(words(panel, width=width).strip() for panel in shown)
 
 
-def test_the_way_names_the_keys_of_what_is_left():
+def test_the_steps_to_a_script_name_the_keys_of_unfinished_steps():
     text = words(
         findings_page.way(
             faulty_server(), faulty_verdict().findings, MeasurementSet(), None, (), is_live=True

@@ -105,7 +105,7 @@ def test_the_prediction_names_its_terms():
     assert "recomputation" not in text
 
 
-def test_an_unknown_speed_is_said_and_not_guessed():
+def test_an_unknown_speed_is_shown_as_unknown():
     _, time = page.prediction(gpu_plan(speed_known=False))
     assert time.title == "Step time  unknown"
     assert "no GEMM rate is known" in words(time)

@@ -58,7 +58,7 @@ def test_all_shows_every_case_of_a_sweep():
     assert len([row for row in rows if row.metric == "collective_time_s"]) == 11
 
 
-def test_what_was_asked_for_is_beside_the_best_of_the_sweep():
+def test_a_shape_that_was_asked_for_is_shown_beside_the_best_of_the_sweep():
     entries = [
         one("gemm", "gemm_flops_per_s", "flop/s", float(size), "GPU0", m=size, n=size, k=size)
         for size in (1, 2, 3)
@@ -81,7 +81,7 @@ def test_the_same_case_represents_a_sweep_in_every_run(fastest):
     assert [row.parameters.get("m", row.parameters.get("bytes")) for row in shown] == [2048, 256]
 
 
-def test_of_times_the_shortest_represents_the_sweep():
+def test_a_sweep_of_times_is_shown_by_its_shortest_time():
     entries = [
         one("collectives", "collective_time_s", "s", size / 1e9, "2 ranks", bytes=size)
         for size in (4096, 1024, 65536)
@@ -89,7 +89,7 @@ def test_of_times_the_shortest_represents_the_sweep():
     assert [row.parameters["bytes"] for row in results(entries, show_all=False)] == [1024]
 
 
-def test_of_errors_the_worst_pattern_represents_all():
+def test_memory_errors_are_shown_by_the_worst_pattern():
     entries = [
         one("memory-test", "memory_errors", "1", errors, pattern=name)
         for name, errors in (("a", 0.0), ("b", 3.0))
@@ -126,7 +126,7 @@ def test_the_figures_of_a_collective_stay_together():
 
 
 def test_memory_and_time_are_those_of_the_fastest_micro_batch():
-    """The least memory of any micro-batch is not shown, because nobody trains with it."""
+    """The least memory of any micro-batch is not shown, because nobody trains with that micro-batch."""
     steps = [row for row in results(MEASURED, show_all=False) if row.bench_id == "train-step"]
     assert {row.parameters["micro_batch"] for row in steps} == {4}
     assert len(steps) == 4
@@ -187,12 +187,12 @@ def test_case_words():
     )
     assert case({"collective": "all_reduce", "bytes": 1024, "world_size": 2, "backend": "gloo"}) == "1 KiB"
     assert case({"layers": "nvlink", "bytes": 1024}) == "only over NVLink 1 KiB"
-    assert case({"work": "gemm", "pinned": False}) == "gemm"  # bound to CPUs or not
+    assert case({"work": "gemm", "pinned": False}) == "gemm"  # here `pinned` means bound to CPUs
     assert case({"step": "my_train.py:make_step", "micro_batch": 8}) == "my_train.py:make_step micro-batch 8"
     assert case({"odd": "\x1b[31m", "flag": False}) == "\x1b[31m not flag"
 
 
-def test_names_tell_a_figure_from_the_same_figure_of_another_benchmark():
+def test_names_distinguish_equal_metrics_of_two_benchmarks():
     assert name_of("gemm", "gemm_flops_per_s", {}) == "GEMM"
     assert name_of("sustained", "gemm_flops_per_s", {}) == "sustained GEMM"
     assert name_of("host-memory", "memory_bandwidth_bytes_per_s", {}) == "host memory"

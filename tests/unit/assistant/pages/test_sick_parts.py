@@ -18,7 +18,7 @@ def warned(subject: str, summary: str, remedy: Remedy = CAP) -> Finding:
     return JUDGE.warned(subject, summary, expected="", observed="", remedy=remedy)
 
 
-def test_what_is_said_about_one_gpu_follows_its_worst_without_the_cause_again() -> None:
+def test_other_findings_of_a_gpu_follow_its_worst_without_the_repeated_cause() -> None:
     worst = failed("GPU3", "products are slow: its limit is 400 W")
     parts = sick_parts(
         [
@@ -36,7 +36,7 @@ def test_failures_of_any_part_come_before_warnings_of_others() -> None:
     assert [part.finding.subject for part in parts] == ["GPU1", "GPU0"]
 
 
-def test_the_host_and_ranks_together_are_no_part_so_each_sentence_leads() -> None:
+def test_findings_about_the_host_or_all_ranks_are_not_joined() -> None:
     assert (
         len(sick_parts([warned(subject, words) for subject in ("host", "8 ranks") for words in ("a", "b")]))
         == 4

@@ -1,4 +1,4 @@
-"""Tables of what-if questions name what a step trains, and what differs between the sizes."""
+"""Test that tables of what-if questions name the unit of a step (tokens or images) and the global batch."""
 
 from assistant.pages.training.what_if_page import scaling_page
 from recipes.planning.what_if import scaling_curve

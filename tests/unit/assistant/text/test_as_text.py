@@ -187,7 +187,7 @@ def test_errors_of_a_gpus_memory_are_shown_from_the_first(count: int) -> None:
         assert count == 0 or f"{count} {words}" in text
 
 
-def test_what_was_observed() -> None:
+def test_events_tool_results_and_contradictions_are_shown() -> None:
     xid = LogEvent(
         kind="xid", code=79, device="0000:9b:00", message="GPU has fallen off the bus", fatal=True, count=3
     )

@@ -32,7 +32,9 @@ def test_columns_in_any_order_with_others_between(tmp_path: Path) -> None:
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
 @pytest.mark.parametrize("separator", [",", ";", "\t"])
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
-def test_what_spreadsheets_write(encoding: str, separator: str, end: str, tmp_path: Path) -> None:
+def test_encodings_separators_and_line_ends_of_spreadsheets_are_read(
+    encoding: str, separator: str, end: str, tmp_path: Path
+) -> None:
     text = f"case_id,model{end}a,Modèle{end}b,m{end}".replace(",", separator)
     rows = rows_of(tmp_path, text.encode(encoding))
     assert [row.cells for row in rows] == [
@@ -95,14 +97,14 @@ def test_a_quote_that_is_never_closed_names_the_lines_it_takes(tmp_path: Path) -
     ],
     ids=["nothing", "blank", "no id", "picture", "JSON", "twice", "endless"],
 )
-def test_what_is_no_table_of_cases(data: bytes, words: str, tmp_path: Path) -> None:
+def test_a_file_that_is_no_table_of_cases_is_refused(data: bytes, words: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=words) as caught:
         rows_of(tmp_path, data)
     assert "cases.csv" in caught.value.message
     assert caught.value.hint
 
 
-def test_what_cannot_be_opened(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_read_as_a_table_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such file"):
         list(case_rows(tmp_path / "missing.csv", COLUMNS))
     with pytest.raises(InputError, match="folder"):

@@ -73,7 +73,7 @@ def test_a_recipe_that_switches_rdma_off_is_the_reason(explained, make_recipe) -
     assert "the recipe sets NCCL_IB_DISABLE=1" in explanation.diagnoses[0].summary
 
 
-def test_one_adapter_of_eight(explained) -> None:
+def test_a_run_with_one_of_eight_adapters_is_a_fault(explained) -> None:
     explanation = explained(ONE_PORT + SHAPE, machine=h100_node())
     assert first(explanation) == ("wrong-hca-selected", True)
     assert "mlx5_7" in explanation.diagnoses[0].summary
@@ -105,7 +105,7 @@ def test_a_healthy_run_on_a_faulty_machine_is_healthy(explained) -> None:
     assert explanation.state == "healthy"
 
 
-def test_what_was_loaded_and_how_many_ranks_are_compared(explained) -> None:
+def test_library_version_interface_and_rank_count_are_compared(explained) -> None:
     text = (
         f"{AT}NCCL INFO NCCL version 2.18.3+cuda12.1\n{AT}NCCL INFO Bootstrap : Using ens9:10.1.0.17<0>\n"
         + SHAPE

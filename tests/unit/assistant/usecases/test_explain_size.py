@@ -1,4 +1,4 @@
-"""Test that logs of any size are read in 150 MiB.
+"""Test that logs of any size are read with at most 150 MiB of memory.
 
 tests/benchmarks/explain_large_logs.py measures the time.
 """
@@ -67,7 +67,7 @@ def write_log(path: Path, lines: Callable[[], Iterator[str]], size_bytes: int) -
             file.write(part)
 
 
-# A process starts with the peak of the one that it was forked from, so a small one stands between.
+# A forked process inherits the peak memory of its parent, so a small process starts the measured one.
 _MEASURED = """
 import json, resource, subprocess, sys
 code = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL).returncode

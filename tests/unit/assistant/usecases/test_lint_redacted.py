@@ -36,7 +36,7 @@ hosts = st.one_of(
     user=st.from_regex(r"wq[a-z]{3,9}z", fullmatch=True),
     body=st.from_regex(r"[A-Za-z]{10,20}[0-9][A-Za-z0-9]{9,20}", fullmatch=True),
 )
-def test_what_was_planted_is_reported_nowhere(host: str, user: str, body: str) -> None:
+def test_names_and_secrets_of_a_script_are_reported_nowhere(host: str, user: str, body: str) -> None:
     document = read_document(
         f"/home/{user}/{host}/train.sbatch", SCRIPT.format(host=host, user=user, body=body)
     )

@@ -1,4 +1,4 @@
-"""Test which file has the settings of lint."""
+"""Test from which file `rigtune lint` reads its settings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SHARED = '[tool.rigtune.lint]\nignore = ["shared"]'
         ({"rigtune-lint.toml": OWN}, ("own",)),
         ({"pyproject.toml": SHARED}, ("shared",)),
         ({"rigtune-lint.toml": OWN, "pyproject.toml": SHARED}, ("own",)),
-        # Another table of the file is no setting, and neither is a file that is not TOML but of other tools.
+        # The search passes over a pyproject.toml that has no table of lint or is not valid TOML.
         ({"pyproject.toml": '[tool.rigtune]\nname = "x"', "../rigtune-lint.toml": OWN}, ("own",)),
         ({"pyproject.toml": "[tool.ruff\n", "../rigtune-lint.toml": OWN}, ("own",)),
         # The root of a repository ends the search.

@@ -1,4 +1,4 @@
-"""Test counting the user's own module: once each, and every failure of the interpreter is one clear line."""
+"""Test counting the user's own modules: each counts once, and a failing interpreter gives one clear line."""
 
 from __future__ import annotations
 

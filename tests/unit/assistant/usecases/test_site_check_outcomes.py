@@ -27,7 +27,7 @@ def test_a_command_is_started_while_any_time_is_left(
     timeout_s: float, budget_s: float | None, is_started: bool
 ) -> None:
     result = outcome("true", timeout_s=timeout_s, budget_s=budget_s).exit_code
-    # A slow machine may need the whole deadline to start the command, which is another reason.
+    # On a slow machine the start alone may take the whole deadline; the result then has another reason.
     words = result.words if isinstance(result, Unknown) else ""
     assert ("no time was left of --budget" not in words) == is_started
 

@@ -1,4 +1,4 @@
-"""Output that no hostile name can use against a terminal."""
+"""Test that no hostile name in the output can control a terminal."""
 
 from __future__ import annotations
 
@@ -25,5 +25,5 @@ def test_json_returns_every_name(name: str) -> None:
     assert json.loads(to_json({"name": name}))["name"] == name
 
 
-def test_other_output_replaces_it() -> None:
+def test_control_characters_in_output_are_replaced() -> None:
     assert visible(f"a\tb\nnö{HOSTILE}") == "a\tb\nnö\ufffd[31m\ufffd\ufffd2J\ufffdgpj.exe\ufffd"

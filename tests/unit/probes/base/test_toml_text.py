@@ -1,4 +1,4 @@
-"""TOML that a person wrote, within limits."""
+"""Test the reader of TOML files that people write, and its limits."""
 
 from __future__ import annotations
 

@@ -17,8 +17,9 @@ def across(ranks=1, device="cpu", hosts=HOSTS):
 
 
 def answers(request, durations, hosts=None):
-    """`durations(rank, case)` for each rank; `hosts` are the names that the ranks tell, where they tell
-    some.
+    """Return answer lines by rank; `durations(rank, case)` is the time of a case in seconds.
+
+    `hosts` are the host names in the answers; without them the answers have no host names.
     """
     rates_by_subject = {}
     for rank in range(request.ranks):
@@ -45,7 +46,7 @@ def test_every_direction_of_every_pair_is_measured_by_tcp():
     assert {case["streams"] for case in request.cases} == {1, 8}
 
 
-def test_tcp_is_told_by_the_names_that_the_hosts_give():
+def test_tcp_rates_name_the_hosts_that_measured_them():
     """Check that the order of the nodes, which Slurm chooses, does not matter."""
     (request,) = requests("network", hosts=HOSTS)
     lines = answers(
@@ -77,8 +78,9 @@ def test_nccl_ends_with_both_directions_so_a_pair_took_no_longer_than_the_faster
     request = across(device="cuda")
 
     def durations(rank, case):
-        """Only node1->node3 is slow; its sender and its receiver wait for it, whatever else they do
-        meanwhile.
+        """Return 1 s for the two ends of the only slow link, node1->node3, and 0.1 s for all others.
+
+        Both ends wait for this link, whatever else they exchange meanwhile.
         """
         ends = {2: (0, 2), 1: (0, 1)}[case["distance"]]
         return 1.0 if case["distance"] == 2 and rank in ends else 0.1

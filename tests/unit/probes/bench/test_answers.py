@@ -11,7 +11,7 @@ from tests.support.bench_answers import requests
 
 NAMES = {"GPU-a": "GPU0", "GPU-b": "GPU1", "GPU-c": "GPU2", "GPU-d": "GPU3"}
 UUIDS = ("GPU-b", "GPU-a", "GPU-c", "GPU-d")
-"""Ranks 0 and 1 have each other's number."""
+"""UUIDs of the GPUs by rank: rank 0 uses GPU1, and rank 1 uses GPU0."""
 
 
 def asked(bench_id: str = "gemm", ranks: int = 4) -> BenchRequest:
@@ -29,7 +29,7 @@ def told(*ranks: int, case: Case | None = None) -> LinesByRank:
 @pytest.mark.parametrize(
     ("ranks", "subject"), [((0,), "GPU1"), ((1, 2), "GPU0, GPU2"), ((0, 1, 2, 3), "4 ranks")]
 )
-def test_those_that_told_it_are_named_where_it_is_not_all(ranks: tuple[int, ...], subject: str) -> None:
+def test_a_failure_of_some_ranks_names_their_gpus(ranks: tuple[int, ...], subject: str) -> None:
     (failure,) = failures_of(asked(), told(*ranks, case={"dtype": "bf16"}))
     assert (failure.subject, failure.message) == (subject, "off by 3 (dtype bf16)")
 

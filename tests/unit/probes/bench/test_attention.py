@@ -61,7 +61,7 @@ def test_flags_that_nobody_read_are_no_instructions():
 @pytest.mark.parametrize(
     ("figure", "kernel"), [(1.0, "flash"), (0.0, "math"), (3.0, "cudnn"), (-1.0, "unknown"), (9.0, "unknown")]
 )
-def test_the_kernel_that_ran_is_told(figure, kernel):
+def test_the_kernel_that_ran_is_named(figure, kernel):
     request = asked()
     measurements = interpret(request, {0: answer(request, 0, (1.0,), kernel=figure)})
     assert {m.parameters["kernel"] for m in measurements} == {kernel}

@@ -38,7 +38,10 @@ def test_a_suspect_is_measured_again_beside_seven_partners() -> None:
 
 @pytest.mark.parametrize(("as_slow", "is_named"), [(3, True), (4, False), (5, False)])
 def test_a_host_is_named_if_chance_names_fewer_than_six_in_1000(as_slow: int, is_named: bool) -> None:
-    """Check one of 8 hosts, slow 4 times, as good ones were `as_slow` times in 28: 8 ((a + 1) / 30)^4."""
+    """One of 8 hosts is slow in all 4 runs; the 7 other hosts were slow a = `as_slow` times of 28.
+
+    The chance is 8 ((a + 1) / 30)^4.
+    """
     hosts = tuple("abcdefgh")
     scores = [dict.fromkeys(hosts, 1.0) | {"h": 0.5} for _ in range(4)]
     for number in range(as_slow):
@@ -47,7 +50,7 @@ def test_a_host_is_named_if_chance_names_fewer_than_six_in_1000(as_slow: int, is
     assert Evidence(hosts, runs, 0.75).is_named("h") is is_named
 
 
-def test_the_upper_quartile_of_its_pairs_stands_for_a_host() -> None:
+def test_the_figure_of_a_host_is_the_upper_quartile_of_its_pairs() -> None:
     assert [upper(range(1, size + 1)) for size in (1, 2, 3, 4, 5, 9)] == [1, 2, 3, 4, 4, 7]
 
 
@@ -65,7 +68,7 @@ def test_a_dead_host_fails_with_two_partners_and_a_dead_fleet_ends_after_four_ro
 def test_a_link_is_named_if_chance_names_fewer_than_six_in_1000(
     hosts: str, times: int, slow_once: int, is_named: bool
 ) -> None:
-    """The chance with n slow pairs of p others is p ((n + 1) / (p + 2))^k.
+    """The chance is p ((n + 1) / (p + 2))^k: k slow runs of the link, n slow ones of p other measurements.
 
     For p = 36 and k = 4 this is 0.0044 for n = 3 and 0.011 for n = 4; for p = 25, k = 5 and n = 4, 0.0054.
     """
@@ -95,7 +98,7 @@ def searched(hosts: int, rate: float, dead: tuple[str, ...] = ()) -> tuple[list[
 
 @pytest.mark.parametrize(("noise", "lines"), [(0.03, 1), (0.06, 2)])
 def test_two_lines_are_tried_above_a_residual_of_three_percent(noise: float, lines: int) -> None:
-    """Sizes up to 64 KiB take `noise` more than the line of the others, and those above `noise` less."""
+    """The six smallest sizes take longer than one line by the share `noise`, and the others less long."""
     curve = []
     for power in range(12):
         size = 1024.0 * 4**power
@@ -108,7 +111,7 @@ def test_two_lines_are_tried_above_a_residual_of_three_percent(noise: float, lin
 
 @pytest.mark.parametrize(("noise", "lines"), [(0.04, 2), (0.06, 1)])
 def test_two_lines_must_halve_the_residual(noise: float, lines: int) -> None:
-    """The second line reduces the residual to 0.38 with 4 % noise, and to 0.64 with 6 %."""
+    """The second line reduces the residual to 0.38 of itself with 4 % noise, and to 0.64 with 6 %."""
     curve = []
     for power in range(12):
         size, slope = 1024.0 * 4**power, 1.0 if power < 6 else 1.3

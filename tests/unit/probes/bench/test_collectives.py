@@ -61,7 +61,7 @@ def test_ranks_differ_in_their_subject_alone_so_that_they_can_be_compared():
     assert len({tuple(m.parameters.items()) for m in own}) == 1
 
 
-def test_a_ranks_own_work_is_told_even_where_another_rank_ended():
+def test_the_computation_of_a_rank_is_reported_even_where_another_rank_ended():
     request = asked("cuda", subjects={"GPU-b": "GPU5"})
     measurements = interpret(request, {1: answer(request, 1, uuid="GPU-b")})
     assert [(m.metric, m.subject) for m in measurements] == [("rank_compute_s", "GPU5")]

@@ -9,7 +9,7 @@ from tests.support.bench_answers import bench_context, lines_of, sample
 NODES = MachineFacts(numa_nodes=(NumaNode(index=0, cpus="0-3"), NumaNode(index=1, cpus="4-7")))
 
 
-def test_it_runs_beside_gpus_alone_because_gemm_itself_tells_about_cpus():
+def test_cpu_products_run_only_on_machines_with_gpus():
     assert requests(bench_context("cpu", facts=NODES)) == ()
     (request,) = requests(bench_context("cuda", facts=NODES))
     assert (request.device, request.backend, request.ranks) == ("cpu", "gloo", 1)

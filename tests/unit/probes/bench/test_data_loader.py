@@ -26,7 +26,7 @@ def workers(request):
 def swept(rates, ranks=1):
     """Return measurements in which n workers deliver `rates[n]` batches per second on each rank.
 
-    Of several ranks, the last one reaches half of that.
+    If there are several ranks, the last rank reaches half of that.
     """
     request = asked(ranks=ranks, cpus=ranks * max(rates))
     lines = {}
@@ -57,7 +57,7 @@ def test_no_workers_are_never_enough_because_the_step_would_wait():
     assert the_one(swept({0: 50, 1: 10, 2: 9}), "recommended_workers").samples == (1,)
 
 
-def test_the_slowest_rank_counts():
+def test_the_rate_is_that_of_the_slowest_rank():
     measured = swept({0: 10, 1: 8}, ranks=2)
     rate = the_one(measured, "batch_rate_per_s", num_workers=1)
     assert (rate.median, rate.subject, rate.parameters["world_size"]) == (4, "2 ranks", 2)

@@ -30,7 +30,7 @@ def test_a_multiply_add_is_two_operations():
     assert rate.conditions == {"torch_version": "2.13", "concurrent_ranks": 1}
 
 
-def test_a_shape_that_was_asked_for_is_told_from_the_others():
+def test_a_shape_that_was_asked_for_is_marked():
     request = asked(ranks=1, settings=BenchSettings(shapes=((3, 5, 7),)))
     measurements = interpret(request, {0: answer(request, 0)})
     assert {(m.parameters["m"], m.conditions.get("asked", False)) for m in measurements} >= {
@@ -94,7 +94,7 @@ def test_the_users_model_takes_the_place_of_the_reference():
     assert (512, 4096, 256) not in shapes(request, "bf16")
 
 
-def test_a_model_whose_sizes_are_not_told_leaves_the_squares():
+def test_a_model_without_sizes_gives_square_products_only():
     without = {name: size for name, size in SHAPE.items() if name != "heads"}
     model = ReferenceModel(shape=without, flops_per_token=1.0, micro_batches=(1,), precision="bf16")
     assert all(case["m"] == case["n"] == case["k"] for case in asked("cuda", model=model).cases)

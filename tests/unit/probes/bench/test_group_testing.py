@@ -1,4 +1,4 @@
-"""The search for slow hosts and links, against hosts whose faults are known."""
+"""Test the search for slow hosts and links with simulated hosts whose faults are known."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ GOOD, SLOW = 1.0, 0.2
 
 
 class Cluster:
-    """Hosts of which some are slow with everybody or end every run, and slow links between good hosts."""
+    """Simulated hosts: bad hosts are slow with all others, dead hosts end every run; links may be slow."""
 
     def __init__(self, count: int, bad: int = 0, bad_links: int = 0, seed: int = 0, *, dead: int = 0) -> None:
         self.random = random.Random(seed)  # noqa: S311 - no secret
@@ -34,7 +34,11 @@ class Cluster:
     def search(
         self, *, disturbed: float = 0.0, noise: float = 0.0, search: Search | None = None, **options: object
     ) -> SearchResult:
-        """Search with whole runs that are disturbed, and with noise of each pair (sd of the log rate)."""
+        """Return the result of a search.
+
+        `disturbed` is the share of runs that are slow as a whole, and `noise` the standard deviation of the
+        logarithm of each pair's rate.
+        """
         search = search or Search(self.hosts, **options)
         while groups := search.next_groups():
             busy = [host for group in groups for host in group]
@@ -108,8 +112,8 @@ def test_ten_thousand_hosts_need_few_runs_and_rounds_and_small_groups(
 
 @pytest.mark.parametrize("count", [3, 4, 6, 9])
 @pytest.mark.parametrize("noise", [0.1, 0.2, 0.3, 0.5])
-def test_noise_names_nobody(count, noise):
-    """Healthy hosts on a noisy machine: at most 2 of 100 searches may name anybody, and most name none."""
+def test_noise_names_almost_no_host_or_link(count, noise):
+    """In 100 searches over healthy hosts with noise, at most two hosts or links are named."""
     accused = []
     for seed in range(100):
         cluster = Cluster(count, seed=seed)

@@ -72,7 +72,7 @@ def answered(request, *logs):
     return {rank: answer(request, rank, done={"nccl_log": log}) for rank, log in enumerate(logs)}
 
 
-def test_numbers_carry_their_layer_and_what_nccl_said_of_it():
+def test_measurements_have_their_layer_and_the_transports_that_nccl_logged():
     request = of_layer("nic")
     measurements = interpret(
         request, answered(request, "via NET/IB/0/GDRDMA", "via NET/IB/1/GDRDMA\nvia NET/IB/1")
@@ -95,7 +95,7 @@ def test_numbers_carry_their_layer_and_what_nccl_said_of_it():
         ("nvlink", "via NET/Socket/0"),
     ],
 )
-def test_a_switch_that_nccl_did_not_follow_is_told_instead_of_a_number(layer, log):
+def test_a_switch_that_nccl_did_not_follow_gives_a_failure_and_no_measurement(layer, log):
     request = of_layer(layer)
     result = interpret(request, answered(request, "via NET/IB/0" if layer == "nic" else "via P2P/CUMEM", log))
     assert isinstance(result, BenchFailure)
@@ -107,7 +107,7 @@ def test_a_switch_that_nccl_did_not_follow_is_told_instead_of_a_number(layer, lo
     ("layer", "log"),
     [("nvlink", "via P2P/CUMEM/read\nConnected NVLS tree"), ("all", "via SHM/direct"), ("nic", "")],
 )
-def test_what_belongs_to_a_layer_or_was_not_told_is_no_failure(layer, log):
+def test_a_transport_of_the_layer_or_an_unlogged_one_is_no_failure(layer, log):
     request = of_layer(layer)
     assert not isinstance(interpret(request, answered(request, log, log)), BenchFailure)
 
@@ -124,7 +124,7 @@ def test_no_nic_carries_what_stays_in_the_host_and_every_nic_may_where_it_is_ask
         assert of_layer(layer, facts).environment["NCCL_NET_DISABLE_INTRA"] == disabled
 
 
-# The shares of three machines: a sick NIC, a sick NVLink, and one whose parts are fine but not their sum.
+# Rates of machines with: a slow NIC, slow NVLinks, good layers but a slow whole, no fault, two slow layers.
 @pytest.mark.parametrize(
     ("measured", "slow"),
     [

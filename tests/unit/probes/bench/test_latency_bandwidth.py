@@ -48,8 +48,9 @@ def test_noise_of_five_percent_moves_the_constants_by_at_most_an_eighth(latency_
 
 @given(latencies, bandwidths, st.floats(3, 30), st.floats(3, 30))
 def test_a_change_of_protocol_is_two_lines(latency_s, bandwidth, slower, faster):
-    """Small messages have little latency and little bandwidth, large ones more of both, as NCCL's LL and
-    Simple.
+    """Small messages have little latency and little bandwidth, and large messages more of both.
+
+    NCCL's protocols LL and Simple behave so.
     """
     middle = latency_s * bandwidth
     sizes = [middle * 4.0**power for power in range(-5, 8)]
@@ -93,7 +94,7 @@ def test_whatever_was_measured_nothing_is_negative_and_time_never_falls_with_siz
     )
 )
 def test_no_other_line_has_less_squared_relative_error(points):
-    """Against small steps in either constant: the optimum is one."""
+    """Compare with lines whose latency or time per byte differs by one in a thousand."""
     model = fit(points)
     if len(model.lines) > 1:
         return

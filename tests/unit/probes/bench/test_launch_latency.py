@@ -14,7 +14,7 @@ def test_a_gpu_has_both_kinds_and_a_cpu_only_the_one_that_waits():
     assert [case["kind"] for case in requests("launch-latency", "cpu")[0].cases] == ["synchronous"]
 
 
-def test_the_time_of_each_rank_is_told_as_it_is():
+def test_the_times_of_each_rank_are_reported_unchanged():
     (request,) = requests("launch-latency", "cuda", 2)
     times = {"asynchronous": (4e-6,), "synchronous": (1e-5, 2e-5)}
     lines = {rank: answer(request, rank, lambda case: times[case["kind"]]) for rank in range(2)}

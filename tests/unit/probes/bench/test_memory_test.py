@@ -34,6 +34,6 @@ def test_a_test_that_counted_nothing_found_nothing_out():
     assert isinstance(interpret(request, {0: answer(request, 0)}), BenchFailure)
 
 
-def test_of_the_hosts_memory_a_bounded_part_is_tested_and_of_a_gpus_all_that_is_free():
+def test_a_part_of_host_memory_and_all_free_memory_of_a_gpu_are_tested():
     assert asked("cpu").settings == {"most_bytes": 256 * MIB}
     assert asked("cuda").settings == {"most_bytes": 0}

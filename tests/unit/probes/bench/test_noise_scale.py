@@ -1,4 +1,4 @@
-"""The gradient noise scale from norms of gradients, against gradients whose noise is known."""
+"""Test the gradient noise scale that follows from norms of gradients with known noise."""
 
 from __future__ import annotations
 
@@ -31,8 +31,9 @@ def test_norms_without_chance_give_back_signal_and_noise(signal, noise, small_ba
 
 
 def norms(steps, *, dimensions=20, signal=1.0, deviation=2.0, small_batch=2, count=8, seed=1):
-    """A quadratic's gradients: the same true gradient, and per sequence independent normal noise in every
-    dimension.
+    """Return the squared norms of gradients by step: the mean of the small batches, and of their average.
+
+    All gradients are the same true gradient plus independent normal noise in every dimension.
     """
     draw = random.Random(seed)  # noqa: S311 - the same each time
     mean = math.sqrt(signal / dimensions)

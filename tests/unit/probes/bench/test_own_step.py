@@ -11,7 +11,7 @@ from tests.support.bench_answers import bench_context, lines_of, sample, the_one
 SETTINGS = BenchSettings(step="train.py:make", folder="/home/u")
 
 
-def test_it_is_asked_for_by_name_only():
+def test_the_users_step_is_measured_only_if_a_setting_names_it():
     assert requests(bench_context()) == ()
     asked = requests(bench_context(ranks=4, settings=SETTINGS))
     assert [(request.ranks, request.cases, request.settings) for request in asked] == [

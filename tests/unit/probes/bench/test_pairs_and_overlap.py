@@ -48,8 +48,8 @@ def test_many_ranks_meet_disjoint_only_and_few_alone_only():
     assert requests("pairs", ranks=1) == ()
 
 
-# Seconds of computation, communication and both: hidden, one after the other, half hidden, in each other's
-# way.
+# Seconds of computation alone, of communication alone, and of both together. In the rows the communication
+# is hidden, follows the computation, is half hidden, and slows the computation down.
 @pytest.mark.parametrize(
     ("parts", "fraction", "exposed"),
     [
@@ -59,7 +59,7 @@ def test_many_ranks_meet_disjoint_only_and_few_alone_only():
         ((4.0, 1.0, 6.0), -1.0, 2.0),
     ],
 )
-def test_what_hides_and_what_shows(parts, fraction, exposed):
+def test_hidden_and_exposed_communication_are_computed(parts, fraction, exposed):
     (request,) = requests("overlap")
     by_part = dict(zip(("computation", "communication", "both"), parts, strict=True))
     lines = {rank: answer(request, rank, lambda case: (by_part[case["part"]],)) for rank in range(2)}
@@ -69,7 +69,7 @@ def test_what_hides_and_what_shows(parts, fraction, exposed):
     assert the_one(measurements, "pass_time_s", part="both").samples == (parts[2],)
 
 
-def test_what_is_less_than_the_noise_is_not_told():
+def test_communication_shorter_than_the_noise_gives_no_overlap():
     (request,) = requests("overlap")
     times = {"computation": (1.0, 2.0, 3.0, 4.0), "communication": (0.1,) * 4, "both": (2.0, 2.0, 2.0, 2.0)}
     lines = {rank: answer(request, rank, lambda case: times[case["part"]]) for rank in range(2)}

@@ -24,7 +24,7 @@ def test_each_gpu_sends_to_each_other_and_each_pair_both_ways():
     assert {case["direction"] for case in asked(4, "quick").cases} == {"one_way"}
 
 
-def test_one_process_sees_them_all():
+def test_one_process_copies_between_all_gpus():
     request = asked(8)
     assert (request.ranks, request.backend, request.subjects) == (1, "gloo", {"GPU-00000001": "GPU1"})
 

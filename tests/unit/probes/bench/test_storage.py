@@ -40,7 +40,7 @@ def test_a_relative_path_is_that_of_the_folder_that_rigtune_was_started_in(data_
     assert asked(folder="/home/me", data_path=data_path).settings["data_path"] == where
 
 
-def test_it_needs_no_torch_and_the_quick_suite_writes_nothing_but_its_own_file():
+def test_storage_needs_no_torch_and_the_quick_suite_measures_reads_only():
     assert not asked().needs_torch
     assert {c["operation"] for c in asked().cases} == {"read"}
     assert {c["operation"] for c in asked("full", data_path="/data").cases} == {"read", "write", "read_files"}
@@ -60,7 +60,7 @@ def test_bandwidth_is_bytes_and_rate_is_requests():
     assert rate.conditions["load_average"] == 1.0
 
 
-def test_reading_in_order_is_a_bandwidth_alone_and_writing_is_told_apart():
+def test_sequential_reading_gives_only_a_bandwidth_and_writing_has_its_own():
     request = asked("full")
     reading, writing = case(request, order="sequential", operation="read"), case(request, operation="write")
     lines = answered(request, *(sample(case_read, bytes_per_call=100.0) for case_read in (reading, writing)))

@@ -1,4 +1,4 @@
-"""The residual network: its published sizes, and what the ranks' answers make."""
+"""Test the residual network: its published sizes, and the measurements from the answers of ranks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reference transformer's step: which variants are asked for, and what the ranks' answers make."""
+"""Test the reference transformer's step: the requested variants, and measurements from answers of ranks."""
 
 from __future__ import annotations
 

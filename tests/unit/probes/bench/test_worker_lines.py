@@ -1,4 +1,4 @@
-"""The worker's answer file: whatever a killed or confused worker leaves, the complete good lines come out."""
+"""Test that the complete, correct lines of an answer file are read, whatever else a killed worker left."""
 
 from __future__ import annotations
 

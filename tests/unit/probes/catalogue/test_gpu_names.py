@@ -1,4 +1,4 @@
-"""Names of GPUs as tables write them, and the rows behind them."""
+"""Test that GPU names as published tables write them select the right catalogue rows."""
 
 from __future__ import annotations
 

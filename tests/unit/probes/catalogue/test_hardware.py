@@ -1,4 +1,4 @@
-"""The catalogue's rows: names that match once, figures that physics and each other allow."""
+"""Test the catalogue's rows: each name matches one row, and the figures are plausible and consistent."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ OTHER_NAMES = [
 ]
 
 
-# What vendors print for all links of a GPU in both directions, in GB/s.
+# Published bandwidth of all links of a GPU, both directions together, in GB/s.
 NVLINK_TOTALS = {
     "v100-sxm2-16gb": 300,
     "v100-sxm2-32gb": 300,

@@ -1,4 +1,4 @@
-"""The table of variables, and how their readers take values."""
+"""Test the table of NCCL variables, and how the readers of their values work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Check that no judgement raises or rests on nothing, for any measurement and any file of measurements."""
+"""Test with arbitrary measurements that no judgement raises an error, and that each cites its evidence."""
 
 from __future__ import annotations
 

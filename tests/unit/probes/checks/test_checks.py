@@ -1,4 +1,4 @@
-"""Every check on machines that differ from a healthy one in one thing."""
+"""Test every check on machines that differ from a healthy machine in one thing."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def run(check_id: str, facts: MachineFacts, **inputs: Any) -> list[Finding]:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.check_id}: {case.name}")
-def test_check_says(case: Case) -> None:
+def test_findings_of_each_case_have_the_stated_status_and_subject(case: Case) -> None:
     inputs = {
         "measurements": case.measured.measurements,
         "bench_failures": case.measured.failures,
@@ -154,7 +154,7 @@ def test_a_slow_gpu_is_reported_with_its_cause() -> None:
     assert "clocks are reduced" in run("measured-gemm", h100_node(), measurements=throttled)[0].summary
 
 
-def test_what_changed_since_the_run_before_is_named() -> None:
+def test_a_changed_software_version_is_named_beside_the_baseline() -> None:
     before = tuple(
         msgspec.structs.replace(other, conditions={"torch_version": "2.4.0"}) for other in gemm(720.0)
     )

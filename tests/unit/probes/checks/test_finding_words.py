@@ -1,4 +1,4 @@
-"""Numbers and evidence in findings, which the table of check cases does not look at."""
+"""Test numbers and evidence in findings, which the table of check cases does not compare."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_a_power_cap_is_given_in_seconds() -> None:
     assert found("gpu-violations", facts, Status.WARN).observed == "0.04 s here, 0 on 7 others"
 
 
-def test_a_clique_cites_the_gpus_that_name_one() -> None:
+def test_a_finding_about_the_clique_cites_the_gpus_that_report_one() -> None:
     unread = Fabric(clique_id=TIMEOUT, cluster_uuid=TIMEOUT)
     assert isinstance(NODE.gpus, tuple)
     clique_finding = found("fabric-clique", NODE, Status.PASS)

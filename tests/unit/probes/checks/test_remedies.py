@@ -71,7 +71,7 @@ def test_a_name_does_not_become_a_command() -> None:
             assert remedy.command == "reboot" or not any(
                 "$(reboot)" in word or "`" in word for word in rest
             ), remedy.command
-            # Outside single quotes nothing of it is left.
+            # No part of the hostile name stands outside of single quotes.
             bare = re.sub(r"'[^']*'|\"'\"", "", remedy.command)
             assert "$(reboot)" not in bare, remedy.command
     assert quoted > 10

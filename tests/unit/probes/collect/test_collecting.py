@@ -1,4 +1,4 @@
-"""Running collectors together: order, failures, deadlines."""
+"""Test running collectors together: order, failures and deadlines."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ AddCollector = Callable[..., ProbeRow]
 
 @pytest.fixture
 def add_collector(monkeypatch: pytest.MonkeyPatch) -> AddCollector:
-    """`add_collector("name", collect, provides)` makes a row of the table with a module of its own."""
+    """Return a function that makes a row of the table of collectors, with a new module for it."""
 
     def add(name: str, collect: object, *provides: str) -> ProbeRow:
         module = ModuleType(f"collector_{name}")
@@ -129,7 +129,7 @@ def test_a_collector_that_returns_other_fields_is_a_bug(
 
 
 KEPT_FOR_READERS = {"profile", "cluster"}
-"""Fields of the JSON that nothing fills any more."""
+"""Fields that no collector fills; they stay in the JSON for programs that read them."""
 
 
 def test_the_table_fills_every_field_once() -> None:
@@ -145,7 +145,7 @@ def test_every_collector_of_an_unrecorded_machine_says_so() -> None:
 
 
 def _leaves(record: msgspec.Struct) -> Iterator[Unknown]:
-    """All leaves but the constant ones, which must be unknown."""
+    """Yield every leaf of a record except the constant fields; each of these leaves must be unknown."""
     for name in record.__struct_fields__:
         value = getattr(record, name)
         if isinstance(value, msgspec.Struct) and not isinstance(value, Unknown):

@@ -1,4 +1,4 @@
-"""Collect events from several logs and join them."""
+"""Test that events from several logs are collected and joined."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_a_closed_ring_buffer_is_a_matter_of_permission() -> None:
     assert facts["logs"] == facts["events"]
 
 
-def test_the_journal_stands_in_where_there_is_time() -> None:
+def test_the_journal_replaces_a_refused_dmesg_in_the_deep_tier() -> None:
     line = "2025-01-21T04:41:44+0000 gpu-7 kernel: NVRM: Xid (PCI:0000:17:00): 48, x\n"
     source = Live(commands={DMESG: REFUSED, JOURNAL: line})
     assert [event.code for event in events(ask(source, deep=True))] == [48]

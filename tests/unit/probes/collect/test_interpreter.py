@@ -97,7 +97,7 @@ def test_the_systems_own_python(folder: str) -> None:
     assert interpreter.torch_version == "2.8.0+cu128"
 
 
-def test_an_environment_that_sees_the_systems_packages() -> None:
+def test_an_environment_with_access_to_system_packages_has_their_torch() -> None:
     files = system_python("/usr/local/lib/python3.11/dist-packages") | venv("/venv", torch=None, system=True)
     interpreter = training(FakeSource(files=files, env={"VIRTUAL_ENV": "/venv"}))
     assert interpreter.path == "/venv/bin/python"
@@ -221,7 +221,7 @@ def test_nothing_recorded() -> None:
 
 
 class Host(FakeSource):
-    """A live machine, on which everything belongs to root but what `owners` say."""
+    """A live machine on which all files belong to root, except those in `owners`."""
 
     is_live = True
 
@@ -264,7 +264,7 @@ def test_a_refused_one_gives_way_to_the_next_and_is_named() -> None:
     assert "/shared belongs to user 2000" in result.refused[0]
 
 
-def test_one_without_torch_is_not_worth_a_word() -> None:
+def test_an_interpreter_without_torch_is_not_reported_as_refused() -> None:
     result = training(
         Host(uid=1000, files=venv("/shared/.venv", torch=None), owners={"/shared": FOREIGN}),
         directory="/shared",
@@ -272,7 +272,7 @@ def test_one_without_torch_is_not_worth_a_word() -> None:
     assert (result.path, result.refused) == (None, ())
 
 
-def test_the_callers_own_folder_counts() -> None:
+def test_an_interpreter_in_a_folder_of_the_caller_is_accepted() -> None:
     result = training(
         Host(uid=1000, files=venv("/home/me/.venv"), owners={"/home/me": MINE}), directory="/home/me"
     )
@@ -310,7 +310,9 @@ def test_root_wants_more_of_an_active_environment(
 @pytest.mark.parametrize(
     ("uid", "owner", "path"), [(0, FOREIGN, None), (0, MINE, None), (1000, FOREIGN, None), (1000, MINE, "/s")]
 )
-def test_the_path_is_no_excuse(uid: int, owner: str, path: str | None) -> None:
+def test_an_interpreter_of_another_user_is_refused_although_it_is_on_the_path(
+    uid: int, owner: str, path: str | None
+) -> None:
     files = {"/s/bin/python3.11": "", "/s/lib/python3.11/site-packages/torch/version.py": TORCH}
     links = {"/s/bin/python3": "/s/bin/python3.11"}
     result = training(Host(uid=uid, files=files, links=links, owners={"/s": owner}, env={"PATH": "/s/bin"}))
@@ -331,7 +333,7 @@ def test_a_folder_names_no_path_to_pyenv(version: str) -> None:
     assert all("/r/shims/python3" in question for question in source.asked)
 
 
-def test_an_old_recording_cannot_tell_and_is_believed() -> None:
+def test_an_interpreter_of_a_recording_without_owners_is_accepted() -> None:
     files = venv("/shared/.venv") | {"/proc/self/status": "Uid:\t0\t0\t0\t0\n"}
     source = FakeSource(files=files, missing=Reason.NOT_RECORDED, env={"VIRTUAL_ENV": "", "CONDA_PREFIX": ""})
     result = training(source, directory="/shared")

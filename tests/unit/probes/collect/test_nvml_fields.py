@@ -1,4 +1,4 @@
-"""Test where each answer of NVML ends: one row per answer, with the fact that it becomes."""
+"""Test which fact each answer of NVML becomes, with one row per answer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BANKS = {"max": 640, "high": 3, "partial": 2, "low": 1, "none": 4}
 
 
 def gpu_of(answers: dict[str, Any]) -> Gpu:
-    """Return the GPU of a driver with these answers; `field N` is the answer for one field value."""
+    """Return the GPU of a driver with these answers; the key `field N` has the value of NVML field N."""
 
     def nvml(call: str, *args: int) -> NvmlValue | Unknown:
         if call == FIELDS:

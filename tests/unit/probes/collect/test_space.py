@@ -18,7 +18,7 @@ def test_df_that_fails_gives_its_own_reason(reason: Reason) -> None:
     assert source.asked == ["df -Pk"]
 
 
-def test_df_that_says_nothing_is_not_readable() -> None:
+def test_empty_output_of_df_is_unknown() -> None:
     spaces = read_spaces(FakeSource(commands={"df -Pk": ""}))
     assert isinstance(spaces, Unknown)
     assert spaces.reason is Reason.UNPARSABLE

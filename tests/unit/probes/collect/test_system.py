@@ -116,7 +116,7 @@ def test_processes_are_only_walked_in_deep_checks() -> None:
     assert isinstance(facts.blocked_processes, Unknown)
 
 
-def test_iommu_without_domain_types_is_told_by_the_command_line() -> None:
+def test_iommu_mode_without_domain_types_follows_from_the_kernel_command_line() -> None:
     assert field(collect_kernel, "kernel", without("/sys/kernel/iommu_groups/0/type")).iommu == "passthrough"
     undecided = without("/sys/kernel/iommu_groups/0/type")
     undecided.files["/proc/cmdline"] = "intel_iommu=on"
@@ -129,7 +129,7 @@ def test_a_kernel_without_iommu_support_has_none() -> None:
     assert field(collect_kernel, "kernel", source).iommu == "off"
 
 
-def test_what_is_not_built_in_is_not_unread() -> None:
+def test_a_kernel_feature_that_is_not_built_in_is_not_supported() -> None:
     facts: Kernel = field(collect_kernel, "kernel", without("/proc/sys/kernel/numa_balancing"))
     assert isinstance(facts.numa_balancing, Unknown)
     assert facts.numa_balancing.reason is Reason.NOT_SUPPORTED
@@ -316,7 +316,7 @@ def test_slurm_by_its_files() -> None:
 CACHE = b"\0libnccl.so.2\0/usr/lib/libnccl.so.2\0/usr/lib/libdcgm.so.4\0/opt/ofi/libnccl-net.so\0"
 
 
-def test_what_is_installed_around_training() -> None:
+def test_software_around_training_is_collected() -> None:
     source = FakeSource(
         files={
             "/etc/ld.so.cache": CACHE,

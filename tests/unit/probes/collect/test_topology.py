@@ -113,7 +113,7 @@ def test_the_matrix_fills_in_what_the_paths_leave_open() -> None:
     }
 
 
-def test_what_nobody_tells_is_unknown() -> None:
+def test_a_link_that_no_source_describes_is_unknown() -> None:
     source = machine(Nvml())
     source.links["/sys/bus/pci/devices/0000:18:00.0"] = "/sys/devices/platform/somewhere"
     records = links(source)

@@ -1,7 +1,6 @@
-"""Reference rows: a healthy machine never fails by them, one at half speed always does.
+"""Test the reference rates: a healthy machine does not fail, and a machine at half the speed does not pass.
 
-The healthy figures are published measurements; among the limits that others shipped, several fail them all or
-pass everything.
+The healthy figures are published measurements.
 """
 
 from __future__ import annotations
@@ -128,7 +127,7 @@ HEALTHY = {
     "host copies of H200": ("h200-sxm", 8, host_copies(55.4)),
     "host copies of H200 back": ("h200-sxm", 8, host_copies(55.1, direction="device_to_host")),
 }
-"""Published measurements: the GPU, how many, and what they gave."""
+"""Published measurements by name: the GPU, the number of GPUs, and the measurements."""
 
 
 @pytest.mark.parametrize("name", HEALTHY)
@@ -148,7 +147,7 @@ WRONG_ELSEWHERE = {
     "B200 at 440, a limit that passes half of the speed": ("b200", 8, collective((8 * GIB, 440.0))),
     "A100-40 memory at 137500 MB/s": ("a100-sxm4-80gb", 8, copies(137.5)),
 }
-"""Limits that others shipped and that a machine of such speed passes: by our rows it fails."""
+"""Limits of other tools that are too low: a machine that just reaches one must fail here."""
 
 
 @pytest.mark.parametrize("name", WRONG_ELSEWHERE)

@@ -44,14 +44,14 @@ def test_which_side_is_bad() -> None:
     assert worse(measured("noise-scale", "noise_scale_sequences", "8 ranks", 1.0)) is None
 
 
-def test_of_a_sweep_the_best_case_is_judged() -> None:
+def test_the_best_case_of_a_sweep_is_judged() -> None:
     (beside,) = beside_references(evidence(*collective((512, 440.0), (1024, 465.0))))
     assert beside.measured.parameters["bytes"] == 1024 * 2**20
     assert beside.status is Status.PASS
     assert 0.9 < beside.share < 1.1
 
 
-def test_a_ring_is_no_failure_of_the_switch() -> None:
+def test_a_rate_of_a_ring_warns_where_nvls_is_expected() -> None:
     (beside,) = beside_references(evidence(*collective((1024, 345.0))))
     assert (beside.status, beside.uses_fallback) == (Status.WARN, True)
     assert "ring" in beside.compared.words
@@ -103,7 +103,7 @@ def test_a_single_sample_proves_no_change() -> None:
 
 
 @pytest.mark.parametrize("median", [300.0, 720.0, 790.0])
-def test_what_scatters_too_much_is_not_judged(median: float) -> None:
+def test_measurements_that_scatter_too_much_are_not_judged(median: float) -> None:
     now, then = [scattered(entry, WIDE) for entry in gemm(median, 720.0, 720.0)], gemm(720.0, 720.0, 720.0)
     results = list(comparisons(evidence(*now, baselines=earlier("previous", then))))
     assert {entry.to for entry in results} == {"reference", "peers", "previous"}
@@ -140,7 +140,7 @@ def test_judged_is_the_largest_case_and_of_times_the_smallest() -> None:
     assert stopped.measured.metric == "collective_time_s"
 
 
-def test_a_case_that_no_finding_rests_on_is_no_failure() -> None:
+def test_a_slow_case_that_no_finding_judges_is_only_a_warning() -> None:
     now, then = collective((1, 10.0), (1024, 100.0)), collective((1, 100.0), (1024, 100.0))
     results = [
         entry

@@ -56,7 +56,7 @@ def driver(version: str) -> MachineFacts:
         (with_part(NODE, "software", modules=("nvidia",)), None),
     ],
 )
-def test_what_changed_is_a_sentence(after: MachineFacts, expected: list[str] | None) -> None:
+def test_each_change_is_a_sentence(after: MachineFacts, expected: list[str] | None) -> None:
     differences = sentences(NODE, after)
     if expected is not None:
         assert differences == expected
@@ -64,7 +64,7 @@ def test_what_changed_is_a_sentence(after: MachineFacts, expected: list[str] | N
         assert all("modules" in sentence for sentence in differences)
 
 
-def test_the_same_change_on_all_gpus_is_told_once() -> None:
+def test_the_same_change_on_all_gpus_is_one_sentence() -> None:
     assert isinstance(NODE.gpus, tuple)
     all_gpus = tuple(msgspec.structs.replace(gpu, vbios_version="96.00.9f") for gpu in NODE.gpus)
     (row,) = compare(NODE, h100_node(gpus=all_gpus))
@@ -75,7 +75,7 @@ def test_the_same_change_on_all_gpus_is_told_once() -> None:
 @pytest.mark.parametrize(
     "change", [{"temperature_c": 77}, {"sm_clock_mhz": 901}, {"power_w": 99.0}, {"utilization_percent": 55}]
 )
-def test_what_never_stands_still_is_told_on_demand(change: dict[str, object]) -> None:
+def test_readings_that_always_vary_are_compared_only_on_demand(change: dict[str, object]) -> None:
     after = with_gpus(NODE, 0, **change)
     assert sentences(NODE, after) == []
     assert len(sentences(NODE, after, everything=True)) == 1
@@ -92,7 +92,7 @@ def test_identities_count_between_two_moments_of_one_machine() -> None:
     assert sentences(NODE, h100_node(hostname="another", gpus=elsewhere)) == []
 
 
-def test_what_is_not_known_any_more_is_no_change() -> None:
+def test_a_value_that_became_unknown_is_lost_and_not_changed() -> None:
     (row,) = compare(NODE, with_gpus(NODE, 2, power_limit_w=GONE))
     assert (row.change, row.sentence) == (
         "lost",

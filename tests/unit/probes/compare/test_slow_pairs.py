@@ -64,7 +64,7 @@ def test_a_slow_host_and_a_slow_link() -> None:
     assert (host.part, words_of_part(link.part)) == ("h4", "h0-h1")
 
 
-def test_nobody_is_blamed_where_nobody_can_tell() -> None:
+def test_no_part_is_blamed_for_a_single_pair_or_equal_pairs() -> None:
     assert slow_parts(rates(2, {(0, 1): 1.0}), least_difference=0.1) == ()
     assert (
         slow_parts(rates(4, dict.fromkeys(itertools.combinations(range(4), 2), 50.0)), least_difference=0.1)

@@ -1,4 +1,4 @@
-"""States of nodes and parts after runs: what condemns, what clears, the brake, and evidence counted once."""
+"""Test states of nodes and parts after runs: what changes them, the brake on drains, runs that count once."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_each_proof_is_a_check_and_has_a_source():
         ([report("n", "gpu-count"), report("n", passed=("gpu-count",))], "quarantined"),
     ],
 )
-def test_what_moves_a_node(runs, condition):
+def test_the_condition_of_a_node_follows_its_runs(runs, condition):
     assert after(*runs)[0]["n"].condition == condition
 
 
@@ -232,7 +232,7 @@ def test_a_slow_part_is_a_suspect_then_confirmed_and_cleared_by_the_same_compari
     assert not advance(run_of("b", later, few, compare_nodes(few)), first).states
 
 
-def test_a_part_that_is_slower_than_before_is_cleared_only_with_a_past():
+def test_a_part_that_was_slower_than_before_is_cleared_only_after_a_comparison_with_earlier_runs():
     fleet = Fleet(4, 3, factor=lambda node, gpu: 0.9 if (node, gpu) == (1, 2) else 1.0)
     slow, good = fleet.run(), fleet.run(with_faults=False)
     past = {

@@ -1,4 +1,4 @@
-"""Costs of checks against the losses of slow parts; the expected figures are worked out by hand."""
+"""Test the costs of checks and the losses by slow parts; the expected figures are calculated by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The statements of a node: what passed, which parts it has, and rates beside the catalogue."""
+"""Test the statements in a node's report: passed checks, parts, and rates as shares of the catalogue."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ SwitchName=core Level=2 LinkSpeed=1 Nodes=node[1-4] Switches=spine
 
 
 def expand(pattern: str) -> tuple[str, ...]:
-    """Return the names of a list of simple ranges."""
+    """Return the node names of a pattern with simple ranges, such as `n[1-3,5]`."""
     names: list[str] = []
     for stem, ranges in re.findall(r"([\w-]+)(?:\[([\d,-]+)\])?", pattern):
         if not ranges:

@@ -81,7 +81,7 @@ def after(*observations: Observation, state: PartState | None = None) -> PartSta
         ),
     ],
 )
-def test_what_moves_a_part(observations, condition):
+def test_the_condition_of_a_part_follows_its_observations(observations, condition):
     assert after(*observations).condition == condition
 
 
@@ -162,7 +162,7 @@ def out(number: int, hours: float) -> PartState:
         (1, 1, [], False),
     ],
 )
-def test_the_brake_holds_back_what_is_too_much_at_once(size, new, already, is_held):
+def test_the_brake_holds_back_too_many_drains_at_once(size, new, already, is_held):
     reason = brake_reason(new, already, size, START)
     assert bool(reason) == is_held
     assert reason.startswith(f"all {new} node" if is_held else "")

@@ -1,4 +1,4 @@
-"""The map of GPUs to NICs and CPUs, on topologies of every kind."""
+"""Test the map of GPUs to NICs and CPUs on many topologies."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SMALL = MachineFacts(numa_nodes=(NumaNode(index=0, cpus="0-31"), NumaNode(index=
 
 
 def links(rows: dict[int, str], names: str = "mlx5_") -> tuple[Link, ...]:
-    """Return distances by GPU, with a word for each NIC: `{0: "PIX SYS"}`."""
+    """Return links from their kinds by GPU, with one word for each NIC: `{0: "PIX SYS"}`."""
     return tuple(
         Link(a=f"GPU{gpu}", b=f"{names}{nic}", kind=msgspec.convert(kind, LinkKind))
         for gpu, kinds in rows.items()
@@ -83,7 +83,7 @@ def test_ports_are_dealt_in_the_order_that_people_count_in() -> None:
     ]
 
 
-def test_of_equally_far_ports_those_of_the_same_numa_node() -> None:
+def test_ports_of_the_same_numa_node_are_preferred_at_equal_distance() -> None:
     far = tuple(ndr_port(index, numa_node=1 - index // 2) for index in range(4))
     facts = machine({0: "SYS SYS SYS SYS", 1: "SYS SYS SYS SYS"}, nodes=(0, 1), nics=far)
     assert nics_of(facts) == [[2, 3], [0, 1]]
@@ -152,7 +152,7 @@ def test_ports_by_numa_node_alone() -> None:
     assert isinstance(mapped(facts)[0].kind, Unknown)
 
 
-def test_nothing_known_is_nothing_said() -> None:
+def test_unknown_facts_give_an_unknown_affinity() -> None:
     assert affinity_of(MachineFacts()) is NOT_RECORDED
     assert affinity_of(cpu_box()) == ()
     entry = mapped(MachineFacts(gpus=(Gpu(index=0),)))[0]
@@ -177,7 +177,7 @@ def test_the_numa_node_that_holds_the_cpus_of_the_gpu() -> None:
     assert mapped(narrow)[0].numa_node == 3
 
 
-def test_what_every_port_is_for() -> None:
+def test_every_port_has_a_role() -> None:
     facts = h100_node()
     assert isinstance(facts.nics, tuple)
     bond = ndr_port(9, name="mlx5_bond_0", link_layer="Ethernet", rate_gbps=100.0)

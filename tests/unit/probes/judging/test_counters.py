@@ -1,4 +1,4 @@
-"""Counters against an earlier run: only what was added since warns, and what needs repair still fails."""
+"""Test counters against an earlier run: only an increase warns, and a total that needs repair still fails."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_only_what_was_added_warns() -> None:
         assert problems(facts, taken(facts)) == set()
         assert problems(facts, taken(node())) == {said}
         assert problems(facts, taken(facts), mode="accept") == {said}
-        # A counter that was reset counts from there.
+        # A total below the earlier one means that the counter was reset, so all of it is new.
         assert problems(facts, taken(node(**dict.fromkeys(counts, 10**6)))) == {said}  # type: ignore[arg-type]
 
 
@@ -67,7 +67,7 @@ def test_a_total_that_fails_still_fails() -> None:
     assert problems(facts, taken(facts)) == problems(facts, None) != set()
 
 
-def test_added_counts() -> None:
+def test_counts_are_those_since_the_earlier_run() -> None:
     later = since(node(downed=7, crc=9, rows=2), taken(node(downed=4, crc=9)))
     assert snapshot(later, NOW_S) == snapshot(node(downed=3, rows=2), NOW_S)
 

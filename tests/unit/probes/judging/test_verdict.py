@@ -42,7 +42,9 @@ def verdict_of(*said: str) -> Verdict:
         ((), "UNKNOWN", 3, 3),
     ],
 )
-def test_word_and_exit_code(said: tuple[str, ...], word: str, code: int, code_on_warn: int) -> None:
+def test_findings_decide_verdict_and_exit_code(
+    said: tuple[str, ...], word: str, code: int, code_on_warn: int
+) -> None:
     verdict = verdict_of(*said)
     assert verdict.verdict is Status(word)
     assert exit_code(verdict) == code

@@ -233,7 +233,7 @@ def test_a_healthy_run_is_summed_up_with_what_its_shape_promises() -> None:
     assert "line rate" in explanation.expected[0]
 
 
-def test_what_is_not_reported_is_not_promised() -> None:
+def test_no_bandwidth_is_expected_where_the_log_lacks_the_facts() -> None:
     assert explained(healthy_run(gdr="")).expected == ()
     assert "expect" not in explained("n1:9:60 [0] NCCL INFO Using network IB\n").diagnoses[0].summary
 

@@ -135,7 +135,7 @@ def test_a_log_that_only_ends_is_doubted_and_not_accused(cause: str, name: str) 
 
 
 @pytest.mark.parametrize("row", CHECKS, ids=lambda row: row.id)
-def test_what_a_check_finds_is_no_fault_of_a_healthy_run(row) -> None:
+def test_a_finding_about_the_machine_is_no_fault_of_a_healthy_run(row) -> None:
     text = SILENT + "".join(f"step {step}: loss 2.{step}, 310 samples per second\n" for step in range(40))
     explanation = explained(text, check(row.id), IB_DISABLED)
     assert explanation.state == "healthy"

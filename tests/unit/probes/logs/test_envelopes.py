@@ -142,7 +142,7 @@ def test_a_stamp_without_a_year_has_no_time_unless_one_is_given() -> None:
         '{"step": 3}',
     ],
 )
-def test_what_is_no_envelope_stays(text: str) -> None:
+def test_a_line_without_an_envelope_stays_as_it_is(text: str) -> None:
     assert unwrapped(text).text == text
 
 

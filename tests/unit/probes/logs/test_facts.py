@@ -107,7 +107,7 @@ def test_the_first_failure():
     assert facts["failed_ranks"] == [2]
 
 
-def test_of_nothing_nothing_is_known():
+def test_no_events_give_no_facts():
     assert facts_of([]).as_dict() == {}
     assert _facts("step 3, loss 2.1\n") == {}
 

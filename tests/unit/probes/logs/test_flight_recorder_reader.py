@@ -110,7 +110,7 @@ _HOSTILE = [
 
 
 @pytest.mark.parametrize("data", _HOSTILE)
-def test_what_would_run_something_is_refused(data, tmp_path, monkeypatch):
+def test_a_pickle_that_would_run_code_is_refused(data, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
     events = read_document("nccl_trace_rank_0", data)
@@ -154,7 +154,7 @@ def test_damaged_pickles_are_no_crash(data):
         assert event.kind in {"torch.flight-recorder-unread", "torch.flight-recorder-refused"}
 
 
-def test_a_text_that_speaks_of_dumps_is_none():
+def test_a_text_that_mentions_dumps_is_not_read_as_one():
     assert read_document("notes.txt", b"the profiling_name and pg_config of entries") == ()
     assert read_document("other.json", b'{"profiling_name": 1}') == ()
 

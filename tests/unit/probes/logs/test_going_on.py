@@ -1,6 +1,4 @@
-"""A run that went on to its end after an event was not ended by it, and shows no source code's words as its
-own.
-"""
+"""Test that an event which a run survived is no fault, and that quoted source code is no event."""
 
 from __future__ import annotations
 
@@ -45,7 +43,7 @@ _INIT = (
         + "I0312 07:01:06.530000 311 api.py:879] worker group successfully finished.\n",
     ],
 )
-def test_what_a_run_survived_is_no_fault(text: str) -> None:
+def test_an_error_that_the_run_survived_is_no_fault(text: str) -> None:
     explanation = explained("step 1 loss 2.5\n" + text)
     assert explanation.state == "healthy"
     assert "first_failure" not in explanation.facts
@@ -66,7 +64,7 @@ def test_what_a_run_survived_is_no_fault(text: str) -> None:
         traceback("ValueError: bad record") + "epoch 3 done\n",
     ],
 )
-def test_what_ended_a_run_is_a_fault(text: str) -> None:
+def test_an_error_that_ended_the_run_is_a_fault(text: str) -> None:
     assert explained("step 1 loss 2.5\n" + text).state == "fault"
 
 

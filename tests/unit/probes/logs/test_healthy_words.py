@@ -88,13 +88,15 @@ def test_between_two_machines_more_is_possible() -> None:
     assert "or more by trees or NVLS" in expected
 
 
-def test_without_the_speeds_of_all_adapters_nothing_is_promised() -> None:
+def test_no_rate_is_expected_without_the_speeds_of_all_adapters() -> None:
     assert "expect" not in sentence(explained(run()))
     assert "expect" not in sentence(explained(run(*SPEEDS[:3])))
 
 
 @pytest.mark.parametrize(("nvls", "algorithm"), [(16, "NVLS"), (0, "ring")])
-def test_one_machine_is_promised_what_others_of_its_kind_reached(nvls: int, algorithm: str) -> None:
+def test_a_single_machine_is_expected_to_reach_the_published_rate_of_its_model(
+    nvls: int, algorithm: str
+) -> None:
     explanation = explained(run(nodes=1, nvls=nvls), H100)
     rows = load_bench_references().collective_rates("h100-sxm", "all_reduce", 8, 8 << 30, "")
     rate = rows["NVLS" if algorithm == "NVLS" else "ring"].rates["all_reduce"] / 1e9

@@ -70,7 +70,7 @@ def test_a_message_is_read_in_records(record: str) -> None:
 @pytest.mark.parametrize(
     "text", [MESSAGE, f"2025-02-10 16:28:06,000 {MESSAGE}", f"Feb 10 16:28:06 kit-7 trainer[44]: {MESSAGE}"]
 )
-def test_what_a_program_may_have_written_is_no_kernels(text: str) -> None:
+def test_a_line_that_a_program_may_have_written_is_not_taken_for_a_kernel_message(text: str) -> None:
     (line,) = Unwrapper("k", 2025).lines(1, text.encode())
     assert not line.is_kernel
     assert "host-hardware" not in ids(explained(text + "\n"))

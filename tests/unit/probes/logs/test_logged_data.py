@@ -55,7 +55,7 @@ def test_data_is_not_what_happened(line: str, words: str) -> None:
         "NCCL timeouts: none, CUDA out of memory: 0",
     ],
 )
-def test_a_count_of_none_is_none(line: str) -> None:
+def test_a_count_of_zero_errors_is_no_fault(line: str) -> None:
     assert not any(row.is_fault for row in explained(line + "\n").diagnoses)
 
 

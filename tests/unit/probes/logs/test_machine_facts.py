@@ -127,7 +127,7 @@ def test_a_port_that_is_not_reported_makes_no_test_slow() -> None:
     assert ids(explained(PORT.replace("mlx5_4", "mlx5_0") + PERFTEST.format(rate="41.20")))[0] == "healthy"
 
 
-def test_what_a_check_of_the_node_passed_is_counted() -> None:
+def test_passed_health_checks_are_counted() -> None:
     passed = "".join(
         f"SUCCESS:  nhc:  Health check passed:  check_ib_bw_gdr: passed for IB=mlx5_{n}\n" for n in range(8)
     )
@@ -254,7 +254,7 @@ def test_averages_of_a_network_under_load_are_read_by_their_column() -> None:
         "offset:0x0 grain:32)",
     ],
 )
-def test_what_healthy_machines_report_at_boot_is_no_fault(line: str) -> None:
+def test_messages_that_healthy_machines_print_at_boot_are_no_fault(line: str) -> None:
     explanation = explained(
         f"[   12.500000] {line}\n[   13.500000] NET: Registered PF_VSOCK protocol family\n"
     )
@@ -280,7 +280,7 @@ def test_a_diagnostic_reports_its_version_and_the_driver() -> None:
     assert facts["dcgm"]["failed_tests"] == ["software"]
 
 
-def test_what_a_tool_complains_of_beside_its_results_is_a_note_with_its_line() -> None:
+def test_a_warning_of_a_tool_beside_its_results_is_a_note_with_its_line() -> None:
     report = {"nvbandwidth": {"testcases": [{"name": "host_to_device_memcpy_ce", "status": "Waived"}]}}
     explanation = explained("WARNING: could not lock the clocks of device 0\n" + json.dumps(report, indent=1))
     first = explanation.diagnoses[0]

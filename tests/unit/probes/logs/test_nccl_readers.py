@@ -54,7 +54,7 @@ def test_the_line_bears_a_sign_of_its_reader(module, text, kind, fields):
 
 
 @pytest.mark.parametrize("text", _HEALTHY)
-def test_what_healthy_runs_print_is_no_failure(text):
+def test_lines_that_healthy_runs_print_are_no_failure(text):
     assert [event for module in _ALL for event in _read(module, text)] == []
 
 
@@ -68,13 +68,13 @@ def test_the_host_is_that_of_the_line():
     assert (event.host, event.pid) == ("gpu-7", 4001)
 
 
-def test_nccl_knows_its_host_better_than_who_passes_its_lines_on():
+def test_the_host_in_a_line_of_nccl_takes_precedence_over_that_of_the_envelope():
     line = LogLine(source="log", number=1, text=f"{_INFO}Using network IB", host="node-3", pid=9)
     (event,) = nccl.Reader().read(line)
     assert (event.host, event.pid) == ("gpu-7", 4001)
 
 
-def test_what_all_ranks_of_a_host_report_alike_is_reported_once():
+def test_the_same_line_of_all_ranks_of_a_host_gives_one_event():
     reader = nccl.Reader()
     lines = [
         LogLine(source="log", number=rank, text=f"gpu-7:40{rank}:1 [{rank}] NCCL INFO Using network IB")
@@ -108,7 +108,7 @@ def test_channels_are_counted_by_way_and_host():
     assert (rest.count, rest.number, rest.fields["from_rank"]) == (99, 99, 99)
 
 
-def test_a_result_that_goes_up_through_the_calls_is_one():
+def test_a_result_that_is_returned_through_many_calls_gives_one_event():
     reader = nccl_errors.Reader()
     lines = [
         LogLine(source="log", number=number, text=f"{_INFO}init.cc:{number} -> 2") for number in range(10, 20)

@@ -171,5 +171,5 @@ _PEER = "gpu-b:512:608 [1] NCCL INFO "
         ),
     ],
 )
-def test_nothing_is_accused(lines):
+def test_healthy_lines_about_the_network_are_no_fault(lines):
     assert not any(each.is_fault for each in explained("\n".join(lines) + "\n").diagnoses)

@@ -37,7 +37,7 @@ KERNEL = "[ 1234.5] nvidia 0000:1b:00.0: enabled\n[ 1240.1] mlx5_core 0000:1a:00
         (BARE + KERNEL, "NCCL_DEBUG=INFO", "kernel log"),
     ],
 )
-def test_what_to_collect(text: str, words: str, without: str) -> None:
+def test_an_unknown_cause_comes_with_what_to_collect_next(text: str, words: str, without: str) -> None:
     explanation = explained(text)
     assert explanation.diagnoses[0].cause_id == "unknown", explanation.diagnoses
     pieces = " ".join(explanation.collect_next)

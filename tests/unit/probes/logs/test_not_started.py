@@ -1,5 +1,5 @@
-"""Jobs that schedulers, containers and launchers do not start, servers that do not answer, and numbers that
-are none.
+"""Test logs of jobs that schedulers, containers or launchers do not start, of file servers that do not answer,
+and of losses that are not numbers.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ _PLAIN = {
 
 
 @pytest.mark.parametrize(("log", "summary", "remedy"), _PLAIN.values(), ids=_PLAIN.keys())
-def test_what_kept_the_job_from_running_is_reported_plainly(log: str, summary: str, remedy: str) -> None:
+def test_the_reason_why_a_job_did_not_start_is_reported_plainly(log: str, summary: str, remedy: str) -> None:
     explanation = explained(log)
     first = explanation.diagnoses[0]
     assert (first.cause_id, first.is_fault) == ("unknown", True)
@@ -109,7 +109,7 @@ def test_a_file_server_that_does_not_answer_explains_what_follows() -> None:
     assert "file-system-stalled" not in ids(explained(silent + _NFS.format(9, "OK")))
 
 
-def test_losses_that_are_no_numbers() -> None:
+def test_repeated_losses_that_are_no_numbers_are_reported() -> None:
     good = "".join(_STEP.format(2.5, 0.8, number) for number in range(5))
     assert explained(good).state != "fault"
     for loss, gradient in (("nan", "nan"), ("0.0", "nan")):

@@ -54,7 +54,7 @@ _TAKEN_DOWN = (
         "[2026-03-12 04:01:02,000] [INFO] [launch.py:351:main] Process 71 exits successfully.\n",
     ],
 )
-def test_what_a_program_overcame_is_no_fault(text: str) -> None:
+def test_an_error_that_the_program_overcame_is_no_fault(text: str) -> None:
     assert explained("step 10 loss 2.5\n" + text).state == "healthy"
 
 

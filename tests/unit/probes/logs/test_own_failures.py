@@ -92,14 +92,16 @@ def test_a_rank_that_reports_first_that_it_lost_its_peers_is_believed() -> None:
     ],
 )
 @pytest.mark.parametrize("prefix", ["", "[rank3]: ", "3: "])
-def test_its_own_kind_decides_the_remedy(last: str, words: str, command: str, prefix: str) -> None:
+def test_the_kind_of_the_exception_decides_the_remedy(
+    last: str, words: str, command: str, prefix: str
+) -> None:
     first = explained(traceback(last, prefix=prefix)).diagnoses[0]
     assert words in first.summary
     assert command in (first.command or "")
     assert "NCCL" not in first.remedy
 
 
-def test_what_the_system_refused_leads_over_what_follows_from_it() -> None:
+def test_an_error_of_the_system_leads_over_the_errors_that_follow_from_it() -> None:
     disk = "[rank3]: OSError: [Errno 28] No space left on device\n"
     explanation = explained(
         traceback("RuntimeError: [enforce fail at writer.cc:60] . unexpected pos 64 vs 12") + disk

@@ -42,7 +42,7 @@ def test_rows_have_names_of_their_own():
 
 
 @pytest.mark.parametrize("row", READERS, ids=lambda row: row.id)
-def test_signs_are_words_that_mean_something(row):
+def test_signs_of_readers_have_at_least_three_characters(row):
     module = row.load()
 
     for sign in (*getattr(module, "SIGNS", ()), *getattr(module, "DOCUMENT_SIGNS", ())):

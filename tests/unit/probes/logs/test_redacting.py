@@ -109,7 +109,7 @@ def stands(name: str, text: str) -> bool:
     user=users,
     filler=st.integers(0, 1200),
 )
-def test_what_was_planted_is_reported_nowhere(
+def test_names_and_secrets_of_a_log_are_reported_nowhere(
     *, envelope: str, message: str, secret: tuple[str, str], body: str, host: str, user: str, filler: int
 ) -> None:
     def log(host: str, user: str, body: str) -> str:

@@ -140,7 +140,7 @@ def test_numbers_of_one_and_of_several_ranks() -> None:
     assert filled("{free:GiB} of {api:CUDA}", []) == "? of ?"
 
 
-def test_what_was_printed_of_the_host_reports_why() -> None:
+def test_limits_of_the_host_printed_in_the_log_lead_to_the_cause() -> None:
     shm = (
         "Filesystem     1K-blocks  Used Available Use% Mounted on\nshm                65536 {0}      1024 "
         " {1}% /dev/shm\n"

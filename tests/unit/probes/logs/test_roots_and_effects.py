@@ -119,7 +119,7 @@ def test_the_root_comes_first(cause: str, logs: tuple[str, ...]) -> None:
     assert cause == "unknown" or all(first.confidence > other for other in others)
 
 
-def test_what_failing_links_bring_about_is_reported_as_their_effect() -> None:
+def test_failures_that_follow_from_failing_links_are_reported_as_their_effect() -> None:
     explanation = explained(NO_ANSWER, LINKS)
     (first, *rest) = [diagnosis for diagnosis in explanation.diagnoses if diagnosis.is_fault]
     assert first.cause_id == "ib-port-flapping"

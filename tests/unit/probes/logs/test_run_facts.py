@@ -1,5 +1,5 @@
-"""Facts beside those of NCCL's own lines: ranks by process, first failures, ways between ranks, what tools
-measured.
+"""Test facts of a run from other lines than NCCL's: ranks by process, first failures, transports between ranks,
+and measurements of tools.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def test_no_nvls_channels_means_that_it_is_not_used() -> None:
     assert facts(text.format(8))["nvls"] is True
 
 
-def test_of_a_table_that_was_left_out_the_average_is_known() -> None:
+def test_the_average_bandwidth_is_read_without_its_table() -> None:
     assert facts("# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 31.25 \n#\n")["bandwidth"] == {
         "collective": {"busbw_average": 31.25}
     }

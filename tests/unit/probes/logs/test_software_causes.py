@@ -146,7 +146,7 @@ def test_a_run_that_goes_on_has_not_failed(log: str) -> None:
 
 
 @pytest.mark.parametrize(("line", "words"), _PLAIN.values(), ids=_PLAIN.keys())
-def test_what_is_no_fault_of_a_machine_is_stated_plainly(line: str, words: str) -> None:
+def test_a_failure_outside_the_machine_is_stated_plainly(line: str, words: str) -> None:
     explanation = explained(f"step 1 loss 2.0\n{line}\n")
     assert ids(explanation) == ["unknown"]
     assert explanation.state == ("unknown" if words in _FROM_OUTSIDE else "fault")
@@ -160,7 +160,7 @@ def test_an_exception_at_the_end_is_a_failure_though_an_earlier_one_was_caught()
     assert ids(explanation)[0] == "unknown"
 
 
-def test_what_is_killed_after_another_failed_was_not_short_of_memory() -> None:
+def test_a_task_killed_after_another_failed_was_not_short_of_memory() -> None:
     killed, exited = (
         "srun: error: n7: tasks 2-3: Killed\n",
         "srun: error: n7: task 0: Exited with exit code 1\n",

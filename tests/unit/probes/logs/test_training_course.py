@@ -1,4 +1,4 @@
-"""Test the facts of training loops, and what a log says whose training ended or did not."""
+"""Test the facts of training loops, and the state of a log by whether its training ended."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ def test_the_first_steps_are_left_out(name):
 
 @pytest.mark.parametrize(("reports", "step_time_s"), [(2, None), (3, None), (4, 0.4)])
 def test_times_of_one_second_resolution_need_ten_seconds(reports, step_time_s):
-    """Reports follow each other after 10 steps and 4 seconds."""
+    """Each report follows the one before after 10 steps and 4 seconds."""
     log = read_text("\n".join(llama_factory(1 + number) for number in range(reports)))
     assert figures_of(log, tokens_per_gpu=TOKENS).step_time_s == step_time_s
 

@@ -97,7 +97,7 @@ def test_a_tree_of_watches() -> None:
         ('{"body": {"Overall Health": {"value": "Failure"}}, "header": ["Health Monitor Report"]}', "FAIL"),
     ],
 )
-def test_the_word_for_the_whole(text: str, result: str) -> None:
+def test_overall_health_is_read_as_the_result_of_the_host(text: str, result: str) -> None:
     assert dcgm_health.recognise(text)
     assert [(d.subject, d.result) for d in dcgm_health.parse_diagnoses(text)] == [("host", result)]
 

@@ -194,7 +194,7 @@ def test_all_links_inactive_and_a_list_that_was_cut() -> None:
     assert cut.evidence[0].detail == "line 3"
 
 
-def test_what_a_matrix_lacks_is_named() -> None:
+def test_missing_cells_and_rows_of_a_matrix_are_named() -> None:
     text = "\tGPU0\tGPU1\tNIC0\tCPU Affinity\nGPU0\tX\tNV4\n"
     short, missing = topo_matrix.unread(text)
     assert (short.line, short.why) == (2, "1 of 3 cells of its row")

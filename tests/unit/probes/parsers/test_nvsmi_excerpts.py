@@ -89,7 +89,7 @@ def test_values_behind_a_name_without_columns() -> None:
 @pytest.mark.parametrize(
     "text", ["NVIDIA A40, the GPU, is fine, 3 %", "NVIDIA A40, 48 GB", "1, 2, 3", "Tesla, Edison, 1884"]
 )
-def test_prose_is_no_row(text: str) -> None:
+def test_prose_is_not_recognised_as_a_row_of_csv(text: str) -> None:
     assert not nvsmi_csv.recognise(text)
 
 

@@ -154,7 +154,7 @@ def test_a_part_without_its_gpu() -> None:
     assert (gpu.memory_health.retired_pages_single_bit, gpu.memory_health.retired_pages_pending) == (3, True)
 
 
-def test_altered_reasons_are_no_clean_bill() -> None:
+def test_unknown_names_of_throttle_reasons_are_not_read_as_none() -> None:
     odd = REPORT.replace("HW Slowdown ", "Odd HW Slowdown ").replace("Thermal Slowdown ", "Thermal Odd ")
     reasons = nvsmi_text.parse_gpus(odd)[0].throttle_reasons
     assert isinstance(reasons, Unknown)

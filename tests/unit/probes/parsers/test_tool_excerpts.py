@@ -33,7 +33,7 @@ MATRIX = (
 )
 
 
-def test_deviations_are_no_counts() -> None:
+def test_largest_deviations_are_not_read_as_counts_of_wrong_values() -> None:
     out, into, verdict, _ = nccl_tests.parse_results(DEVIATIONS)
     assert (out.wrong_values, into.wrong_values, verdict.wrong_values) == (None, None, 0)
     assert [(gpu.index, gpu.name) for gpu in nccl_tests.parse_gpus(DEVIATIONS)] == [

@@ -20,7 +20,7 @@ needs_root = pytest.mark.skipif(ME != 0, reason="only root can give files away")
 
 @pytest.fixture
 def program(tmp_path: Path) -> Path:
-    """Three folders deep, in the private folder of this test."""
+    """Return a program two folders deep in the private folder of the test."""
     tmp_path.chmod(0o700)
     folder = tmp_path / "a" / "b"
     folder.mkdir(parents=True)
@@ -43,7 +43,7 @@ def test_the_callers_own_file_may_be_started(program: Path) -> None:
 
 @pytest.mark.parametrize("level", [0, 1, 2])
 @pytest.mark.parametrize(("mode", "who"), [(0o777, "everybody"), (0o757, "everybody")])
-def test_what_everybody_can_write_is_refused(program: Path, level: int, mode: int, who: str) -> None:
+def test_a_path_that_everybody_can_write_is_refused(program: Path, level: int, mode: int, who: str) -> None:
     place = [program, *program.parents][level]
     place.chmod(mode)
     assert refused(program) == f"{who} can write {place}"
@@ -72,7 +72,7 @@ def test_a_group_of_the_callers_own_is_the_caller() -> None:
 
 @needs_root
 @pytest.mark.parametrize("level", [0, 1, 2])
-def test_what_belongs_to_somebody_else_is_refused(program: Path, level: int) -> None:
+def test_a_path_of_another_user_is_refused(program: Path, level: int) -> None:
     place = [program, *program.parents][level]
     os.chown(place, STRANGER, STRANGER)
     assert refused(program) == f"{place} belongs to user {STRANGER}"
@@ -121,7 +121,7 @@ def test_a_linked_folder_is_followed(program: Path, tmp_path: Path) -> None:
     assert "everybody" in refused(tmp_path / "linked" / "python")
 
 
-def test_what_cannot_be_looked_at_is_unknown(tmp_path: Path) -> None:
+def test_a_path_whose_owner_cannot_be_read_is_unknown(tmp_path: Path) -> None:
     assert isinstance(refusal(LiveSource(), str(tmp_path / "gone"), ME), Unknown)
     assert isinstance(
         refusal(FakeSource(commands={"stat -c %u %g %f -- / /x": "0 0 q\n"}), "/x", ME), Unknown

@@ -1,4 +1,4 @@
-"""Limits of a job: of the batch system's daemon, of its unit, of a login, else of the caller."""
+"""Test the source of a job's limits: the batch system's daemon, its unit, a login, or else the caller."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def limits(files: dict[str, str], environment: dict[str, str] | None = None) -> 
             131072,
             "of slurmd, process 812",
         ),
-        # The number was given to another process since.
+        # Another process has got the process id since.
         (DAEMON | {"/proc/812/comm": "bash\n"}, 65536, 1024, "of the calling process"),
         (
             {

@@ -22,7 +22,7 @@ def test_by_address_then_index() -> None:
     assert contradictions == ()
 
 
-def test_what_differs_for_good_is_a_contradiction_and_what_moves_is_none() -> None:
+def test_a_different_name_is_a_contradiction_and_a_different_temperature_is_none() -> None:
     merged, contradictions = merge_gpus(
         [
             (gpu(0, "1b", name="NVIDIA X100", temperature_c=30),),

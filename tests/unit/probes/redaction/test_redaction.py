@@ -258,7 +258,7 @@ def test_manifest_counts_values_and_contains_none() -> None:
     assert not [name for name, seed in SEEDS.items() if seed in text]
 
 
-def test_one_salt_gives_the_same_placeholders_and_another_others() -> None:
+def test_equal_salts_give_equal_placeholders_and_different_salts_different_ones() -> None:
     first, again, other = (redact(seeded(), salt=salt)[0] for salt in (b"a", b"a", b"b"))
     assert first == again
     path = "/proc/sys/kernel/hostname"
@@ -338,7 +338,9 @@ def test_a_file_that_begins_with_a_secret_keeps_the_rest() -> None:
 
 
 @given(first=st.ip_addresses(v=4), second=st.ip_addresses(v=4))
-def test_subnets_stay_subnets(first: ipaddress.IPv4Address, second: ipaddress.IPv4Address) -> None:
+def test_redacted_addresses_keep_their_common_prefix(
+    first: ipaddress.IPv4Address, second: ipaddress.IPv4Address
+) -> None:
     redactor = TextRedactor(b"a")
     first_now, second_now = (
         ipaddress.IPv4Address(redactor.text(f"addr {address}").split()[1]) for address in (first, second)

@@ -1,6 +1,4 @@
-"""Catalogue machines through the real collectors: the facts show the machine of the row, and nothing that
-nobody knows.
-"""
+"""Test catalogue machines with the real collectors: facts of the row are known, all others are unknown."""
 
 from __future__ import annotations
 
@@ -72,7 +70,7 @@ def test_the_facts_are_those_of_the_row(machine):
 
 
 @pytest.mark.parametrize("machine", CATALOGUE.machines, ids=lambda row: row.id)
-def test_what_depends_on_the_single_machine_is_unknown(machine):
+def test_facts_that_differ_between_machines_of_a_model_are_unknown(machine):
     facts = _facts(machine.id)
     assert facts.hostname == NOT_RECORDED
     assert facts.limits.memlock_bytes == NOT_RECORDED

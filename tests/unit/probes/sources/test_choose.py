@@ -75,7 +75,7 @@ def test_paths_that_cannot_be_read(tmp_path, monkeypatch):
         open_source((big,))
 
 
-def test_what_a_pipe_brings_is_read(monkeypatch):
+def test_standard_input_and_pipes_are_read(monkeypatch):
     text = b"GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-11111111-2222-3333-4444-555555555555)\n"
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text)))
     (given,) = open_source((Path("-"),)).given("nvidia-smi-list")

@@ -205,7 +205,7 @@ def test_any_paste_is_a_source_or_an_input_error(data):
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="needs the recorded outputs of RIGTUNE_SHARED")
 def test_every_real_file_is_recognised_as_its_kind():
-    """Check that no file is recognised as a wrong kind, from which collectors would read nonsense."""
+    """Collectors would read nonsense from a file that is recognised as a wrong kind."""
     wrong = []
     with (SHARED / "INDEX.csv").open(newline="") as index:
         rows = list(csv.DictReader(index))

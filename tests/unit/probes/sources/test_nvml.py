@@ -306,7 +306,7 @@ def test_an_expected_device_answers_in_any_order_and_with_its_own_values(nvml_st
     assert client.call("nvmlDeviceGetTemperature", 1, 0) == 51
 
 
-def test_what_is_answered_before_a_hang_counts(nvml_standin, client):
+def test_answers_before_a_hang_count(nvml_standin, client):
     nvml_standin(HEALTHY + "hang = nvmlDeviceGetTemperature 1\n")
     for call, *arguments in (
         ("nvmlDeviceGetName",),

@@ -102,7 +102,7 @@ def test_a_replayed_recording_gives_identical_answers(inner, compressed):
 
 
 @given(_sources, _paths)
-def test_what_was_not_asked_is_not_recorded(inner, path):
+def test_questions_that_were_never_asked_are_not_recorded(inner, path):
     inner.links.clear()
     recorder = RecordingSource(inner)
     _ask(recorder, inner)

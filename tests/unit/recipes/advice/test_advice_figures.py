@@ -1,4 +1,4 @@
-"""Twice a figure gives other advice: power, lanes, memory, reserves and classes of traffic."""
+"""Test that doubling a figure changes the advice: power, lanes, memory, reserves and classes of traffic."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_processors_are_known_by_the_names_of_the_kernel(
 
 
 SUMS_W = (1615, 2450, 3150, 2460, 850, 1640, 3925, 1680, 340)
-"""Sum of the powers of each family, so that a wrong figure in the table fails."""
+"""Sum of the powers of each family of processors; a wrong figure in the table changes the sum."""
 
 
 @pytest.mark.parametrize(("row", "power_w"), list(zip(PROCESSORS, SUMS_W, strict=True)))
@@ -173,7 +173,7 @@ def test_profiles_belong_to_the_catalogue_and_get_larger(model: MigModel) -> Non
             assert profile.slices * profile.count <= model.slices
             assert size * profile.count <= row.memory_bytes * 1.02
             nominal = float(profile.name.partition(".")[2].removesuffix("gb")) * 1e9
-            # The driver reports what the name says, with binary gigabytes at most.
+            # The name states gigabytes; the driver's size may be that many binary gigabytes, 7.4 % more.
             assert 0.93 * nominal <= size <= 1.075 * nominal, profile.name
 
 

@@ -1,4 +1,4 @@
-"""Each row of advice fires where its condition holds and nowhere else; every line has a fact and a source."""
+"""Test that each row of advice fires only where its condition holds, and that every line cites its facts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support.advice_cases import ALWAYS, CASES, advised, ids
 from tests.support.any_facts import any_of
 
 HOW_TO_READ = re.compile(r"\b([Rr]ead|[Ll]ist|[Aa]sk|[Ss]tate|[Ll]ook)\b")
-"""An unknown line says how the fact can be read, or who knows it."""
+"""Verbs with which a line about an unknown fact states how to obtain the fact."""
 ROWS = [(subject, row.id) for subject in CASES for row in load_advice(subject)]
 
 

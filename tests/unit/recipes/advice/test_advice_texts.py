@@ -1,4 +1,4 @@
-"""The texts to copy: tools know every name in them, shells accept the commands, and the figures agree."""
+"""Test the texts that users copy: tools know every name, shells accept the commands, the figures agree."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def test_kubelet_knows_every_field(facts: MachineFacts) -> None:
         else:
             assert name in known["text"]
             assert value in known["values"].get(name, (value,))
-    # The policy static needs CPUs that no container gets.
+    # The CPU manager policy `static` needs reserved CPUs, which no container gets.
     assert "reservedSystemCPUs" in fields or int(fields["kubeReserved"]["cpu"]) > 0
 
 
@@ -227,7 +227,7 @@ def test_a_proposal_is_no_setting() -> None:
     assert "(in use on the machines)" in document(advised("network", ROCE, **STATED), "fabric")
 
 
-def test_the_class_of_devices_wins_over_the_environment() -> None:
+def test_the_traffic_class_of_ports_takes_precedence_over_the_environment() -> None:
     facts = changed(
         with_nics(ROCE, traffic_class=106), environment=NETWORK["dscp-invalid"][1].facts.environment
     )
@@ -267,7 +267,7 @@ def test_commands_are_complete(command: str) -> None:
 
 
 @given(st.floats(0.1, 79.0))
-def test_a_partition_holds_its_jobs(need_gib: float) -> None:
+def test_a_mig_partition_has_the_memory_that_a_job_needs(need_gib: float) -> None:
     lines = {line.id: line for line in advised("mig", NODE, need_gib=need_gib).lines}
     assert len({"partition", "whole-gpu"} & set(lines)) == 1
     if "partition" in lines:

@@ -181,7 +181,7 @@ EPYC = Cpu(model="AMD EPYC 9654 96-Core Processor", sockets=2)
         ("h100-sxm", None, 5000.0, 5600 * 1.82, "less than the GPUs alone draw (5.60 kW)"),
         ("h100-sxm", None, 8000.0, 5600 * 1.82, "less than the machine may draw"),
         ("h100-sxm", None, 12e3, 5600 * 1.82, "the machine draws about 10.19 kW"),
-        # A machine with cards draws what its processors draw, and a factor of modules says nothing about it.
+        # With PCIe cards the estimate needs the power of the processors; SXM modules have a factor instead.
         ("h100-pcie", None, 2000.0, None, "less than the GPUs alone draw (2.80 kW)"),
         ("h100-pcie", None, 4000.0, None, "The power of the processors is unknown"),
         ("h100-pcie", EPYC, 4000.0, (2800 + 2 * 360) * 1.2, "less than the machine may draw"),

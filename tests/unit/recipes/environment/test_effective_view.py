@@ -1,4 +1,4 @@
-"""The merged view: the plan wins over the process, the process over files, files over presets."""
+"""Test the merged view of variables: the plan wins over the process, then files, then presets."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ CASES = {
     "FI_EFA_USE_HUGE_PAGE=0": (job(PLATFORM_MACHINES["aws-p5"]), job(DGX)),
     "UCX_MAX_RNDV_RAILS={rails}": (job(DGX, layout={"program": "horovod"}), job(DGX)),
 }
-"""Jobs that trigger a row and that do not, by the variable and the value of the row."""
+"""By variable and value of each row: a job that triggers the row and, after it, a job that does not."""
 
 
 def title(rule) -> str:
@@ -230,7 +230,7 @@ def test_wsl_has_no_growing_segments():
     assert "PYTORCH_ALLOC_CONF" not in job(node(container=container), tight=True).variables
 
 
-def test_a_file_of_the_machine_wins_over_a_recommendation():
+def test_a_variable_in_a_file_of_the_machine_takes_precedence_over_a_recommendation():
     result = job(with_file(two_interfaces(node()), NCCL_SOCKET_IFNAME="=ens5f0"))
     assert "NCCL_SOCKET_IFNAME" not in result.variables
     (row,) = [row for row in result.plan.effective if row.name == "NCCL_SOCKET_IFNAME"]

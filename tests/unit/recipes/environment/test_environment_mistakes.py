@@ -96,7 +96,7 @@ def test_mistake_03_host_name_on_the_loopback():
 
 
 def test_mistake_05_a_name_that_another_node_may_lack():
-    """A plan is for equal machines; on these the name exists, and no list holds more than the machine has."""
+    """A plan is for equal machines, so each named interface must exist on the machine of the job."""
     for job, _, value in exporting("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"):
         present = {each.name for each in items_of(job.facts.interfaces)}
         assert present.issuperset(names_of(value)), job.name

@@ -38,7 +38,7 @@ def mpi(**variables: str) -> dict[str, str]:
 
 
 class Documented(NamedTuple):
-    """The set of a platform on two nodes, its presets, and where both are documented."""
+    """The variables of a platform on two nodes, its presets, and the source that documents both."""
 
     source: str
     exported: dict[str, str] = {}

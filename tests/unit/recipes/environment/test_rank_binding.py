@@ -1,4 +1,4 @@
-"""Ranks are bound to the processors near their GPUs, in the words of each launcher."""
+"""Test that ranks are bound to the CPUs near their GPUs, with the options of each launcher."""
 
 from __future__ import annotations
 

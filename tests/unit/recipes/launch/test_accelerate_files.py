@@ -34,7 +34,7 @@ CLIPPED = Convergence(learning_rate=3e-3, warmup_steps=2, steps=20, gradient_cli
 
 @pytest.fixture
 def files_of(make_recipe):
-    """Return the files of an accelerate recipe, and their configuration."""
+    """Return a function that returns the files of an accelerate recipe and the parsed configuration."""
 
     def make(model="llama-3-8b", **fields):
         fields = {"program": "accelerate", "command": SCRIPT, "resources": GPU, **fields}
@@ -209,7 +209,7 @@ def test_remarks_name_what_the_script_must_do_itself(files_of, changes, remark):
         ({"ranks_per_node": 4, "parallelism": {"dp": 2, "cp": 2, "global_batch": 8}}, "cp 2"),
     ],
 )
-def test_what_accelerate_cannot_do_is_refused(files_of, changes, message):
+def test_a_plan_that_accelerate_cannot_run_is_refused(files_of, changes, message):
     with pytest.raises(UsageError, match=message):
         files_of(**changes)
 

@@ -54,7 +54,7 @@ FSDP = {"strategy": "fsdp", "activation_checkpointing": "full"}
 
 @pytest.fixture
 def files_of(make_recipe):
-    """Return the files of a recipe on GPUs, in bf16."""
+    """Return a function that writes the files of a recipe for GPUs in bf16."""
 
     def make(**fields):
         fields["parallelism"] = {"precision": "bf16", **fields.get("parallelism", {})}
@@ -147,7 +147,7 @@ def test_the_module_of_axolotl_takes_options_of_the_user(files_of):
         ({"ranks_per_node": 4, "parallelism": {"dp": 2, "pp": 2, "global_batch": 8}}, "pp 2"),
     ],
 )
-def test_what_cannot_run_is_refused(files_of, changes, message):
+def test_a_plan_that_axolotl_cannot_run_is_refused(files_of, changes, message):
     with pytest.raises(UsageError, match=message):
         files_of(**changes)
 

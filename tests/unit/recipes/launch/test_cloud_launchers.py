@@ -1,4 +1,4 @@
-"""SkyPilot and SageMaker: what the job asks for, and the script that every node runs."""
+"""Test files for SkyPilot and SageMaker: the requested resources, and the script that every node runs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def filled(given: dict[str, Any], **more: str) -> dict[str, Any]:
 
 
 def node(folder, recipe, launcher):
-    """Write the files and return the script of a node."""
+    """Write the files and return the path of the script that a node runs."""
     files = launch_files(recipe, launcher)
     put_files(folder, files)
     return folder / files[1].path
@@ -68,7 +68,7 @@ def test_no_text_of_the_user_is_read_by_the_shell(make_recipe, bench, tmp_path_f
 
 
 @pytest.mark.parametrize("launcher", PLACES)
-def test_every_node_knows_its_place(make_recipe, bench, tmp_path, launcher):
+def test_every_node_gets_its_rank_and_the_address_of_the_first_node(make_recipe, bench, tmp_path, launcher):
     script = node(tmp_path, make_recipe(**filled(H100)), launcher)
     (call,) = bench.run("bash", str(script), **PLACES[launcher]).calls
     words = call.arguments

@@ -1,4 +1,4 @@
-"""Docker, Podman, compose and LXD: requests to the engine, and words that arrive as they were written."""
+"""Test files for Docker, Podman, compose and LXD: options of the engine, and unchanged arguments."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def test_a_folder_that_the_engine_cannot_mount_is_refused(make_recipe, engines, 
 
 
 @pytest.mark.parametrize("launcher", ["docker", "podman", "compose"])
-def test_several_nodes_are_started_on_each_of_them(make_recipe, launcher):
+def test_a_job_of_several_nodes_is_started_on_each_node(make_recipe, launcher):
     module = find_launcher(launcher).load()
     with pytest.raises(UsageError, match=r"needs 4 nodes, and \w+ starts one") as raised:
         module.start(make_recipe(**H100), "/f", ())

@@ -1,4 +1,4 @@
-"""A decision of the plan that a program cannot take is a remark in the script, in every program alike."""
+"""Test that a decision which a program cannot apply becomes a remark in the script, with every program."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SCRIPT = Command(
     kind="script", target="train.py", arguments=("{micro_batch}", "{grad_accum}", "{learning_rate}")
 )
 LITERAL = Command(kind="script", target="train.py", arguments=("{{learning_rate}}", "{{precision}}"))
-"""Words in braces, which an import writes with double braces."""
+"""A command whose arguments contain literal braces, which a recipe states as double braces."""
 PLACES = {"model": "org/Llama", "data": "/data/chats"}
 DDP = {"strategy": "ddp", "fsdp": 1, "dp": 8}
 FSDP = {"fsdp": 8}

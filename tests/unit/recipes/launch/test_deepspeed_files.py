@@ -24,7 +24,7 @@ COSINE = {
 
 @pytest.fixture
 def files_of(make_recipe):
-    """Return the files of a DeepSpeed recipe, and their configuration."""
+    """Return a function that returns the files of a DeepSpeed recipe and the parsed configuration."""
 
     def make(**fields):
         recipe = make_recipe(**{"program": "deepspeed", "command": SCRIPT, **fields})
@@ -195,7 +195,7 @@ def test_remarks_name_what_the_script_must_do_itself(files_of, changes, remark):
         ({"ranks_per_node": 4, "parallelism": {"strategy": "hsdp", "dp": 2, "fsdp": 2}}, "hsdp", "zero2"),
     ],
 )
-def test_what_deepspeed_cannot_do_is_refused(files_of, changes, message, hint):
+def test_a_plan_that_deepspeed_cannot_run_is_refused(files_of, changes, message, hint):
     with pytest.raises(UsageError, match=message) as error:
         files_of(**changes)
     assert hint in error.value.hint

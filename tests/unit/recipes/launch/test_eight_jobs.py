@@ -1,4 +1,4 @@
-"""Eight jobs without a published layout end in batch scripts that pass the ten points below."""
+"""Test that the batch scripts of eight jobs without a published layout pass the points below."""
 
 from __future__ import annotations
 

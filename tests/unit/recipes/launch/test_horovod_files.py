@@ -50,7 +50,7 @@ def horovod(make_recipe):
 
 @pytest.fixture
 def start(horovod, tmp_path):
-    """`start(variables, words)` runs the exported starter; a stand-in of horovodrun shows its arguments."""
+    """Return a function that runs the exported starter; a stand-in for horovodrun prints its arguments."""
     starter = put_files(tmp_path, program_files(horovod()).files)
     package = tmp_path / "modules" / "horovod" / "runner"
     package.mkdir(parents=True)
@@ -117,7 +117,7 @@ def test_impossible_hosts_are_one_clear_line(start, hosts, message):
     assert done.stderr.count("\n") == 1
 
 
-def test_the_command_stands_behind_the_starter(horovod):
+def test_the_starter_gets_the_command_as_arguments(horovod):
     files = program_files(horovod(nodes=2, ranks_per_node=8))
     assert files.processes == "job"
     assert files.words == (
@@ -129,7 +129,7 @@ def test_the_command_stands_behind_the_starter(horovod):
     assert not program_files(horovod(nodes=1, ranks_per_node=8)).notes
 
 
-def test_what_the_script_must_do_itself_is_a_warning(horovod):
+def test_settings_that_the_script_must_apply_itself_are_a_warning(horovod):
     silent = Command(kind="script", target="train.py")
     notes = "\n".join(program_files(horovod(command=silent)).notes)
     for part in ("{micro_batch}", "backward_passes_per_step", "{learning_rate}"):
@@ -280,7 +280,7 @@ def test_the_parser_of_horovodrun_understands_the_script(horovod, launch_bench, 
 
 @pytest.mark.slow
 def test_horovodrun_starts_every_rank_with_its_arguments_and_variables(horovod, horovod_python, tmp_path):
-    """Horovod's own starter over gloo, without its kernels; both names are those of this machine."""
+    """Run Horovod's own starter over gloo, without its kernels; both host names mean this machine."""
     program = tmp_path / "show.py"
     program.write_text(SHOW)
     (tmp_path / "run.py").write_text(RUN)

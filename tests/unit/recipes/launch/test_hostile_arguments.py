@@ -1,4 +1,4 @@
-"""Arguments of any bytes pass through every shell launcher unchanged, and nothing in them is executed."""
+"""Test that arguments of any bytes pass through every shell launcher unchanged and are never executed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from recipes.launch.recipe import Command
 from tests.support.launch_bench import NASTY, SLURM_JOB, Bench, put_files, render
 
 VECTORS = 50
-"""Vectors of arguments in each start of a script; one start with all of them saves time."""
+"""Lists of arguments in each start of a script; one start with many lists saves time."""
 HOSTS = {"resources": {"hosts": ("a", "b")}, "nodes": 2}
 GPU = {"resources": {"device": "cuda", "backend": "nccl"}}
 SLURM = {**SLURM_JOB, "SLURM_JOB_NUM_NODES": "1"}

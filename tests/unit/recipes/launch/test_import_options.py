@@ -1,4 +1,4 @@
-"""Test options of an import: they decide over the files, and reach the arguments of the program."""
+"""Test options of an import: they take precedence over the files, and reach the arguments of the program."""
 
 from __future__ import annotations
 

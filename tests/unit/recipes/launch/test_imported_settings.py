@@ -1,4 +1,4 @@
-"""Test that each launcher's and program's words become settings: missing, contradicting, of a model."""
+"""Test that options of launchers and programs become settings, also if some are missing or contradictory."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ def test_a_later_change_of_the_recipe_reaches_the_program():
     assert arguments["--output_dir"] == "/data/run"
 
 
-def test_what_is_not_understood_is_kept_word_for_word_with_its_reason():
+def test_lines_that_are_not_understood_are_kept_word_for_word_with_the_reason():
     reasons = {(each.file, each.line, each.text): each.why for each in whole().kept}
     assert reasons["train.sbatch", 6, "#SBATCH --mail-type=END"] == "not understood"
     assert reasons["train.sbatch", 10, "ulimit -n 65536"] == "another command of the script"

@@ -31,7 +31,7 @@ PLAIN = {
 
 @pytest.fixture
 def files_of(make_recipe):
-    """Return the files of a recipe on GPUs, in bf16."""
+    """Return a function that writes the files of a recipe for GPUs in bf16."""
 
     def make(arguments=ARGUMENTS, **fields):
         fields["parallelism"] = {"precision": "bf16", **fields.get("parallelism", {})}
@@ -120,7 +120,7 @@ def test_warnings_name_what_the_script_must_do(files_of, changes, remark):
         ({"ranks_per_node": 4, "parallelism": {"dp": 2, "pp": 2, "global_batch": 8}}, "pp 2"),
     ],
 )
-def test_what_cannot_run_is_refused(files_of, changes, message):
+def test_a_plan_that_lightning_cannot_run_is_refused(files_of, changes, message):
     with pytest.raises(UsageError, match=message):
         files_of(**changes)
 

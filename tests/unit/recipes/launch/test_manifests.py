@@ -1,4 +1,4 @@
-"""Kubernetes manifests: the structure of each kind of job, and words that arrive as they were written."""
+"""Test Kubernetes manifests: the structure of each kind of job, and arguments that arrive unchanged."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_the_agent_gets_the_rank_and_the_master_of_its_controller(make_recipe, l
 
 
 @pytest.mark.parametrize("launcher", RANKED)
-def test_one_node_meets_itself(make_recipe, launcher):
+def test_a_job_of_one_node_needs_no_rendezvous_address(make_recipe, launcher):
     (body,) = containers(make_recipe(**SMALL), launcher)
     assert "--standalone" in body["args"]
     assert not any("$(" in word for word in body["args"])

@@ -275,7 +275,7 @@ def test_a_pipeline_layout_has_every_layer_once_in_parts_of_equal_size(layers, p
 @pytest.mark.parametrize(
     ("model", "layout", "expected", "absent"),
     [
-        # 126 layers and two more are 128 in 32 parts; 61 layers in 16 parts lack three.
+        # 126 layers, embedding and head fill 32 parts of 4; 61 layers are 3 fewer than 16 parts of 4.
         (
             "llama-3.1-405b",
             {"pp": 8, "vp": 4, "pipeline_schedule": "interleaved"},

@@ -43,7 +43,7 @@ def nccl_tests(make_recipe):
         (("-n", "{steps}"), (*CURVE[:6], "-n", "20", *CURVE[8:])),
     ],
 )
-def test_options_of_the_user_replace_the_usual_ones(nccl_tests, given, words):
+def test_options_of_the_user_replace_the_defaults(nccl_tests, given, words):
     assert program_files(nccl_tests(*given)).words == (*words, "-g", "1")
 
 
@@ -59,7 +59,7 @@ def test_the_launcher_decides_the_gpus_of_a_process(nccl_tests, given):
     ("given", "unknown"), [(("-q", "1"), "-q"), (("--minbyts=8",), "--minbyts"), (("8",), "8")]
 )
 def test_an_option_that_a_test_does_not_know_is_a_warning(nccl_tests, given, unknown):
-    """The test itself would print its usage and succeed."""
+    """nccl-tests itself would print its usage and exit with 0."""
     (note,) = program_files(nccl_tests(*given)).notes
     assert note.startswith("Warning: nccl-tests ")
     assert f"has no option {unknown};" in note
@@ -162,7 +162,7 @@ def test_the_launcher_is_one_of_the_sites_batch_system(nccl_tests, nodes, batch_
     assert first_launcher(nccl_tests(nodes=nodes), batch_system) == launcher
 
 
-def test_the_script_speaks_of_the_test_and_not_of_training(nccl_tests):
+def test_the_script_names_nccl_tests_and_nothing_of_training(nccl_tests):
     recipe = nccl_tests(nodes=2, notes=("Warning: may run out of memory.",))
     script = launch_files(recipe, "mpi")[0].text
     assert "nccl-tests on 2 nodes x 2 ranks (NVIDIA H100)" in script
@@ -175,7 +175,7 @@ def test_the_script_speaks_of_the_test_and_not_of_training(nccl_tests):
 def test_slurm_starts_every_rank_by_the_plugin_of_the_site(
     nccl_tests, launch_bench, tmp_path, plugin, option
 ):
-    """The test itself is a stand-in with a blank in its path, which shows its arguments and environment."""
+    """A stand-in takes the place of all_reduce_perf and shows its arguments; its path contains a blank."""
     folder = tmp_path / "built tests"
     folder.mkdir()
     shutil.copy(launch_bench.recorder, folder / "all_reduce_perf")
@@ -197,7 +197,7 @@ def test_slurm_starts_every_rank_by_the_plugin_of_the_site(
 
 @pytest.fixture
 def preflight(nccl_tests, launch_bench, tmp_path):
-    """`preflight(libraries)` tests a node on which `ldd` prints these lines about the executable."""
+    """Return a function that runs the preflight on a node whose `ldd` prints the given lines."""
 
     def run(libraries, **fields):
         executable = launch_bench.stand_in("all_reduce_perf", "exit 0")

@@ -1,4 +1,4 @@
-"""The tests on a node before its ranks start, and the site's places of every shell script."""
+"""Test the preflight script, which tests a node before its ranks start, and the site's slots in scripts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GPU = {"device": "cuda", "backend": "nccl"}
 
 @pytest.fixture
 def preflight(make_recipe, launch_bench, tmp_path):
-    """`preflight(fields, **variables)` runs the tests of a small job with this machine's interpreter."""
+    """Return a function that runs the preflight script of a small job with this machine's interpreter."""
 
     def run(fields, **variables):
         recipe = make_recipe(**fields)
@@ -28,7 +28,7 @@ def preflight(make_recipe, launch_bench, tmp_path):
         python = variables.get("INTERPRETER", str(launch_bench.folder / "python3"))
         return launch_bench.run(str(script), python, cwd=tmp_path, **settings)
 
-    # Python that finds every module except those that the test takes away
+    # This python3 runs the code after -c with the interpreter of the tests.
     launch_bench.stand_in("python3", f'exec {sys.executable} -c "$2" "${{@:3}}"')
     return run
 
@@ -36,7 +36,7 @@ def preflight(make_recipe, launch_bench, tmp_path):
 MODULE = {"command": Command(kind="module", target="json.tool")}
 
 
-def test_a_node_that_lacks_nothing_passes_without_a_word(preflight, tmp_path):
+def test_a_node_that_lacks_nothing_passes_without_output(preflight, tmp_path):
     (tmp_path / "torch.py").touch()
     outcome = preflight(MODULE)
     assert (outcome.exit_code, outcome.words) == (0, "")
@@ -124,7 +124,7 @@ NASTY_SITE = {
 
 
 @pytest.mark.parametrize("launcher", SHELL)
-def test_the_site_stands_in_every_script_filled_or_commented(make_recipe, launcher):
+def test_slots_of_the_site_are_filled_or_commented_out_in_every_script(make_recipe, launcher):
     plain = render(launcher, make_recipe(command=Command(kind="module", target="train")))[0].text
     for line in ("# module load ", "# source ", "conda activate ", "# cd -- ", "# container="):
         assert any(each.startswith("#") and line in each for each in plain.splitlines()), line

@@ -1,6 +1,4 @@
-"""Files for provisioning: valid in their own formats, with the site's paths in them, and safe against strange
-ones.
-"""
+"""Test files for provisioning: their formats are valid, and they use and quote the site's paths."""
 
 from __future__ import annotations
 
@@ -66,7 +64,7 @@ def test_files_parse_in_their_formats(kind: str, options: ProvisionOptions) -> N
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("options", OPTIONS, ids=["plain", "policy", "other paths"])
 def test_scripts_have_no_complaints(kind: str, options: ProvisionOptions) -> None:
-    """Cover also the scripts that containers run."""
+    """Check also the scripts that containers run."""
     if shutil.which("shellcheck") is None:
         pytest.skip("shellcheck is not installed")
     for path, artifact in files(kind, options).items():

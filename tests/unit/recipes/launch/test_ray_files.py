@@ -1,4 +1,4 @@
-"""Test the files for Ray Train and the scripts of a Ray cluster of the job's own."""
+"""Test the files for Ray Train, and the scripts that start a Ray cluster for the job."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ README = Path(__file__).parents[4] / "README.md"
 
 @pytest.fixture
 def example(monkeypatch):
-    """Return the names of the example's module, with its template in place."""
+    """Return the namespace of the example's module, whose template is installed."""
     section = README.read_text().partition("**A launcher, complete.**")[2]
     blocks = re.findall(r"(?:^(?: {4}.*)?\n)+", section, re.MULTILINE)
     module, template = [textwrap.dedent(block).strip() + "\n" for block in blocks if block.strip()][:2]

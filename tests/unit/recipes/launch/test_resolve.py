@@ -128,7 +128,7 @@ def test_the_recipe_of_another_program_lists_features_beyond_the_reference_workl
     assert load_recipe(dump_recipe(recipe), "recipe.toml") == recipe
 
 
-def test_predictions_that_verify_can_measure_are_kept_and_unknown_ones_are_none(plan):
+def test_a_recipe_has_the_predictions_that_verify_can_measure_and_none_for_unknown_ones(plan):
     predicted = recipe_of(plan, name="job", command=REFERENCE, python="").predicted
     assert (predicted.step_time_s, predicted.step_time_low_s, predicted.step_time_high_s) == (1.5, 1.2, 1.9)
     assert predicted.peak_memory_bytes == 60e9

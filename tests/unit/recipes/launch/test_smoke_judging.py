@@ -54,7 +54,7 @@ def report_of(*lines, done=True):
 
 @pytest.fixture
 def recipe(make_recipe):
-    """Two nodes of two GPUs with NVLink and InfiniBand."""
+    """Return a recipe for two nodes of two GPUs with NVLink and InfiniBand."""
     machine = msgspec.structs.replace(h100_cluster(2, 2), fabric="nvswitch", transport="infiniband")
     return make_recipe(nodes=2, resources={"device": "cuda", "backend": "nccl"}, machine=machine)
 

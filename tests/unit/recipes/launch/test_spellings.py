@@ -56,7 +56,7 @@ def test_every_row_states_settings_that_are_read(row):
 
 
 @pytest.mark.parametrize("program", load_programs().values(), ids=lambda row: row.id)
-def test_a_schedule_that_a_program_is_told_is_read_back(program):
+def test_a_schedule_written_for_a_program_is_read_back(program):
     if "lr_schedule" not in program.settings or not program.settings["lr_schedule"]:
         return
     spelling_of = program.values.get("lr_schedule", {})

@@ -1,4 +1,4 @@
-"""Test the files for TensorFlow: TF_CONFIG of every node, and which strategy the program is given."""
+"""Test the files for TensorFlow: TF_CONFIG of every node, and the distribution strategy of the program."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def tensorflow(make_recipe):
 
 @pytest.fixture
 def start(tensorflow, tmp_path):
-    """`start(variables, words)` runs the exported starter, whose program shows its words and variables."""
+    """Return a function that runs the exported starter; its program shows its arguments and variables."""
     (artifact,) = program_files(tensorflow()).files
     starter = put_files(tmp_path, (artifact,))
     show = tmp_path / "show.py"
@@ -53,7 +53,7 @@ def start(tensorflow, tmp_path):
 
 @pytest.fixture(scope="module")
 def parts():
-    """The functions of the starter."""
+    """Return the functions of the starter by name."""
     source = Path(recipes.launch.__file__).parent / "templates" / STARTER
     return runpy.run_path(str(source), run_name="starter")
 
@@ -168,7 +168,7 @@ def test_an_impossible_job_is_one_clear_line(start, change, message):
     assert done.stderr.count("\n") == 1
 
 
-def test_the_command_stands_behind_the_starter(tensorflow):
+def test_the_starter_gets_the_command_as_arguments(tensorflow):
     files = program_files(tensorflow(nodes=2))
     assert files.processes == "node"
     assert files.modules == ("tensorflow",)
@@ -189,7 +189,7 @@ def test_the_script_names_the_strategy_that_the_program_needs(tensorflow, fields
     assert strategy in program_files(tensorflow(**fields)).notes[0]
 
 
-def test_what_the_program_must_do_itself_is_a_warning(tensorflow):
+def test_settings_that_the_program_must_apply_itself_are_a_warning(tensorflow):
     silent = Command(kind="script", target="train.py")
     notes = "\n".join(program_files(tensorflow(command=silent)).notes)
     for part in ("{global_batch}", "{learning_rate}", "must sum 2 micro-batches", "one replica per node"):

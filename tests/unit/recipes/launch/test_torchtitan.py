@@ -102,7 +102,7 @@ def test_layers_that_do_not_divide_are_missing_in_the_first_and_the_last_part():
 
 
 @pytest.mark.parametrize("kind", ["none", "selective", "full"])
-def test_the_recomputation_is_the_last_word(kind):
+def test_the_recomputation_is_the_last_argument(kind):
     files = write(program_recipe("torchtitan", layout={"fsdp": 8, "activation_checkpointing": kind}))
     assert files.words[-1] == f"activation-checkpoint:{kind}"
 

@@ -21,7 +21,7 @@ def _config(**fields):
     return yaml.safe_load(file.text)
 
 
-def test_the_plan_stands_in_the_file():
+def test_the_file_has_the_settings_of_the_plan():
     layout = {"fsdp": 8, "micro_batch": 2, "grad_accum": 4, "activation_checkpointing": "full"}
     config = _config(layout=layout, rates={"learning_rate": 3e-5})
     expected = {

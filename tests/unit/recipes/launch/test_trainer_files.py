@@ -49,7 +49,7 @@ FSDP = {"strategy": "fsdp", "activation_checkpointing": "full"}
 
 @pytest.fixture
 def files_of(make_recipe):
-    """Return the files of a recipe on GPUs, in bf16."""
+    """Return a function that writes the files of a recipe for GPUs in bf16."""
 
     def make(program="hf-trainer", model="llama-3-8b", **fields):
         fields["parallelism"] = {"precision": "bf16", **fields.get("parallelism", {})}
@@ -64,7 +64,7 @@ def files_of(make_recipe):
 
 @pytest.fixture
 def arguments_of(files_of):
-    """Return the arguments in the file of a script that reads one."""
+    """Return a function that returns the arguments in the JSON file of a script that reads such a file."""
 
     def make(**fields):
         (file,) = files_of(command=script("training_arguments.json"), **fields).files
@@ -242,7 +242,7 @@ def test_places_logs_and_checkpoints_of_the_user_stay(files_of):
         ({"ranks_per_node": 4, "parallelism": {"dp": 2, "pp": 2, "global_batch": 8}}, "pp 2"),
     ],
 )
-def test_what_the_trainer_cannot_do_is_refused(files_of, changes, message):
+def test_a_plan_that_the_trainer_cannot_run_is_refused(files_of, changes, message):
     with pytest.raises(UsageError, match=message):
         files_of(**changes)
 

@@ -1,4 +1,4 @@
-"""Files of one call are judged together only if they belong together."""
+"""Test that files of one call are judged together only if they belong together."""
 
 from __future__ import annotations
 

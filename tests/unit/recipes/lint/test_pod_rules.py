@@ -191,7 +191,7 @@ def test_comments_state_the_meaning_of_a_number(count: str, *, is_reported: bool
         ('{"zero_optimization": {"stage": 2, "overlap_comm": true, "_note": "x"}, "_comment": "y"}', set()),
     ],
 )
-def test_keys_of_zero(text: str, rules: set[str]) -> None:
+def test_misplaced_and_misspelt_keys_of_zero_are_found(text: str, rules: set[str]) -> None:
     assert ids("ds.json", text) == rules
 
 

@@ -26,5 +26,5 @@ def part(**counts: int) -> Understood:
         ((part(commands=1, parts_not_read=1),), "read: 1 command; 1 part could not be read"),
     ],
 )
-def test_what_was_read_in_words(parts: tuple[Understood, ...], words: str) -> None:
+def test_the_counts_of_read_settings_are_put_into_words(parts: tuple[Understood, ...], words: str) -> None:
     assert in_words(parts) == words

@@ -1,4 +1,4 @@
-"""Figures of a cluster: measured first, catalogue next, unknown last."""
+"""Test the sources of a cluster's figures: measured if possible, else from the catalogue, else unknown."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_measurements_replace_the_catalogue_and_the_slowest_gpu_counts():
     assert cluster.intra_latency_s.value == pytest.approx(2e-6)
 
 
-def test_what_stands_beside_the_gpus_is_not_taken_for_them():
+def test_measurements_of_other_parts_are_not_taken_for_those_of_the_gpus():
     """Host memory, CPU products, triads and other collectives have metrics of the same names."""
     beside = (
         measured("gemm_flops_per_s", 2e12, "CPU", "cpu-gemm", dtype="bf16", m=2048, n=2048, k=2048),
@@ -129,7 +129,7 @@ def test_a_slow_copy_to_the_host_bounds_what_pcie_can_carry():
     )
     figure = cluster_from_facts(facts, copies, CATALOGUE).intra_bus_bandwidth_bytes_per_s
     assert (figure.value, figure.basis) == (12e9, "measured")
-    # Copies as fast as the slot add nothing to the model.
+    # Copies that are as fast as the slot leave the figure of the model as it is.
     assert (
         cluster_from_facts(facts, copies[:4], CATALOGUE).intra_bus_bandwidth_bytes_per_s.basis == "modelled"
     )
@@ -206,7 +206,7 @@ def test_gpus_in_mig_mode_are_left_out():
     assert any("MIG" in warning for warning in cpu.warnings)
 
 
-def test_memory_that_one_gpu_does_not_tell_is_unknown():
+def test_memory_per_rank_is_unknown_if_that_of_one_gpu_is_unknown():
     gpus = (h100(0), h100(1, memory_bytes=NOT_RECORDED))
     assert cluster_from_facts(h100_node(gpus=gpus), (), CATALOGUE).memory_bytes_per_rank is None
 

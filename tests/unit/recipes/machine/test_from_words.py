@@ -1,4 +1,4 @@
-"""The machine of a case: rates of its GPU, links and network, stated or usual."""
+"""Test the machine of a case: rates of its GPU, links and network, from the case or the usual ones."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_gpus_of_a_part_of_a_node_send_no_more_than_their_slots_carry():
         ("MI300X", 8, "None", "xgmi"),
     ],
 )
-def test_what_joins_the_gpus_of_a_node(gpu, per_node, intra, fabric):
+def test_the_fabric_of_a_node_follows_from_its_gpus_and_links(gpu, per_node, intra, fabric):
     assert cluster(gpu, per_node, gpus_per_node=per_node, interconnect_intra=intra).fabric == fabric
 
 
@@ -131,7 +131,7 @@ def test_a_part_of_a_mesh_has_a_part_of_its_links():
     assert value(whole.intra_bus_bandwidth_bytes_per_s) > 0.7 * 300e9
 
 
-def test_another_size_of_memory_is_believed_and_a_rounded_one_is_not():
+def test_a_stated_memory_counts_only_if_it_is_more_than_a_rounding():
     usual = value(cluster("GB300").memory_bytes_per_rank)
     assert value(cluster("GB300", gpu_mem_gb=278.0).memory_bytes_per_rank) == usual
     assert value(cluster("RTX4090", gpu_mem_gb=48.0).memory_bytes_per_rank) == pytest.approx(

@@ -1,4 +1,4 @@
-"""Links in the words of tables."""
+"""Test how descriptions of links and networks in tables are read."""
 
 from __future__ import annotations
 

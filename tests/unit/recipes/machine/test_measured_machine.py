@@ -1,4 +1,4 @@
-"""A machine that was measured is predicted from its own figures, and no longer from the catalogue's."""
+"""Test that predictions for a measured machine use its own figures instead of the catalogue's."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_attention_takes_the_measured_length_nearest_to_its_own():
         assert seconds(both, sequence_length=length) == seconds(h100(*alone), sequence_length=length)
 
 
-def test_attention_by_the_plain_kernel_says_nothing_of_the_fused_one():
+def test_rates_of_the_plain_attention_kernel_do_not_change_those_of_the_fused_one():
     plain = [
         msgspec.structs.replace(attention, parameters={**attention.parameters, "kernel": "math"})
         for attention in attentions(1e12, 1e12)
@@ -242,7 +242,7 @@ GLOO = [
 
 
 def small_step(value: float, threads: int = 1, **changes) -> Measurement:
-    """Return a step like the planned one in `PLANNED`, apart from the changes."""
+    """Return the measurement of a step with the settings of `PLANNED`, apart from the changes."""
     parameters = {"model": "rigtune-mini", "strategy": "ddp", "micro_batch": 8, "sequence_length": 256}
     parameters |= {"precision": "fp32", "world_size": 2, "grad_accum": 4}
     measurement = step(value, **{**parameters, **changes})

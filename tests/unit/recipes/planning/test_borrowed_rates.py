@@ -49,7 +49,7 @@ def _decisions(capsys, model):
         ("config.json", "GPT-3 1.3B"),
     ],
 )
-def test_a_borrowed_recipe_is_called_so(capsys, tmp_path, model, owner):
+def test_a_recipe_borrowed_from_another_model_is_named_as_borrowed(capsys, tmp_path, model, owner):
     if model == "config.json":
         model = tmp_path / model
         model.write_text(json.dumps(CONFIG))

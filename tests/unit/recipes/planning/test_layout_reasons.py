@@ -41,7 +41,7 @@ def decision(plan: Plan, name: str) -> Decision | None:
 
 
 def fastest(plan: Plan) -> float:
-    """Return the seconds of the fastest layout, which a tie may have put behind the chosen one."""
+    """Return the seconds of the fastest layout, also if a tie made the plan choose another one."""
     return min(row.predicted.step_time_s.total for row in (plan.chosen, *plan.alternatives))
 
 
@@ -139,7 +139,7 @@ def test_a_program_without_model_parallelism_has_no_decision_about_degrees():
     assert not {row.name for row in plan_of("own").decisions} & {"tp", "pp", "vp", "cp", "ep", "schedule"}
 
 
-def test_what_was_not_searched_is_named_where_the_machine_has_an_alternative():
+def test_an_option_that_was_not_searched_is_named_where_the_machine_supports_it():
     assert plan_of("megatron").not_searched[0] == "fp8"
     assert "fp8" not in plan_of("deepspeed").not_searched
     for name in REQUESTS:

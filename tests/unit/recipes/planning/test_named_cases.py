@@ -1,4 +1,4 @@
-"""Published layouts of experts beside the chosen ones, and plans that every expert would accept."""
+"""Compare chosen layouts with published ones, and test plans that every practitioner would accept."""
 
 import os
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ CORE = {"stack": "megatron-core", "gpus_per_node": "8", "gpu": "H100-SXM-80GB", 
 
 @dataclass
 class Published:
-    """A layout of experts, with the job that it was for."""
+    """A published layout with its job."""
 
     job: dict[str, str]
     layout: dict[str, str]

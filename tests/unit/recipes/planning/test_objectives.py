@@ -1,4 +1,4 @@
-"""The part of a machine that suits an objective."""
+"""Test which part of a machine is chosen for an objective."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_all_gpus_are_used_where_they_help() -> None:
     assert not any("uses" in text for text in plan.warnings)
 
 
-def test_one_node_wins_over_a_network_that_stalls() -> None:
+def test_one_node_is_chosen_if_the_network_is_very_slow() -> None:
     plan = planned("llama-3-8b", 4, "throughput", network=1e6)
     assert plan.cluster.nodes == 1
     assert plan.warnings[0] == "uses 8 of 32 GPUs, which are faster than all of them"

@@ -74,6 +74,6 @@ def test_a_step_on_images_scales_a_plan_of_an_image_model():
     assert _seconds(plain) != pytest.approx(0.1, rel=0.01)
 
 
-def test_a_plan_of_the_reference_workload_or_of_a_default_model_does_not_use_it():
+def test_a_plan_of_the_reference_workload_or_of_a_default_model_does_not_use_the_measured_step():
     for wanted in ({"program": "reference"}, {"model": ""}):
         assert not [words for words in _planned(_step(0.5), **wanted).warnings if "train.py" in words]

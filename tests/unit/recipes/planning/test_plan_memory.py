@@ -19,7 +19,7 @@ from tests.support.plans import free_of, plan
 
 
 def roomy_by(margins: float) -> Cluster:
-    """Return a GPU with room for llama-3.2-1b in micro-batches of 4 and for this part of the margin."""
+    """Return GPUs whose memory holds llama-3.2-1b at micro-batch 4, plus `margins` times the margin."""
     cluster = h100_cluster()
     workload, candidate = case(find_model("llama-3.2-1b"), micro_batch=4, grad_accum=2, sequence_length=1024)
     memory = predicted_memory(workload, candidate, cluster)

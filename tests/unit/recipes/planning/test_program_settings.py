@@ -1,4 +1,4 @@
-"""Test the settings of a layout in the words of each program, and the refusal to write files for them."""
+"""Test the settings of a layout as options of each program, and the refusal of impossible settings."""
 
 from __future__ import annotations
 

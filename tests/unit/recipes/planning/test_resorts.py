@@ -1,4 +1,4 @@
-"""Plans of last resort, and what an infeasible request names."""
+"""Test plans of last resort, and the changes that the refusal of an infeasible request names."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Promises of the search: pruning changes nothing, the result is the same each time, pins hold, plans fit."""
+"""Test the search: pruning changes no result, results are repeatable, pins are kept, and plans fit."""
 
 import itertools
 import math
@@ -105,7 +105,7 @@ def settings_of(candidate: Candidate) -> list[tuple[str, object]]:
 
 
 def fastest_of(request: Request) -> dict[tuple[str, object], float]:
-    """Return the time of the fastest layout that fits, of all and with each value of a setting."""
+    """Return the time of the fastest layout that fits: of all layouts, and of those with each setting."""
     best: dict[tuple[str, object], float] = {}
     for job in fitting_jobs(request):
         seconds = seconds_of(time_for(job))

@@ -67,7 +67,7 @@ def test_first_size_that_fits_is_the_reference() -> None:
     assert result.pays_until_nodes == 2
 
 
-def test_curve_without_a_plan_knows_no_end() -> None:
+def test_a_curve_without_a_plan_has_no_size_at_which_it_stops_paying() -> None:
     result = scaling_curve([(1, refused_answer("1 node", "too small"))])
     assert (result.pays_until_nodes, result.stops_at_nodes) == (None, None)
 

@@ -14,11 +14,11 @@ from tests.support.clusters import cpu_cluster, figure, h100_cluster, measured
 
 HOP, NETWORK_HOP = 1e-4, 1e-3
 PEER = parameter("collective.peer_s")
-"""Each peer beyond a rank's own domain costs an all-to-all so much."""
+"""Seconds that each peer outside of a rank's own NVLink domain adds to an all-to-all."""
 
 
 def processors(nodes: int, ranks: int) -> Cluster:
-    """Describe ranks on processors, which pay no launch and whose links were measured."""
+    """Return a cluster of CPU ranks, which need no kernel launch and whose links were measured."""
     cluster = cpu_cluster(ranks=ranks, intra_latency_s=measured(HOP))
     return msgspec.structs.replace(
         cluster,
@@ -43,7 +43,9 @@ ONE_NODE = {
     "broadcast": {"ring": 3 * HOP},
     "sendrecv": {"message": 2 * HOP},
 }
-"""Four ranks of a node: a ring passes three hops, twice to reduce and to spread; an exchange 1 + log2(4)."""
+"""Latencies of four ranks of a node. A ring takes three hops, an all-reduce twice as many, and an exchange
+1 + log2(4).
+"""
 FOUR_NODES = {
     "all_reduce": {"ring": 6 * NETWORK_HOP, "tree": 4 * NETWORK_HOP},
     "all_gather": {"ring": 3 * NETWORK_HOP, "pat": 2 * NETWORK_HOP},
@@ -123,7 +125,7 @@ def test_hops_of_described_machines_are_those_of_nccls_table() -> None:
     assert links.inter_latency_s.value == 14e-6
 
 
-def test_a_measured_hop_replaces_the_fabrics_and_holds_the_launch() -> None:
+def test_a_measured_hop_replaces_that_of_the_fabric_and_includes_the_launch() -> None:
     cluster = h100_cluster(ranks=4, fabric="pcie", architecture="ada", intra_latency_s=measured(HOP))
     assert latencies("all_gather", cluster) == pytest.approx({"ring": 3 * HOP})
     modelled = h100_cluster(ranks=4, fabric="pcie", architecture="ada", intra_latency_s=figure(HOP))

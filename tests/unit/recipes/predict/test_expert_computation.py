@@ -46,7 +46,7 @@ def test_nothing_hides_the_gathers_of_a_loop_that_waits_on_the_host() -> None:
 
 def test_tensor_parallelism_does_not_divide_the_experts_of_a_loop() -> None:
     def products_s(experts: str, tensor: str) -> float:
-        # the stack would fill tensor-parallel ranks with more sequences
+        # without a stated batch, the stack would give tensor-parallel ranks more sequences
         return step(experts, tp=tensor, sharding="ddp", global_batch="4", n_gpus="4").products
 
     assert products_s("grouped", "4") < 0.5 * products_s("looped", "4")

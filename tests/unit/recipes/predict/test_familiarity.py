@@ -1,4 +1,4 @@
-"""Intervals of runs whose software or GPU no fit has seen are wider."""
+"""Test that intervals are wider for runs whose software or GPU was not among the fitted runs."""
 
 import csv
 import os
@@ -61,7 +61,7 @@ def test_a_case_has_the_width_of_what_the_fits_have_seen(changes: dict[str, str]
     assert answer.peak_mem_low_gib == pytest.approx(answer.peak_mem_gib * interval.low)
 
 
-def test_a_loop_of_ones_own_says_little_about_the_memory_of_another() -> None:
+def test_memory_of_a_plain_torch_loop_counts_as_unseen_software() -> None:
     assert familiarity("memory", "torch", "h100-sxm") == "unseen-seen"
     assert familiarity("memory", REFERENCE, "h100-sxm") == "seen-seen"
     assert familiarity("time", "no such stack", "no such gpu") == "unseen-unseen"

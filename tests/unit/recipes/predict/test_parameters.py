@@ -1,4 +1,4 @@
-"""Every figure that the models use has a row."""
+"""Test that every figure of the prediction models has a row in the tables of parameters."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_a_row_that_is_not_there_is_reported() -> None:
 
 
 def test_rows_say_what_they_mean_by_themselves() -> None:
-    """The words `the same` refer to the row without a key, so there has to be one."""
+    """A meaning that begins with `the same` refers to the row without a key, which must exist."""
     rows = load_parameters()
     lost = [
         row.id

@@ -1,4 +1,4 @@
-"""A case is one job of one kind, with all that follows from model, layout, machine and software."""
+"""Test that a case becomes a job of the right kind, with the values that follow from its parts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def job(row: dict[str, str], **changes: str) -> Job:
     return resolve(case_of_row({**row, **changes})).job
 
 
-def test_transformers_and_image_models_pass_the_same_doors() -> None:
+def test_transformers_and_image_models_share_the_functions_for_memory_and_time() -> None:
     kinds = {type(item): item for item in (job(LLAMA, micro_batch="1"), job(IMAGES))}
     assert kinds.keys() == {TransformerJob, ImageJob}
     for kind in kinds.values():
@@ -30,7 +30,7 @@ def test_transformers_and_image_models_pass_the_same_doors() -> None:
         assert isinstance(time_for(kind), TimeBreakdown)
 
 
-def test_a_job_knows_what_is_trained_and_how_wide_its_elements_are() -> None:
+def test_a_job_states_what_is_trained_and_the_bytes_of_an_element() -> None:
     full = job(LLAMA, micro_batch="1", precision="bf16")
     assert (full.adapted, full.trains_weights, full.is_quantised, full.wide_bytes) == (None, True, False, 2.0)
     tuned = job(LLAMA, micro_batch="1", task="qlora", precision="nf4", stack="trl")

@@ -1,4 +1,4 @@
-"""The settings reach the plan's JSON, its page, the recipe and the words of a program."""
+"""Test that settings reach the plan's JSON, its page, the recipe and the arguments of a program."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_fine_tuning_is_a_task(capsys: Any) -> None:
         (("resnet50", "--task", "fine-tuning"), "which has no --task fine-tuning"),
     ],
 )
-def test_what_cannot_be_answered_is_refused(capsys: Any, arguments: tuple[str, ...], words: str) -> None:
+def test_a_question_without_an_answer_is_refused(capsys: Any, arguments: tuple[str, ...], words: str) -> None:
     assert command_line(["plan", *arguments, *HERE]) == 2
     assert words in capsys.readouterr().err
 
@@ -104,7 +104,7 @@ def test_an_assumed_checkpoint_interval_reaches_the_program_and_its_script(tmp_p
     assert "checkpoint interval of 13 h 00 min is assumed" in " ".join(script.replace("#", "").split())
 
 
-def test_the_page_shows_them(capsys: Any) -> None:
+def test_the_page_of_a_plan_shows_the_settings(capsys: Any) -> None:
     assert command_line(["plan", "gpt2", *HERE]) == 0
     page = capsys.readouterr().out
     for words in ("lr schedule", "gradient clipping", "checkpoint interval", "process group timeout"):

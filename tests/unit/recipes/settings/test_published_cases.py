@@ -1,4 +1,4 @@
-"""Published training recipes, written down again from their publications, come out of a plan's settings."""
+"""Test that a plan's settings equal published training recipes, which are stated here a second time."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_resnet50_beyond_8k_keeps_the_rate_and_says_why() -> None:
     assert "loses no accuracy up to 8192 images" in settings.warnings[0]
 
 
-def test_lars_reaches_32k() -> None:
+def test_lars_has_its_published_rate_at_a_batch_of_32k() -> None:
     settings = settings_of(images("resnet50", 32768, steps=2815, optimizer="lars"))
     assert (settings.rate.value, settings.optimization.beta1) == (29.0, 0.929)
     assert settings.warmup.value == 18 * 1_281_167 // 32768
@@ -155,7 +155,7 @@ NAMED = [
     ("llama-factory-full", "llama-3-8b", "full", 2, 1e-5, 100, "cosine", 1.0, 0.0),
     ("llama-factory-lora", "llama-3-8b", "lora", 8, 1e-4, 100, "cosine", 1.0, 0.0),
 ]
-"""Examples of programs, which a user names; `torchtune` is also a program of `plan`."""
+"""Example recipes of programs. A plan uses them only if the user names them."""
 
 
 @pytest.mark.parametrize("case", [*FINE_TUNING, *NAMED], ids=lambda case: case[0])
@@ -301,7 +301,7 @@ def test_every_figure_of_a_row_reaches_the_settings(recipe: TrainingRecipe) -> N
 
 
 def _answers(recipe: TrainingRecipe) -> list[Any]:
-    """Return what depends on a row: a small batch, a huge one, a short run, a ramp, sizes of models."""
+    """Return the settings of jobs that use every figure of a row, and the recipe chosen by model size."""
     stated = Stated(training_recipe=recipe.id)
     jobs = [(7, 10**9, None), (10**7, 10**9, None), (7, 20, None)]
     if published := load_training_recipes()[recipe.id].ramp_high:

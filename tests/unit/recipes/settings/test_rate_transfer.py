@@ -1,4 +1,4 @@
-"""A learning rate is carried to another batch, optimizer and width, and the plan says where a rule ends."""
+"""Test learning rates that rules transfer to another batch, optimizer or width, and the rules' limits."""
 
 from __future__ import annotations
 
@@ -228,7 +228,7 @@ def test_every_figure_of_a_rule_matters() -> None:
 
 
 def _answers(optimizer: str) -> list[Any]:
-    """Return what depends on the rule of an optimizer."""
+    """Return the learning rates and settings that depend on the rule of an optimizer."""
     answers: list[Any] = []
     known = Stated(known_batch=64, known_rate=1e-3)
     for stated in (NOTHING_STATED, known, msgspec.structs.replace(known, known_width=256)):

@@ -1,4 +1,4 @@
-"""Each strategy is recommended where it wins and refused elsewhere, with numbers of the job and machine."""
+"""Test that each strategy is recommended only where it wins, with numbers of the job and the machine."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_every_strategy_has_both_cases() -> None:
 
 
 @pytest.mark.parametrize("name", RECOMMENDED)
-def test_where_a_strategy_wins(name: str) -> None:
+def test_each_strategy_is_recommended_for_its_job(name: str) -> None:
     answer = judged(name, **RECOMMENDED[name])
     assert answer.status in ("chosen", "recommended"), answer.because
     assert any(character.isdigit() for character in " ".join(answer.because))

@@ -1,4 +1,4 @@
-"""A tune on tables of published timings: the best within 3 % at a quarter of the trials."""
+"""Test that a tune on published timings finds a layout within 3 % of the best in a quarter of the trials."""
 
 from __future__ import annotations
 

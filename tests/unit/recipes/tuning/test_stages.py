@@ -23,7 +23,7 @@ THREADS = Environment(name="OMP_NUM_THREADS", value="2", why="you asked", source
 
 @pytest.fixture
 def recipe(make_recipe):
-    """Two measured CPU ranks, and a decision about the micro-batch."""
+    """Return a recipe for two CPU ranks, with a decision about the micro-batch."""
     chosen = Chosen(name="micro_batch", value="2", basis="rule", because="a guess")
     return refreshed(make_recipe(machine=cpu_cluster(), decisions=(chosen,)))
 

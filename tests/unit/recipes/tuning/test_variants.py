@@ -40,7 +40,7 @@ def settings_of(variant):
 
 @pytest.fixture
 def here(make_recipe):
-    """A recipe for two measured CPU ranks."""
+    """Return a recipe for two CPU ranks."""
     return make_recipe(machine=cpu_cluster())
 
 

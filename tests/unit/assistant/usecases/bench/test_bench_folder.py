@@ -39,7 +39,7 @@ def test_a_folder_goes_unless_it_is_to_stay(temporary):
     assert list(folder.path.iterdir()) == []
 
 
-def test_what_a_killed_run_left_goes_and_a_living_one_stays(temporary):
+def test_the_folder_of_a_killed_run_is_removed_and_that_of_a_running_one_stays(temporary):
     killed = subprocess.run(
         (sys.executable, "-c", KILLED.format(tmp=str(temporary))), check=False, timeout=60
     )
@@ -65,7 +65,7 @@ def test_a_link_to_somewhere_else_is_left_alone(temporary):
     assert away.exists()
 
 
-def test_a_chosen_folder_stays(temporary):
+def test_a_folder_that_the_user_chose_is_kept(temporary):
     with work_folder(str(temporary / "a" / "b")) as folder:
         assert folder.path == temporary / "a" / "b"
     assert list(folder.path.iterdir()) == []

@@ -67,7 +67,7 @@ def test_each_gpu_has_its_own_clocks_and_limits_of_the_time_it_worked(watch, nvm
     )
 
 
-def test_what_is_measured_on_several_gpus_has_the_worst_of_them(watch, nvml):
+def test_a_measurement_on_several_gpus_has_their_worst_conditions(watch, nvml):
     watched(watch, nvml)
     both = watch.conditions("2 ranks", frozenset(("GPU0", "GPU1")))
     assert (both["sm_clock_min_hz"], both["temperature_c"]) == (1200e6, 88)

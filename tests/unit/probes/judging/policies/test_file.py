@@ -265,7 +265,7 @@ def test_another_machine_is_shown_its_differences(other: MachineFacts, named: st
 )
 @example(with_part(h100_node(), "software", modules=("nvidia-peermem",)))
 @given(any_of(MachineFacts))
-def test_whatever_a_machine_says_it_meets_its_own_policy(facts: MachineFacts) -> None:
+def test_any_machine_meets_the_policy_that_was_learned_from_it(facts: MachineFacts) -> None:
     learned = learned_policy(facts, CATALOGUE)
     policy = policy_of(policy_text(learned, str(facts.hostname), DAY))
     assert policy == learned
@@ -275,7 +275,7 @@ def test_whatever_a_machine_says_it_meets_its_own_policy(facts: MachineFacts) ->
         assert not finding.summary.startswith("the result of the check"), finding.observed
 
 
-def test_a_policy_changes_what_counts() -> None:
+def test_a_policy_changes_thresholds_and_disabled_and_required_checks() -> None:
     few = with_part(h100_node(), "limits", nofile=30000)
     assert verdict_under(Policy(), few, NOFILE).verdict is Status.WARN
     assert (
@@ -295,7 +295,7 @@ def test_a_policy_changes_what_counts() -> None:
     )
 
 
-def test_a_waived_finding_keeps_its_word_and_does_not_count() -> None:
+def test_a_waived_finding_keeps_its_status_and_does_not_count() -> None:
     few = with_part(h100_node(), "limits", nofile=30000)
     waiver = "[[waivers]]\ncheck = 'nofile'\nsubject = '{}'\nreason = 'known'\nexpires = {}"
     rows = (*NOFILE, *(row for row in CHECKS if row.id == "persistence-mode"))

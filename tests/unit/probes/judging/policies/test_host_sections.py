@@ -62,7 +62,7 @@ def test_sections_hold_for_the_hosts_that_they_name(host: str, count: int, power
     assert (gpu.count, gpu.power_limit_w) == (count, power_limit_w)
 
 
-def test_a_section_is_laid_over_the_rest_field_by_field() -> None:
+def test_a_host_section_replaces_single_fields_of_the_policy() -> None:
     policy = for_host(policy_of(TEXT), "gpu-b7")
     assert policy.fail_on == "fail"
     assert policy.checks.required == ("memlock",)

@@ -42,7 +42,7 @@ def test_sensors_of_every_form() -> None:
     assert alarms(parse_sensors(SENSOR)) == ("CPU1 Temp (95.000 degrees C)",)
 
 
-def test_what_is_wrong_is_named() -> None:
+def test_failed_supplies_and_alarms_are_named() -> None:
     sensors = parse_sensors(ELIST)
     assert failed_supplies(sensors) == ("PS2 Status",)
     assert alarms(sensors) == ("Inlet Temp (52 degrees C)",)

@@ -108,7 +108,7 @@ def test_settings_of_systemd() -> None:
     assert isinstance(parse_switch("maybe"), Unknown)
 
 
-def test_the_chosen_word() -> None:
+def test_the_word_in_brackets_is_the_chosen_value() -> None:
     assert parse_chosen("always [madvise] never") == "madvise"
     assert isinstance(parse_chosen("always madvise never"), Unknown)
 

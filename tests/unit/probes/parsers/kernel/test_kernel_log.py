@@ -120,7 +120,7 @@ nvidia-nvswitch2: open (major=510)
     assert [line.number for line in log.unread] == [4, 5]
 
 
-def test_what_a_boot_or_a_new_load_of_the_driver_settles() -> None:
+def test_a_boot_or_a_new_load_of_the_driver_settles_an_xid() -> None:
     oom = "[ 9.0] Out of memory: Killed process 7 (python)"
     load = "[ 9.1] NVRM: loading NVIDIA UNIX x86_64 Kernel Module  550.54.15"
     boot = "[    0.000000] Linux version 6.8.0-45-generic"
@@ -213,7 +213,7 @@ def test_a_transfer_that_the_iommu_refused_is_an_event(message: str) -> None:
     assert event_counts(f"[ 1.0] {message}") == [("iommu-fault", "0000:17:00", 1)]
 
 
-def test_what_several_report_counts_once() -> None:
+def test_an_event_that_several_drivers_report_counts_once() -> None:
     text = """\
 [1.000] bond0: (slave enp83s0f0np0): link status definitely down, disabling slave
 [2.000] mlx5_core 0000:53:00.0 enp83s0f0np0: Link down

@@ -160,7 +160,7 @@ def test_one_unknown_counter_makes_a_sum_of_nothing_unknown() -> None:
     assert isinstance(gpu.ecc_uncorrected_volatile, Unknown)
 
 
-def test_schema_before_11() -> None:
+def test_names_of_the_schema_before_version_11_are_read() -> None:
     start, end = FULL.index("<volatile>") + 10, FULL.index("</volatile>")
     old = "<single_bit><total>4</total></single_bit><double_bit><total>5</total></double_bit>"
     text = (FULL[:start] + old + FULL[end:]).replace("gpu_power_readings", "power_readings")
@@ -180,7 +180,7 @@ def test_a_cut_document_keeps_its_complete_gpus_and_reports_the_cut() -> None:
     assert "cut" in log.problem
 
 
-def test_what_follows_the_document_is_not_read() -> None:
+def test_text_after_the_xml_document_is_not_read() -> None:
     assert parsed(FULL + "\n$ nvidia-smi topo -m\n\tGPU0 & <\n").problem == ""
 
 

@@ -21,7 +21,7 @@ def test_a_file_is_read_as_nccl_does() -> None:
     assert [(line.line, line.text) for line in ignored] == [(4, "NCCL_ALGO Ring")]
 
 
-def test_what_ranks_say_is_set() -> None:
+def test_variables_that_ranks_log_as_set_are_read() -> None:
     log = (
         "n1:7:7 [0] NCCL INFO NCCL_IB_TIMEOUT set by environment to 22.\n"
         "n1:8:8 [1] NCCL INFO NCCL_IB_TIMEOUT set by environment to 22.\n"

@@ -126,7 +126,7 @@ def test_other_texts_are_no_log_of_nccl() -> None:
         "NET/OFI Creating new endpoint for domain 0x7f9b failed: Invalid argument",
     ],
 )
-def test_what_ends_a_run(words: str) -> None:
+def test_warnings_that_end_a_run_are_fatal(words: str) -> None:
     (event,) = parse_nccl_log(f"[2026-03-13 22:26:02] node7:33:44 [5] file.cc:262 NCCL WARN {words}\n")
     assert event.fatal is True
 

@@ -48,7 +48,7 @@ def test_table() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "0000:1a:00.0 3D controller: NVIDIA", "[1] pci 0000:1a:00.0: PCIe"])
-def test_other_texts_are_none(text: str) -> None:
+def test_other_texts_are_not_recognised(text: str) -> None:
     assert not recognise(text)
 
 

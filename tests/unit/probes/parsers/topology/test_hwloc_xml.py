@@ -125,7 +125,7 @@ def test_old_names_of_format_1() -> None:
     assert parse_cpu(old).sockets == 2
 
 
-def test_of_a_cut_file_counts_are_not_known() -> None:
+def test_counts_of_a_cut_file_are_unknown() -> None:
     cut = NODE[: NODE.index('<object type="Package" os_index="1"')]
     assert parse_unread(cut)
     assert parse_cpu(cut).sockets == NOT_RECORDED
@@ -133,7 +133,7 @@ def test_of_a_cut_file_counts_are_not_known() -> None:
 
 
 @pytest.mark.parametrize("text", ["", '<system version="1">', "<nvidia_smi_log>"])
-def test_other_texts_are_none(text: str) -> None:
+def test_other_texts_are_not_recognised_and_have_no_gpus(text: str) -> None:
     assert not recognise(text)
     assert parse_gpus(text) == ()
 

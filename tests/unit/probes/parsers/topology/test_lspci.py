@@ -239,7 +239,7 @@ def test_single_lines_of_acs_controls_are_each_a_bridge_without_a_name() -> None
 @pytest.mark.parametrize(
     "text", ["", "pci 0000:19:00.0: [10de:2330] type 00", "GPU0 X NV18", "12:00:00.1 up 3 days: fine"]
 )
-def test_other_texts_are_none(text: str) -> None:
+def test_other_texts_are_not_recognised_and_have_no_devices(text: str) -> None:
     assert not recognise(text)
     assert parse_devices(text) == ()
 

@@ -67,7 +67,7 @@ def test_short() -> None:
     assert [(node.cpus, node.memory_bytes) for node in parse_numa_nodes(SHORT)] == [("0", 31 * 2**30)]
 
 
-def test_other_texts_are_none() -> None:
+def test_other_texts_are_not_recognised() -> None:
     assert not recognise("")
     assert not recognise("Machine learning (1)\n  is fun\n")
 

@@ -127,7 +127,7 @@ def test_xgmi_counts_as_links_between_gpus() -> None:
     assert [(link.kind, link.nvlink_count) for link in parse_links(XGMI)] == [("NVLINK", 1)]
 
 
-def test_of_a_cut_file_the_rest_is_used() -> None:
+def test_the_complete_parts_of_a_cut_file_are_read() -> None:
     cut = DUMP[: DUMP.index('<cpu numaid="1"') + 30]
     assert [gpu.index for gpu in parse_gpus(cut)] == [0]
     assert parse_unread(cut)[0].line == 17
@@ -165,12 +165,12 @@ def test_a_graph_contains_the_gpus() -> None:
 @pytest.mark.parametrize(
     "text", ["", '<topology version="2.0">', "<nvidia_smi_log>", "NCCL INFO === System : maxBw 24"]
 )
-def test_other_texts_are_none(text: str) -> None:
+def test_other_texts_are_not_recognised_and_have_no_gpus(text: str) -> None:
     assert not recognise(text)
     assert parse_gpus(text) == ()
 
 
-def test_of_a_part_whose_beginning_was_cut_off_the_rest_is_read_and_no_distance_made_up() -> None:
+def test_devices_of_a_file_without_its_beginning_are_read_with_unknown_distances() -> None:
     part = (
         '      <pci busid="0000:b8:00.0" class="0x030200">\n        <gpu dev="5" sm="90" rank="5"/>\n'
         "      </pci>\n"

@@ -30,7 +30,7 @@ def test_addresses_are_written_as_sysfs_does(text: str, address: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "N/A", "1b", "0000:1b:00", "0000:1b:00.9", "FFFFFFFFFF:00:00.0"])
-def test_what_is_no_address_is_unknown(text: str) -> None:
+def test_an_invalid_address_is_unknown(text: str) -> None:
     assert isinstance(normal_address(text), Unknown)
 
 

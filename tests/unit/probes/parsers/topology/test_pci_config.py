@@ -48,7 +48,7 @@ def test_sizes_and_controls() -> None:
     assert parse_config(space(None)).acs is None
 
 
-def test_what_is_hidden_is_unknown() -> None:
+def test_registers_that_the_kernel_hides_are_unknown() -> None:
     for value in (parse_config(space(0)[:64]).acs, parse_config(space(0)[:64]).max_payload_bytes):
         assert isinstance(value, Unknown)
         assert value.reason is Reason.PERMISSION
@@ -77,7 +77,7 @@ def test_masks_become_lists(mask: str, cpus: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "xyz", "0x", "1 2", "-1", "١"])
-def test_what_is_no_mask_is_unknown(text: str) -> None:
+def test_an_invalid_mask_is_unknown(text: str) -> None:
     assert isinstance(mask_cpus(text), Unknown)
 
 

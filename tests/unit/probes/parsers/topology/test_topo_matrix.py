@@ -89,7 +89,7 @@ def test_no_single_numa_node_is_unknown(cell: str, reason: Reason) -> None:
     assert node.reason is reason
 
 
-def test_stated_absence_of_a_numa_node_is_none() -> None:
+def test_a_gpu_with_numa_node_na_has_none() -> None:
     assert parsed(FULL.replace("0-51,104-155\t0\t", "0-51,104-155\tN/A\t")).gpus[0].numa_node is None
 
 
@@ -133,7 +133,7 @@ def test_a_shifted_row_is_ignored() -> None:
     ],
     ids=["empty", "windows", "p2p", "rocm", "header only", "no driver"],
 )
-def test_what_is_no_matrix_is_unknown(text: str) -> None:
+def test_text_without_a_matrix_is_unknown(text: str) -> None:
     assert isinstance(parse_topo_matrix(text), Unknown)
 
 
