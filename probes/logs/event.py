@@ -34,12 +34,11 @@ class LogLine(NamedTuple):
     local_rank: int | None = None
     pid: int | None = None
     time_s: float | None = None
-    """Seconds since 1970 in UTC if the time stamp has a date.
-
-    Without a time zone, only differences are meaningful.
+    """Seconds since 1970 in UTC if the time stamp has a date, else since another start, such as the boot.
+    If the time stamp has no time zone, only differences are meaningful.
     """
     raw: str = ""
-    """The original line of the file, as shown to people."""
+    """The line with all its prefixes, which readers of kernel logs need."""
     is_kernel: bool = False
     """True if the removed prefix comes from a kernel, or from a service that stores kernel messages."""
 
@@ -54,7 +53,7 @@ class Event(Record, Generic[What_co], kw_only=True):
     number: int
     """Line, from 1."""
     text: str
-    """The line as read, shown as evidence."""
+    """Text of the line without prefixes, shown as evidence."""
     host: str | None = None
     rank: int | None = None
     local_rank: int | None = None

@@ -54,7 +54,7 @@ def exists(source: Source, path: str) -> bool | Unknown:
 def read_python(source: Source, path: str, *, directory: str, may_ask: bool) -> Python | Unknown:
     """Return the interpreter at `path`; `directory` is the working directory.
 
-    A virtual environment has a pyvenv.cfg in the folder of the file or one level above (PEP 405); like in
+    A virtual environment has a pyvenv.cfg in the folder of the file or one level above (PEP 405); as in
     Python, links are followed only after that. A shim of pyenv is resolved by the rules of pyenv. Another
     file without a lib/pythonX.Y beside its folder is a wrapper. With `may_ask` a wrapper is started once;
     otherwise the result is Unknown.

@@ -74,7 +74,7 @@ _RANK_ON_GPU = re.compile(r"\b(\d{1,7})\[(\d{1,2})\]")
 
 
 def sockets(logged: LoggedEvents) -> Iterator[Event]:
-    """Yield sockets that are used between nodes, with the evidence that RDMA should be available."""
+    """Yield the use of sockets: despite signs of RDMA, between nodes, or in a log that shows nothing else."""
     names = {event.what.name for event in logged.of(NcclNetwork)}
     first = _sockets_event(logged)
     if first is None or names - {_SOCKET} or (not names and _uses_rdma(logged)):

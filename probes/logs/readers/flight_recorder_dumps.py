@@ -40,7 +40,7 @@ _PICKLE = b"\x80"
 _RANK_OF_NAME = pattern(r"(\d{1,7})(?:\.(?:json|pkl|pickle|bin|txt))?$")
 _MOST_ENTRIES = 100_000
 _AROUND = 4
-"""Number of collectives that are reported before and after the first that hangs."""
+"""Number of collectives that are reported before the first that hangs, and as many from there on."""
 _MOST_GROUPS = 512
 _LONGEST = 160
 _DONE = "completed"
