@@ -36,7 +36,7 @@ class LimitRule(StrictRecord, kw_only=True):
     """
 
     fact: str = ""
-    """The path of the fact, if it differs from the check's own fact."""
+    """Path of the fact that the rule judges; empty for the fact of the check."""
     at_least: float | str | None = None
     at_most: float | str | None = None
     below: float | str | None = None

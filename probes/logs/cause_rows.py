@@ -36,17 +36,17 @@ class Pattern(EventPattern, kw_only=True):
     when: str = ""
     """Name of a condition in `probes/logs/causes/conditions.py` that must also hold; empty for none."""
     fault: bool | None = None
-    """Replaces the cause's own value if it is set."""
+    """Value that replaces `fault` of the cause; None keeps the value of the cause."""
     root: bool = False
     """True if this pattern explains all symptoms in the logs, so that no symptom counts as its cause."""
     doubt: bool = False
     """True if the pattern is no fault but leaves doubt: rigtune then does not report the run as healthy."""
     summary: str = ""
-    """Replaces the cause's own value if it is set."""
+    """Text that replaces `summary` of the cause; empty to keep the text of the cause."""
     remedy: str = ""
-    """Replaces the cause's own value if it is set."""
+    """Text that replaces `remedy` of the cause; empty to keep the text of the cause."""
     command: str = ""
-    """Replaces the cause's own value if it is set."""
+    """Text that replaces `command` of the cause; empty to keep the text of the cause."""
 
     @property
     def is_alone(self) -> bool:

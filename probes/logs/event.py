@@ -47,7 +47,7 @@ class Event(Record, Generic[What_co], kw_only=True):
     """A record with its line: the log, the position in the log, and the process that wrote the line."""
 
     what: What_co
-    """The record of what the line reports."""
+    """The content of the line, as a record."""
     source: str
     """Name of the log."""
     number: int

@@ -108,7 +108,7 @@ class SourceReader:
         self._document = None
 
     def _read_tail(self) -> None:
-        """Read the last lines again, for readers that need the last lines whatever they contain."""
+        """Read the last lines again, for readers that need these lines even if they contain no sign."""
         places = tuple(place for place, reader in enumerate(self._readers) if reader.lines_after)
         lines = self._tail.split(b"\n")
         first = self.lines_read - len(lines) + 1 + (not lines[-1])

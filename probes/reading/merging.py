@@ -1,4 +1,4 @@
-"""Merge what several sources report about one object, and note contradictions.
+"""Merge the reports of several sources about one object, and note contradictions.
 
 `merge` is for all kinds of record. `merge_interfaces`, `merge_links` and `merge_nics` first match the records
 of one object; `merge_gpus.py` does this for GPUs.

@@ -1,9 +1,9 @@
 """Read the packages of a Python interpreter from its files, and decide whether it may be started.
 
-An interpreter that the user did not name may be started only if only the caller and root can have written it.
-The owner of a file decides its content; the owner of a folder above the file, or of a link on the way,
-decides which file is there. POSIX.1-2017, Base Definitions 4.6 (file access permissions) and 4.13 (pathname
-resolution); inode(7), the sticky bit.
+An interpreter that the user did not name may be started if nobody but the caller and root can have written
+it. The owner of a file decides its content; the owner of a folder above the file, or of a link on the way,
+decides which file is there. Sources: POSIX.1-2017, Base Definitions 4.6 (file access permissions) and 4.13
+(pathname resolution); inode(7), the sticky bit.
 """
 
 import pathlib

@@ -83,7 +83,7 @@ _END_OF_INIT = (NcclInitComplete, NcclConnected)
 _SILENCE_S = 300.0
 _STOPS = (SlurmKilled, TorchAgentSignal, ProcessInterrupted)
 _KINDS_OF_STOPS = frozenset(kind_of(record) for record in _STOPS)
-"""Kinds of events in which something outside the program ended it."""
+"""Kinds of events in which a scheduler or a person ended the program."""
 _SIGKILL = 9
 _ENDS_OF_OTHERS = (SlurmTaskExit, SlurmStepTerminating, SlurmStepAborted, SlurmKilled, TorchException)
 _FEW_LINES = 8
@@ -195,8 +195,8 @@ def stops_at_p2p(logged: LoggedEvents) -> Iterator[Event]:
             channels[-1],
             DeducedStopsAtP2p(
                 why=(
-                    "the log stops while GPUs connect by it, as with ACS or a driver on which it does not "
-                    "work"
+                    "the log stops while GPUs connect peer-to-peer, as with ACS or a driver on which "
+                    "peer-to-peer does not work"
                 ),
             ),
         )

@@ -197,10 +197,7 @@ class Reader:
 
 
 def _agrees(size: int, columns: tuple[str, ...]) -> bool:
-    """Return whether size, time and both bandwidths of a row are consistent.
-
-    In damaged lines they are not.
-    """
+    """Return whether size, time and both bandwidths of a row are consistent, unlike in damaged lines."""
     time_us, rate, bus = (_rate(columns, place) for place in range(3))
     if not (time_us and rate):
         return True
