@@ -35,6 +35,7 @@ class LogLine(NamedTuple):
     pid: int | None = None
     time_s: float | None = None
     """Seconds since 1970 in UTC if the time stamp has a date, else since another start, such as the boot.
+
     If the time stamp has no time zone, only differences are meaningful.
     """
     raw: str = ""

@@ -368,6 +368,7 @@ class Facts:
 
     def _gpudirect(self) -> object:
         """Return whether the network writes into GPU memory: True, False, `mixed`, or None if unknown.
+
         The channels decide; without channels, NCCL's decisions about GPUDirect do.
         """
         counts = self._between or self._decided

@@ -18,6 +18,7 @@ _MOST_RANKS_LISTED = 32
 
 class FailureFacts:
     """The first failure of the run and of each rank, collected event by event.
+
     Failures are ordered by time if all of them have a time, else in the order in which they were read.
     """
 

@@ -30,6 +30,7 @@ from probes.logs.wording import begun
 _MESSAGE_BYTES = 8 << 30
 _PAIR = 2
 """Number of machines with which a tree sends each byte once but a ring twice.
+
 The formula of bus bandwidth assumes the ring, so a tree may exceed the expected bus bandwidth.
 """
 _MOST_TESTS = 4

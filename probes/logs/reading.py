@@ -57,6 +57,7 @@ class Reading:
 
     def explanation(self, beside: Iterable[Event] = ()) -> Explanation:
         """Return the explanation of the lines that were read so far.
+
         `beside` contains events with facts of the machine and the recipe.
         """
         beside = tuple(beside)

@@ -183,6 +183,7 @@ _Bar: TypeAlias = tuple[int, float] | None
 
 def read_step_log(data: bytes) -> StepLog:
     """Return the steps in the output of a training program, or in its log file.
+
     The prefixes of launchers and the colours of terminals are removed. The result has the first format in
     `FORMATS` of which the log contains steps; it has no samples if no format fits.
     """

@@ -231,6 +231,7 @@ def _evidence(pattern: Pattern, logged: LoggedEvents) -> list[Event]:
 
 def _ranked(candidates: list[_Candidate], logged: LoggedEvents, of_own: list[_Candidate]) -> list[Diagnosis]:
     """Return diagnoses: faults first, then sorted by confidence and time.
+
     Effects of other causes, and the candidates in `of_own`, have a lower confidence. `of_own` contains the
     effects of the program's own failure.
     """

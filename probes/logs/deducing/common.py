@@ -139,7 +139,8 @@ def machine(logged: LoggedEvents) -> MachineModel | None:
 
 def gpu_id(logged: LoggedEvents) -> str | None:
     """Return the id of the GPU model: from the logs, the machine's facts, or the machine that a plugin names.
-    None if the logs or the facts name several models.
+
+    None if none of them names a model, or if the logs or the facts name several models.
     """
     names = {event.what.name for event in logged.of(NcclTestsRank) if event.what.name}
     names = names or {event.what.name for event in logged.of(MachineGpu)}

@@ -135,6 +135,7 @@ def waits_at_start(logged: LoggedEvents) -> Iterator[Event]:
 
 def ends_after_init(logged: LoggedEvents) -> Iterator[Event]:
     """Yield a log that ends after the initialisation, or a job that was ended from outside much later.
+
     Yield nothing if the logs report a failure. If NCCL only connected its rings and never reported the end of
     the initialisation, `stage` is `during`.
     """

@@ -90,6 +90,7 @@ def _domain(bus: str) -> int | None:
 
 def fabric_degraded(logged: LoggedEvents) -> Iterator[Event]:
     """Yield an unhealthy NVLink fabric.
+
     The signs are its health mask, an incomplete registration, or a crash while GPUs of several trays join.
     """
     joins = logged.of(NcclMnnvl)

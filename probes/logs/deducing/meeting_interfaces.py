@@ -116,7 +116,7 @@ def host_id_shared(logged: LoggedEvents) -> Iterator[Event]:
 
 
 def interfaces_differ(logged: LoggedEvents) -> Iterator[Event]:
-    """Yield hosts that announce addresses of unrelated networks."""
+    """Yield a deduction if hosts announce IPv4 addresses that differ in the first number."""
     networks: dict[str, Event] = {}
     for event in logged.of(NcclBootstrap):
         address = _address(event.what.address)

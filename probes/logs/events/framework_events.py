@@ -54,7 +54,6 @@ class JaxRendezvousTimeout(LogRecord, kw_only=True, tag="jax.rendezvous-timeout"
 
     expected: int
     """Number of threads that should join."""
-
     joined: int | None = None
 
 

@@ -238,7 +238,6 @@ class NcclCudaError(LogRecord, kw_only=True, tag="nccl.cuda-error"):
     bytes: int | None = None
     actual: int | None = None
     """CUDA version of the driver as a number, if the driver is too old."""
-
     needed: int | None = None
     """CUDA version that NCCL requires, as a number."""
 
@@ -248,7 +247,6 @@ class NcclDriverOld(LogRecord, kw_only=True, tag="nccl.driver-old"):
 
     actual: int | None = None
     """CUDA version of the driver as a number."""
-
     needed: int | None = None
     """CUDA version that NCCL requires, as a number."""
     text: str | None = None
