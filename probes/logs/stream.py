@@ -198,7 +198,7 @@ class LogStream:
             yield from self._unfinished(rest)
 
     def _decoded(self, chunk: bytes, *, is_last: bool = False) -> bytes:
-        """Return bytes in UTF-16, which some shells write, as UTF-8; return other bytes unchanged."""
+        """Return bytes in UTF-16, which some shells write, as UTF-8; remove the byte order mark of UTF-8."""
         if self._head is not None:
             self._head += chunk
             needed = _HEAD_BYTES if self._head.startswith(_UTF_16) else len(codecs.BOM_UTF8)

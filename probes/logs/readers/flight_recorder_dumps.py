@@ -190,7 +190,7 @@ def _whole(value: object) -> int | None:
 
 
 def _short(value: object, depth: int = 3) -> int | str:
-    """Return a value as a short text; nested lists are bounded in length and depth."""
+    """Return a whole number unchanged, and any other value as a short text; nested lists are shortened."""
     if isinstance(value, bool):
         return int(value)
     if isinstance(value, int):

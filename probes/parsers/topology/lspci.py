@@ -74,7 +74,7 @@ class Lspci(Record, kw_only=True):
 
 
 def recognise(text: str) -> bool:
-    """Return whether a line shows a device or a link as lspci prints it, or the text is its tree."""
+    """Return whether the text has a line of a device or link, or is a tree or a listing for scripts."""
     for line in text.splitlines()[:_MOST_LINES]:
         if line[:1] in " \tLAU" and (_LINK.match(bare := line.lstrip()) or _LOOSE.match(bare)):
             return True

@@ -126,7 +126,7 @@ def item(value: NvmlValue | Unknown, position: int) -> NvmlValue | Unknown:
 
 
 def whole_of(value: NvmlValue | Unknown) -> int | Unknown:
-    """Return a whole number.
+    """Return `value` if it is a whole number; Unknown for any other value.
 
     NVML hides some numbers with None (the memory of another container's process).
     """
