@@ -11,7 +11,7 @@
     └── OutputError         the output could not be written           exit 2
 
 Machine conditions are values (`Unknown`, `Finding`, `BenchFailure`), never exceptions. Any other exception is
-a bug: it keeps its traceback and ends with 70.
+a bug: it keeps its traceback, and the exit code is 70.
 """
 
 import enum

@@ -17,7 +17,7 @@ def grouped(pairs: Iterable[tuple[Key, T]]) -> dict[Key, list[T]]:
 
 
 def largest(pairs: Iterable[tuple[Key, Number]]) -> dict[Key, Number]:
-    """Return the largest value of pairs (key, value) by key."""
+    """Return the largest value of each key in pairs (key, value)."""
     return {key: max(values) for key, values in grouped(pairs).items()}
 
 

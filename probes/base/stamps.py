@@ -32,8 +32,8 @@ def has_date(time_s: float | None) -> bool:
 def seconds(match: re.Match[str], year: int | None) -> float | None:
     """Return the seconds since 1970 of a time stamp, read as UTC if it names no time zone.
 
-    Return None if it is not a valid date. `year` is used if the stamp has no year; if `year` is also None,
-    the result is None.
+    Return None if the stamp is not a valid date. `year` is used if the stamp has no year; if `year` is also
+    None, the result is None.
     """
     parts = match.groupdict()
     stated = parts.get("year") or year

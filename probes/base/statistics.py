@@ -130,7 +130,7 @@ class Change(NamedTuple):
 
 
 def compare(before: Sequence[float], after: Sequence[float], *, seed: int = 0) -> Change:
-    """Compare two sets of positive samples.
+    """Return the change between two sets of positive samples.
 
     The p-value is that of the two-sided Mann-Whitney U test: exact over all arrangements of the ranks, with
     ties, for up to 40 samples in total, otherwise by the normal approximation with the correction for ties

@@ -51,7 +51,7 @@ def gbit_per_s(rate_gbps: float) -> str:
 
 
 def si(value: float, unit: str) -> str:
-    """Return `value` with an SI prefix: `794 TFLOP/s`, `41.2 k tokens/s`."""
+    """Return `value` with an SI prefix: `794 TFLOP/s`, `1.5 kW`."""
     for factor, prefix in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= factor:
             return f"{value / factor:.3g} {prefix}{unit}"

@@ -36,7 +36,7 @@ class LimitRule(StrictRecord, kw_only=True):
     """
 
     fact: str = ""
-    """The path of the fact, if it differs from the check's own fact."""
+    """Path of the fact that the rule judges; empty for the fact of the check."""
     at_least: float | str | None = None
     at_most: float | str | None = None
     below: float | str | None = None
@@ -178,7 +178,7 @@ class LogCheck(StrictRecord, kw_only=True):
     settled: bool = False
     """True if events are included that a later boot or recovery has resolved."""
     without: str = ""
-    """Events whose message contains one of these words are left out."""
+    """Events whose message contains this text are left out; empty to keep all events."""
     subject: Literal["host", "device", "training device"] = "host"
     """Subject of a finding: the machine, the event's device, or that device if training uses it."""
     limit: str = ""

@@ -108,7 +108,7 @@ class GpuModel(StrictRecord, kw_only=True):
 
 
 class MachineModel(StrictRecord, kw_only=True):
-    """A machine that can be planned for without access to it."""
+    """A type of machine for which rigtune can plan without access to such a machine."""
 
     id: str
     title: str

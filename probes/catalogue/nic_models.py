@@ -79,7 +79,7 @@ class NicModels(StrictRecord, kw_only=True):
 
 
 def expected_ref(row: Cited, name: str) -> EvidenceRef:
-    """Return the row as evidence."""
+    """Return a reference to a catalogue row, as the source of an expected value."""
     return EvidenceRef(source="catalogue", key=name, detail=row.source)
 
 

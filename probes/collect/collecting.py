@@ -45,7 +45,7 @@ class CollectOptions(Record, kw_only=True):
     deep: bool = True
     """True if commands may be started for facts that only checks of the tier `deep` use."""
     toolkit: bool = True
-    """True if nvcc may be started for its version, if no file states it."""
+    """True if nvcc may be started when no file states the version of the toolkit; `deep` allows this too."""
     sysctls: tuple[str, ...] = ()
     """Kernel settings to read in addition to the settings that checks use."""
 

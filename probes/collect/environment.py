@@ -45,7 +45,7 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
 
 
 def asked_names() -> tuple[str, ...]:
-    """Return the names of all variables that are read; rigtune reads no others."""
+    """Return the names of the variables that this collector reads from the environment."""
     return (*row_names("nccl_variables"), *read_rows("environment_names")["names"])
 
 

@@ -1,4 +1,4 @@
-"""Collect what only input files contain: the InfiniBand fabric, results of other tools, unknown files.
+"""Collect facts that only input files contain: the InfiniBand fabric, results of other tools, unknown files.
 
 Tools for the fabric query all of its switches, and the other tools measure for minutes, so rigtune starts
 none of them on a live machine.

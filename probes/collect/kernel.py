@@ -157,7 +157,7 @@ def _with_logs(kernel: Kernel, logs: tuple[Output, ...]) -> Kernel:
 
 
 def _evidence(kernel: Kernel) -> tuple[EvidenceRef, ...]:
-    """Return the files that could be read."""
+    """Return references to the files that could be read."""
     answers = (
         (kernel.command_line, _COMMAND_LINE),
         (kernel.iommu, _GROUPS),

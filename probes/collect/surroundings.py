@@ -218,7 +218,10 @@ def _runtime_of_cgroup(groups: str) -> str | None:
 
 
 def _virtualization(source: Source) -> tuple[str | Unknown | None, EvidenceRef]:
-    """Return the hypervisor, from the hypervisor bit of an x86 CPU, or on other CPUs from DMI names."""
+    """Return the hypervisor according to Xen's file or the DMI names; None on a physical machine.
+
+    On x86, the hypervisor bit of the CPU decides whether the machine is physical.
+    """
     bit = map_known(map_known(read_text(source, _CPUINFO), parse_cpuinfo), lambda info: info.hypervisor)
     if bit is False:
         return None, file_ref(_CPUINFO)

@@ -59,7 +59,7 @@ class BenchFacts:
                 )
 
     def as_dict(self) -> dict[str, object]:
-        """Return the reported facts; `ranks` and `nodes` belong to the largest measurement."""
+        """Return the reported facts; `ranks` and `nodes` belong to the nccl-tests run with the most ranks."""
         models: dict[str, int] = {}
         for model in self._gpus.values():
             if model and (model in models or len(models) < _MOST_MODELS):

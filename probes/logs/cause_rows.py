@@ -34,22 +34,19 @@ class Pattern(EventPattern, kw_only=True):
     machine: tuple[str, ...] = ()
     """Ids of checks; the machine must fail at least one of them."""
     when: str = ""
-    """Name of a condition in `probes/logs/causes/conditions.py`, if the pattern needs more than one event."""
+    """Name of a condition in `probes/logs/causes/conditions.py` that must also hold; empty for none."""
     fault: bool | None = None
-    """Replaces the cause's own value if it is set."""
+    """Value that replaces `fault` of the cause; None keeps the value of the cause."""
     root: bool = False
-    """True if this pattern causes all symptoms in the logs; no symptom then counts as its cause."""
+    """True if this pattern explains all symptoms in the logs, so that no symptom counts as its cause."""
     doubt: bool = False
-    """True if the run may have failed.
-
-    The run is then not called healthy, although the pattern alone is not a fault.
-    """
+    """True if the pattern is no fault but leaves doubt: rigtune then does not report the run as healthy."""
     summary: str = ""
-    """Replaces the cause's own value if it is set."""
+    """Text that replaces `summary` of the cause; empty to keep the text of the cause."""
     remedy: str = ""
-    """Replaces the cause's own value if it is set."""
+    """Text that replaces `remedy` of the cause; empty to keep the text of the cause."""
     command: str = ""
-    """Replaces the cause's own value if it is set."""
+    """Text that replaces `command` of the cause; empty to keep the text of the cause."""
 
     @property
     def is_alone(self) -> bool:
@@ -64,7 +61,7 @@ class Cause(StrictRecord, kw_only=True):
     title: str
     fault: bool = True
     symptom: bool = False
-    """True if the cause is reported as an effect if the logs reveal any other fault."""
+    """True for a symptom, which is reported as an effect of every fault that is not itself a symptom."""
     summary: str
     """Sentence with fields of the first event as `{field}`.
 
@@ -116,7 +113,7 @@ def load_causes() -> CauseRows:
 
 
 def sound_rows(table: dict[str, Any]) -> tuple[CauseRows, dict[str, str]]:
-    """Return the readable rows, and the fault of each broken pattern, with the cause's id as the key."""
+    """Return the readable rows, and the error message of each broken pattern by the id of its cause."""
     broken: dict[str, str] = {}
     causes = []
     for row in table["cause"]:

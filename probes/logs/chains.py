@@ -1,4 +1,4 @@
-"""Add to the event of an Xid its effects, by the same chains of Xids that `check` uses."""
+"""Link each Xid event to the Xid that caused it, with the same chains of Xids that `check` uses."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable

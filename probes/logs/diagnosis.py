@@ -30,7 +30,7 @@ class Diagnosis(Record, kw_only=True):
     confidence: float
     """Confidence from 0 to 1."""
     summary: str
-    """Description of the event, with the first host and rank, and the reason."""
+    """Sentence about what happened and why, with the first host and rank."""
     remedy: str
     command: str | None = None
     """Command to inspect or fix the fault; rigtune never runs it."""

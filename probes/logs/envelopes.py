@@ -139,7 +139,7 @@ class Unwrapper:
         return [text[start:end] for start, end in zip(starts, [*starts[1:], None], strict=True)]
 
     def _start(self, text: str, start: int) -> int:
-        """Return where a line starts: at a launcher's prefix or the host's name, even within other text."""
+        """Return where a glued line starts: at its launcher's prefix, or else at the host's name."""
         name = text[start : text.find(":", start)]
         start = max(
             (start + len(name) - len(host) for host in self._hosts if name.endswith(host)), default=start

@@ -34,12 +34,12 @@ class LogLine(NamedTuple):
     local_rank: int | None = None
     pid: int | None = None
     time_s: float | None = None
-    """Seconds since 1970 in UTC if the time stamp has a date.
+    """Seconds since 1970 in UTC if the time stamp has a date, else since another start, such as the boot.
 
-    Without a time zone, only differences are meaningful.
+    If the time stamp has no time zone, only differences are meaningful.
     """
     raw: str = ""
-    """The original line of the file, as shown to people."""
+    """The line with all its prefixes, which readers of kernel logs need."""
     is_kernel: bool = False
     """True if the removed prefix comes from a kernel, or from a service that stores kernel messages."""
 
@@ -48,13 +48,13 @@ class Event(Record, Generic[What_co], kw_only=True):
     """A record with its line: the log, the position in the log, and the process that wrote the line."""
 
     what: What_co
-    """The record of what the line reports."""
+    """The content of the line, as a record."""
     source: str
     """Name of the log."""
     number: int
     """Line, from 1."""
     text: str
-    """The line as read, shown as evidence."""
+    """Text of the line without prefixes, shown as evidence."""
     host: str | None = None
     rank: int | None = None
     local_rank: int | None = None

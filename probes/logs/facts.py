@@ -1,10 +1,12 @@
 """Facts of a run that its logs contain, as a dict of plain values.
 
-The memory needed does not grow with ranks and lines. A fact that no line reports is absent. The facts are:
+The facts need a bounded amount of memory for any number of ranks and lines. A fact that no line reports is
+absent. The facts are:
 
 - nccl: versions, with the CUDA version that each was built for; library: `RCCL` if it is not NCCL; hip, rocm;
   cuda_driver: `12.8`.
-- hosts (number that wrote lines); ranks, nodes, ranks_per_node (of the largest communicator); communicators.
+- hosts (number of hosts with lines of NCCL or torch); ranks, nodes, ranks_per_node (of the largest
+  communicator); communicators (their number).
 - bootstrap_interfaces, networks, socket_interfaces, hcas: a name, or a list of names with their hosts
   if hosts differ; hca_links: `IB`, `RoCE`; hca_speed_gbps: gigabits per second.
 - ofi_plugin, libfabric, ofi_provider, ofi_protocol, efa_nics, platform; plugins: kind and name;
@@ -18,7 +20,7 @@ The memory needed does not grow with ranks and lines. A fact that no line report
 - channels, nvls_channels, p2p_channels, rings, trees: the largest number on any rank; nvls, mnnvl, sharp:
   whether used; clique_size; fabric_health: NVML's mask as NCCL prints it.
 - nvlink_gigabytes_per_s, pcie_gigabytes_per_s: of one GPU, in NCCL's model; tuned: by collective,
-  `RING/SIMPLE`; algorithms_forced; topology_file.
+  `RING/SIMPLE`; algorithms_forced; topology_file; ras: address of NCCL's RAS service.
 - environment: variables in force, a list of values if processes differ; environment_by_plugin.
 - init_started, init_completed: number of ranks of the largest communicator; init_incomplete: ranks that
   began and did not complete, init_incomplete_hosts: their hosts; init_unseen: ranks that never began
@@ -293,7 +295,7 @@ class Facts:
             self._spread[fact].add(value, event.host)
 
     def _add_field(self, record: LogRecord) -> None:
-        """Store a fact, which is one field of a record or the record itself."""
+        """Store the facts of `_FIRST`, `_TRUE` and `_LARGEST` that the record sets."""
         kind = type(record)
         if kind in _FIRST:
             fact, field = _FIRST[kind]
@@ -365,7 +367,10 @@ class Facts:
             self._plain["fabric_health"] = mnnvl.health
 
     def _gpudirect(self) -> object:
-        """Return whether the network writes into GPU memory, by the channels or else by NCCL's decisions."""
+        """Return whether the network writes into GPU memory: True, False, `mixed`, or None if unknown.
+
+        The channels decide; without channels, NCCL's decisions about GPUDirect do.
+        """
         counts = self._between or self._decided
         if not counts:
             return None

@@ -17,9 +17,9 @@ _MOST_RANKS_LISTED = 32
 
 
 class FailureFacts:
-    """First failures, collected event by event.
+    """The first failure of the run and of each rank, collected event by event.
 
-    Events with a time are ordered by time, others in the order in which they were read.
+    Failures are ordered by time if all of them have a time, else in the order in which they were read.
     """
 
     def __init__(self) -> None:

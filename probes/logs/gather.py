@@ -23,7 +23,7 @@ _TAIL_BYTES = 32768
 _LAST_LINES = 60
 """Lines at the end of a log that are always read."""
 _LAST_PARTS = 4
-"""Number of versions that are read, counted from the last, of a line that carriage returns redraw."""
+"""If carriage returns redraw a line, the number of its last versions that are read."""
 _FILLING = (b" NCCL INFO ", b" NCCL CALL ", b" NCCL TRACE ", b"srun: ", b"slurmstepd: ")
 """Marks of lines that the program itself did not write.
 
@@ -39,7 +39,7 @@ Sink = Callable[[Event], None]
 
 
 class SourceReader:
-    """Runs all readers on one source and gives each event to `sink`, in the order of the lines."""
+    """Runs all readers on one source and passes each event to `sink`."""
 
     def __init__(
         self, name: str, sink: Sink, *, year: int | None = None, rows: Sequence[Row] = READERS
@@ -108,7 +108,7 @@ class SourceReader:
         self._document = None
 
     def _read_tail(self) -> None:
-        """Read the last lines again, for readers that need the last lines whatever they contain."""
+        """Read the last lines again, for readers that need these lines even if they contain no sign."""
         places = tuple(place for place, reader in enumerate(self._readers) if reader.lines_after)
         lines = self._tail.split(b"\n")
         first = self.lines_read - len(lines) + 1 + (not lines[-1])
@@ -145,7 +145,7 @@ class SourceReader:
 
 
 class EventBook:
-    """Events in bounded memory; equal events are stored once with their number."""
+    """Events in bounded memory; equal events are stored once, with their count."""
 
     def __init__(self, longest_text: int = LONGEST_TEXT) -> None:
         """Start without events.

@@ -29,17 +29,17 @@ from probes.logs.wording import begun
 
 _MESSAGE_BYTES = 8 << 30
 _PAIR = 2
-"""Number of machines for which a tree sends each byte once and a ring twice.
+"""Number of machines with which a tree sends each byte once but a ring twice.
 
-The bus bandwidth formula ignores this.
+The formula of bus bandwidth assumes the ring, so a tree may exceed the expected bus bandwidth.
 """
 _MOST_TESTS = 4
 _UNITS = {"gigabytes_per_s": "GB/s", "gigabits_per_s": "Gbit/s", "us": "us"}
-"""Units of facts, with the ending of the fact's name as the key."""
+"""Unit of a measured value, by the name of the value in a row of `BenchFacts`."""
 
 
 class Expectation(NamedTuple):
-    """A bus bandwidth of large messages."""
+    """The bus bandwidth to expect for large messages."""
 
     bytes_per_s: float
     words: str

@@ -9,9 +9,10 @@ A fact that no line reports is absent. Names and values:
 - xids: by number (`79`, with the sub-code of NVLink 5 `149.38`): lines, gpus, and fatal if a line reports
   that the error is fatal.
 - sxids: by number: lines, fatal, switches.
-- pcie_errors: lines by severity; pcie_limited: by device, `252.048 of 504.112 Gbit/s`.
+- pcie_errors: lines by severity; pcie_limited: by device: gbit_per_s, capable_of (Gbit/s), and at (the link
+  that limits the device).
 - links: by network interface that went down, the number of times it went down and up, and its last state.
-- cables: messages of the driver about cables, by card.
+- cables: messages of the driver about cables, each with its card.
 - killed_for_memory: processes; peermem_complaints: lines.
 - nvlinks: one entry per group of GPUs with the same link state; fields gpu (model), gpus, up, down, disabled,
   gigabytes_per_s_each (for one link and one direction).

@@ -61,8 +61,8 @@ def with_ranks(events: Iterable[Event]) -> list[Event]:
 def merged(events: Iterable[Event]) -> list[Event]:
     """Return the events of several sources sorted by time; each source's events keep the order of lines.
 
-    Events of a document come after the events of its lines. An event without a time follows the event
-    before it in its source. Sources without any date come last, in the order in which they were read.
+    An event without a time follows the event before it in its source. Sources without any date come last, in
+    the order in which they were read.
     """
     sources = grouped((event.source, event) for event in events)
     for of_source in sources.values():

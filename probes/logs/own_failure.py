@@ -147,7 +147,8 @@ class OwnFailure(NamedTuple):
 def own_failure(logged: LoggedEvents, explained: Iterable[tuple[str, int]]) -> OwnFailure | None:
     """Return the program's first exception whose line no cause explains.
 
-    `explained` contains sources and numbers of the lines of causes.
+    If the operating system refused something close to this line, that exception is returned instead.
+    `explained` contains the source and number of each line that supports a cause.
     """
     known = frozenset(explained)
     own = [

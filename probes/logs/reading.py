@@ -56,9 +56,9 @@ class Reading:
         return with_ranks(merged(self._book.events()))
 
     def explanation(self, beside: Iterable[Event] = ()) -> Explanation:
-        """Return the explanation of what was read so far.
+        """Return the explanation of the lines that were read so far.
 
-        `beside` are facts of the machine and the recipe.
+        `beside` contains events with facts of the machine and the recipe.
         """
         beside = tuple(beside)
         if self._redactor is not None:

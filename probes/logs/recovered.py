@@ -42,11 +42,12 @@ _MANY_LINES = 100
 def without_recovered(events: Iterable[Event], last_lines: Mapping[str, int]) -> list[Event]:
     """Return the events without failures that their program survived.
 
-    Four kinds of failures are removed:
+    These failures are removed:
 
     - exceptions, if the process counts further steps or succeeds, or if many lines without a failure follow;
     - failures before a successful restart;
     - the end of a job that its scheduler started again;
+    - complaints that no node has room for a pod, if the pod was started later;
     - failed calls that NCCL reports at level INFO, if the process completed its initialisation or succeeded.
     """
     kept = _without_restarted(_without_placed(_without_overcome(list(events))))

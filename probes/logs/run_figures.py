@@ -1,4 +1,4 @@
-"""The figures of a run, without its first steps, from the steps in its log."""
+"""Step time, losses and memory of a run, from the steps in its log."""
 
 import itertools
 import statistics
@@ -10,14 +10,14 @@ from probes.logs.training_steps import Format, StepLog, StepSample
 
 
 class StepFigures(Record, kw_only=True):
-    """The figures of a run, without its first steps; None for what its log does not report."""
+    """The figures of a run; None for figures that its log does not report."""
 
     format: str
     """Id of the log's format."""
     steps: int
-    """Number of the last step."""
+    """Number of the last step, or number of reports if the log does not number its steps."""
     step_time_s: float | None = None
-    """Median step time."""
+    """Median step time without the first steps of the run."""
     steps_s: tuple[float, ...] = ()
     """The step times whose median is `step_time_s`."""
     loss_first: float | None = None
@@ -31,8 +31,9 @@ def figures_of(log: StepLog, *, tokens_per_gpu: float, left_out: int = 3) -> Ste
     """Return the figures of a log; None if no line is of a known format.
 
     `tokens_per_gpu` is the number of tokens that one GPU processes in a step; it converts a rate to a time.
-    The first `left_out` steps do not count: they include compilation, the allocator and the start of NCCL.
-    Times since the start of the run are converted to their differences.
+    The step time does not count the first `left_out` steps, which include compilation, the warm-up of the
+    allocator and the start of NCCL. If the log reports times since the start of the run, the step time is
+    computed from their differences.
     """
     if log.format is None:
         return None

@@ -174,7 +174,7 @@ class LogStream:
         return self._number - 1 + bool(self._rest or self._is_middle or self._head)
 
     def feed(self, chunk: bytes) -> Iterator[RawLine]:
-        """Return the wanted lines that end in `chunk`."""
+        """Yield the wanted lines that end in `chunk`."""
         data = self._rest + self._decoded(chunk)
         end = data.rfind(b"\n") + 1
         if not end and len(data) < _LONGEST_WAIT:
@@ -188,7 +188,7 @@ class LogStream:
         yield from self._lines(data[: end - 1])
 
     def finish(self) -> Iterator[RawLine]:
-        """Return the wanted lines of the remaining bytes."""
+        """Yield the wanted lines of the remaining bytes."""
         rest = self._rest + (self._decoded(b"", is_last=True) if self._head is not None else b"")
         *lines, self._rest = rest.split(b"\n")
         if lines:
@@ -198,7 +198,7 @@ class LogStream:
             yield from self._unfinished(rest)
 
     def _decoded(self, chunk: bytes, *, is_last: bool = False) -> bytes:
-        """Return bytes in UTF-16, which some shells write, as UTF-8; return other bytes unchanged."""
+        """Return bytes in UTF-16, which some shells write, as UTF-8; remove the byte order mark of UTF-8."""
         if self._head is not None:
             self._head += chunk
             needed = _HEAD_BYTES if self._head.startswith(_UTF_16) else len(codecs.BOM_UTF8)

@@ -1,9 +1,8 @@
 """Steps in the logs of training programs: loss, step time, memory and rate, one row of a table per format.
 
-A row names the lines of one program and the regular expression of each figure. To add a
-program, add a row, and lines of the program to `tests/unit/probes/logs/test_training_steps.py`. Some programs
-write files:
-`trainer_state.json`, a CSV with a column `step`, and JSON lines.
+A row names the lines of one program and the regular expression of each figure. To add a program, add a row,
+and lines of the program to `tests/unit/probes/logs/test_training_steps.py`. Some programs write their steps
+to files, which are read too: `trainer_state.json`, a CSV with a column `step`, and JSON lines.
 """
 
 import csv
@@ -166,7 +165,7 @@ class StepLog(NamedTuple):
 
     @property
     def steps(self) -> int:
-        """The number of the last step, or the number of reports if the log does not number its steps."""
+        """Return the number of the last step, or the number of reports if the steps have no numbers."""
         numbers = [sample.step for sample in self.samples if sample.step is not None]
         return max(numbers) if numbers else len(self.samples)
 
@@ -185,8 +184,8 @@ _Bar: TypeAlias = tuple[int, float] | None
 def read_step_log(data: bytes) -> StepLog:
     """Return the steps in the output of a training program, or in its log file.
 
-    The prefixes of launchers and the colours of terminals are removed. The first format of the table that has
-    steps is used; a log without known lines has no samples.
+    The prefixes of launchers and the colours of terminals are removed. The result has the first format in
+    `FORMATS` of which the log contains steps; it has no samples if no format fits.
     """
     data = without_escapes(data)
     text = data.decode("utf-8", "replace")

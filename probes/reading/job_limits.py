@@ -71,7 +71,7 @@ _DAEMONS = (
 def job_limits(source: Source) -> dict[str, JobLimit]:
     """Return the limits `memlock` and `nofile` of a job with their owner.
 
-    The result is empty if only the limits of this process are known.
+    The result is empty if this process runs in a job, or if only the limits of this process are known.
     """
     if any(isinstance(source.env(name), str) for name in _OWN_JOB):
         return {}

@@ -1,4 +1,4 @@
-"""Merge what several texts report about the GPUs of one machine."""
+"""Merge the reports of several texts about the GPUs of one machine."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,4 @@
-"""Merge what several sources report about one object, and note contradictions.
+"""Merge the reports of several sources about one object, and note contradictions.
 
 `merge` is for all kinds of record. `merge_interfaces`, `merge_links` and `merge_nics` first match the records
 of one object; `merge_gpus.py` does this for GPUs.
@@ -153,7 +153,7 @@ def merge_links(sources: Sequence[tuple[Link, ...]]) -> Merged[Link]:
 
 
 def _rank(link: Link) -> int:
-    """Return how specific a link is: A link with the number of its NVLinks is the most specific."""
+    """Return how specific the kind of a link is; NVLink with a number of links is the most specific."""
     if link.kind == "NVLINK":
         return 2 if link.nvlink_count is None else 3
     return 0 if isinstance(link.kind, Unknown) else 1

@@ -55,7 +55,7 @@ def _address_in(info: NvmlValue | Unknown, call: str) -> str | Unknown:
 
 
 def nvlinks(source: Source, index: int, bus_ids: Sequence[str | Unknown]) -> tuple[NvLink, ...] | Unknown:
-    """Return the NVLink ports of a GPU: none without NVLink, Unknown if NVML hides them (MIG)."""
+    """Return the NVLink ports of a GPU; empty if it has none, Unknown if NVML hides them (MIG)."""
     links: list[NvLink] = []
     speed = _link_speed(source, index)
     for port in range(_MAX_NVLINKS):

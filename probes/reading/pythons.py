@@ -1,9 +1,9 @@
 """Read the packages of a Python interpreter from its files, and decide whether it may be started.
 
-An interpreter that the user did not name may be started only if only the caller and root can have written it.
-The owner of a file decides its content; the owner of a folder above the file, or of a link on the way,
-decides which file is there. POSIX.1-2017, Base Definitions 4.6 (file access permissions) and 4.13 (pathname
-resolution); inode(7), the sticky bit.
+An interpreter that the user did not name may be started if nobody but the caller and root can have written
+it. The owner of a file decides its content; the owner of a folder above the file, or of a link on the way,
+decides which file is there. Sources: POSIX.1-2017, Base Definitions 4.6 (file access permissions) and 4.13
+(pathname resolution); inode(7), the sticky bit.
 """
 
 import pathlib
@@ -54,7 +54,7 @@ def exists(source: Source, path: str) -> bool | Unknown:
 def read_python(source: Source, path: str, *, directory: str, may_ask: bool) -> Python | Unknown:
     """Return the interpreter at `path`; `directory` is the working directory.
 
-    A virtual environment has a pyvenv.cfg in the folder of the file or one level above (PEP 405); like in
+    A virtual environment has a pyvenv.cfg in the folder of the file or one level above (PEP 405); as in
     Python, links are followed only after that. A shim of pyenv is resolved by the rules of pyenv. Another
     file without a lib/pythonX.Y beside its folder is a wrapper. With `may_ask` a wrapper is started once;
     otherwise the result is Unknown.

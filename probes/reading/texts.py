@@ -109,12 +109,12 @@ class TextReader(Record, Generic[R], kw_only=True):
     Only set if no other collector reports these lines.
     """
     attached: str = ""
-    """Function for the driver's own count: `(text: str) -> int | Unknown | None`."""
+    """Function that returns how many GPUs the driver counts: `(text: str) -> int | Unknown | None`."""
     failure: str = ""
     """Function for a text that only reports an error: `(text: str) -> Unknown | None`."""
 
     def read(self, source: Source) -> tuple[ReadText[R], ...] | Unknown:
-        """Return what each text of this kind reports; if there is no text, why the command failed."""
+        """Return the content of each text of this kind; without a text, the reason why the command failed."""
         texts = outputs(
             source, self.kind, *self.commands, timeout_s=self.timeout_s, even_failed=self.even_failed
         )
@@ -138,7 +138,7 @@ class TextReader(Record, Generic[R], kw_only=True):
 
 
 def read_all(source: Source, readers: Iterable[TextReader[R]]) -> tuple[ReadText[R], ...]:
-    """Return what the texts of all `readers` report, in their order."""
+    """Return the contents of the texts of all `readers`, in the order of the readers."""
     return tuple(text for reader in readers for text in items_of(reader.read(source)))
 
 

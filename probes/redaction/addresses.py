@@ -140,7 +140,7 @@ def _flip(value: int, width: int, keep: int, book: Book) -> int:
 
 
 def _map_public(value: int, book: Book) -> int:
-    """Return a public address whose first octet is replaced by another public octet."""
+    """Return the replacement of a public address, which has another public first octet."""
     octet = value >> 24
     if octet >= 240:
         return value

@@ -18,12 +18,15 @@ class HostNames:
     """Known hosts with their placeholders.
 
     Every run of letters and digits in a text is looked up among the first runs of the names, so that the
-    time does not depend on the number of names. A name such as `gpu1` is replaced only in its own spelling,
-    because `GPU1` is a part.
+    time does not depend on the number of names. A host name such as `gpu1` is replaced only in this spelling,
+    because `GPU1` is a GPU.
     """
 
     def __init__(self, hosts: Mapping[str, str], *, spares_parts: bool) -> None:
-        """Keep the placeholders by name; with `spares_parts`, `node0` is a part unless a text labels it."""
+        """Store the placeholders by name.
+
+        With `spares_parts`, names that are also parts of machines (`node0`) stay unless a text labels them.
+        """
         self._hosts: dict[str, str] = {}
         self._exact: set[str] = set()
         self._shapes: dict[str, set[tuple[int, int]]] = {}

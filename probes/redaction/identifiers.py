@@ -95,7 +95,7 @@ def _guid_spans(text: str, book: Book) -> Iterator[Span]:
 
 
 def is_serial(value: str) -> bool:
-    """Return whether a value labelled as a serial number is a number, and not a word such as `none`."""
+    """Return whether a value labelled as a serial number is one, and not a word such as `none`."""
     return (
         len(value) >= 4
         and not _NO_SERIAL.match(value)

@@ -157,7 +157,7 @@ class Names:
 
     @property
     def count(self) -> int:
-        """Number of known names plus number of known families of numbered hosts."""
+        """Return the number of known names plus the number of known families of numbered hosts."""
         return len(self._known) + len(self._stems)
 
     def learn(self, kind: str, name: str, *, certain: bool = False) -> None:

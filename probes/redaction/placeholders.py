@@ -27,7 +27,8 @@ class Book:
     """Placeholders by kind and value, and the number of replacements of each kind.
 
     A placeholder is a keyed hash (HMAC-SHA256) of the value: without the salt, nobody can find the value by
-    trying likely values. Two values of a kind never share a placeholder.
+    trying likely values. Two values of a kind share a placeholder only if they are numbers so short that few
+    placeholders exist.
     """
 
     def __init__(self, salt: bytes) -> None:
@@ -68,8 +69,8 @@ class Book:
     def placeholder(self, kind: str, value: str, make: Callable[[str], str]) -> str:
         """Return the placeholder of the canonical `value`.
 
-        The placeholder is `make(value)`. If another value has this placeholder already, a suffix is added to
-        the value.
+        The placeholder is `make(value)`. If another value has this placeholder already, `make` is called with
+        a suffix added to the value, at most 100 times.
         """
         self.values[kind].add(value)
         known = self._given.get((kind, value))
@@ -105,8 +106,9 @@ class Span(NamedTuple):
 def settle(spans: Iterable[Span]) -> list[Span]:
     """Return spans that do not overlap, in order.
 
-    If two spans overlap, the span that contains the other wins; otherwise the span of the earlier rule wins.
-    The rest of the losing span is removed from the text, so that no part of a value remains.
+    If two spans overlap, the span that starts first wins; of spans with the same start, the longest wins, and
+    of equal spans, that of the earlier rule. The part of a losing span that extends beyond the winner is
+    removed from the text, so that no part of a value remains.
     """
     chosen: list[Span] = []
     for span in sorted(spans, key=lambda span: (span.start, -span.end)):  # stable

@@ -40,7 +40,7 @@ _FILE_WORDS = {
     "asset_tag": "asset_tag",
     "domainname": "fqdn",
 }
-"""Names of fields, with the file that contains only this field's value as the key."""
+"""Name of the field whose value is the whole content of a file, by the name of the file."""
 
 
 class TextRedactor:
@@ -65,7 +65,7 @@ class TextRedactor:
 
     @property
     def names_known(self) -> int:
-        """The number of known names, which grows when later texts label new names."""
+        """Return the number of known names, which grows when later texts label new names."""
         return self._names.count
 
     def learn(self, text: str, key: str = "") -> None:

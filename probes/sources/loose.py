@@ -66,7 +66,7 @@ def _add_text(text: str, name: str, answers: Answers) -> bool:
 
 
 def _text_of(data: bytes) -> str:
-    """Return the text of `data` in any encoding and with any line ends of terminals, editors and Windows."""
+    """Return the text of `data` (UTF-8 or UTF-16) without colours, quote marks and Windows line ends."""
     encoding = "utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
     text = data.decode(encoding, "replace")
     if text.lstrip().startswith("{"):

@@ -84,11 +84,12 @@ class NvmlClient:
     """Calls NVML through a child process. Threads may share a client; their calls are answered in turn.
 
     The child process starts at the first call, or never if the library is missing. If a call misses its
-    deadline, the child is ended, and a new child repeats the call once, with more time. A device that fails
-    twice is not queried again, but other devices are. The client makes no more calls if a call that
-    concerns no device fails twice, or if late calls together exceed `LONGEST_WAIT_S`. A call that crashed the
-    library is not repeated; other calls use a new child. The child answers in the order of the questions, so
-    many questions may be pending (see `expect`).
+    deadline, the child is ended, and a new child repeats the call once, with more time. A device that misses
+    two deadlines is not queried again, but other devices are. A call about no device, or about two devices,
+    is not repeated after two missed deadlines, but other calls are made. The client makes no more calls if
+    the first call, which initialises the library, misses two deadlines, or if late calls together exceed
+    `LONGEST_WAIT_S`. A call that crashed the library is not repeated; other calls use a new child. The child
+    answers in the order of the questions, so many questions may be pending (see `expect`).
     """
 
     def __init__(self, *, timeout_s: float = 5.0, start_timeout_s: float = 10.0) -> None:
@@ -322,7 +323,7 @@ def _devices(call: str, args: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _culprit(question: _Question) -> int | str:
-    """Return the culprit if `question` is not answered: its device, or else the call."""
+    """Return the cause to assume if `question` is not answered: its only device, or else the call."""
     devices = _devices(*question)
     return devices[0] if len(devices) == 1 else question[0]
 

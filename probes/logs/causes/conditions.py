@@ -90,7 +90,7 @@ def no_interface_named(logged: LoggedEvents) -> Support:
 
 
 def socket_calls_failed(logged: LoggedEvents) -> Support:
-    """Return calls of NCCL's sockets that failed, if no warning gives the reason."""
+    """Return NCCL's first failed socket call, if no warning gives the reason."""
     if logged.has(NcclWarning, NcclConnectFailed):
         return None
     errors = [
@@ -198,7 +198,7 @@ def several_hosts(logged: LoggedEvents) -> Support:
 
 
 def refused_device_trains(logged: LoggedEvents) -> Support:
-    """Return an event of a GPU or network card if the IOMMU refused a transfer of this device."""
+    """Return the first event of a GPU or network card whose transfer the IOMMU refused."""
     slots = {slot_of(event.what.bus) for event in logged.of(KernelIommuFault)} - {""}
     others = logged.of(*_EVENTS_OF_CARDS)
     return _first_of_each(
@@ -223,12 +223,12 @@ def program_stalled_on_files(logged: LoggedEvents) -> Support:
 
 
 def _with(record: type[LogRecord]) -> Condition:
-    """Return the condition that the logs contain a kind of event."""
+    """Return a condition that holds if the logs contain this kind of event."""
     return lambda logged: _first_of_each(logged, logged.of(record))
 
 
 def _without(*records: type[LogRecord]) -> Condition:
-    """Return the condition that the logs contain no event of any of these kinds."""
+    """Return a condition that holds if the logs contain no event of any of these kinds."""
     return lambda logged: None if logged.has(*records) else ()
 
 

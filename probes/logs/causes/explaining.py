@@ -68,7 +68,7 @@ class _Candidate(Record, kw_only=True):
 
     @property
     def evidence(self) -> tuple[Event, ...]:
-        """Return the first events that match the pattern itself, and the others that its condition needs."""
+        """Return the events to display: first those that match the pattern, then those of its condition."""
         others = self.events[self.own :][: MOST_LINES_OF_EVIDENCE - 1]
         return (*self.events[: self.own][: MOST_LINES_OF_EVIDENCE - len(others)], *others)
 
@@ -80,7 +80,7 @@ def explain(
     last_lines: Mapping[str, int] | None = None,
     beside: Iterable[Event] = (),
 ) -> Explanation:
-    """Return the causes that the events reveal, the best first.
+    """Return the state of the run and the causes that the events reveal, the most certain first.
 
     `facts` come from `probes/logs/facts.py`. `last_lines` contains the number of lines of each source; it
     shows whether a log ends after the initialisation or continues with unknown lines. `beside` contains facts
@@ -145,7 +145,7 @@ def explain(
 
 
 def _without_vague(candidates: list[_Candidate]) -> list[_Candidate]:
-    """Return the candidates; if a known cause explains the end of the run, leave out the unknown causes."""
+    """Return the candidates; leave out the cause `unknown` if a known cause explains the end of the run."""
     if any(candidate.is_fault and not candidate.row.symptom for candidate in candidates):
         return [candidate for candidate in candidates if candidate.row.id != _UNKNOWN]
     return candidates
@@ -230,9 +230,10 @@ def _evidence(pattern: Pattern, logged: LoggedEvents) -> list[Event]:
 
 
 def _ranked(candidates: list[_Candidate], logged: LoggedEvents, of_own: list[_Candidate]) -> list[Diagnosis]:
-    """Return diagnoses: faults first and causes before their effects, then sorted by confidence and time.
+    """Return diagnoses: faults first, then sorted by confidence and time.
 
-    `of_own` contains the effects of the program's own failure.
+    Effects of other causes, and the candidates in `of_own`, have a lower confidence. `of_own` contains the
+    effects of the program's own failure.
     """
     effects = {id(candidate): _causes_of(candidate, candidates) for candidate in candidates}
     order = {id(event): place for place, event in enumerate(logged.in_order(logged.events))}

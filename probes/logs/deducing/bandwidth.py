@@ -43,11 +43,11 @@ _ENOUGH_PEERS = 4
 _BEHIND = 0.6
 """Share of the peers' median below which a GPU or pair is reported."""
 _ENOUGH = 0.8
-"""Share of a reference that is enough."""
+"""Share of the reference below which a bandwidth is reported as low."""
 
 
 def failed_tests(logged: LoggedEvents) -> Iterator[Event]:
-    """Yield tests that report their own failure."""
+    """Yield the first test with wrong results, and the first test below the minimum that its user set."""
     for wrong in logged.of(NcclTestsWrong)[:1]:
         yield deduced(
             wrong, DeducedWrongResults(wrong=wrong.what.count, why="the results of a collective are wrong")
@@ -65,7 +65,7 @@ def failed_tests(logged: LoggedEvents) -> Iterator[Event]:
 
 
 def cliff(logged: LoggedEvents) -> Iterator[Event]:
-    """Yield an out-of-place bandwidth that collapses for all messages above a size."""
+    """Yield the first out-of-place bandwidth that collapses for all messages above a size."""
     tables = grouped(
         ((event.source, event.what.collective), event)
         for event in logged.of(NcclTestsResult)
@@ -95,7 +95,7 @@ def cliff(logged: LoggedEvents) -> Iterator[Event]:
 
 
 def _is_one(rows: list[_Result]) -> bool:
-    """Return whether the sizes only grow, except where the test starts again at its smallest size."""
+    """Return whether the rows form one table: sizes grow, and may start again only at the smallest size."""
     sizes = [size for event in rows if not event.what.in_place and (size := event.what.bytes)]
     falls = sum(after <= before for before, after in itertools.pairwise(sizes))
     return falls < max(sizes.count(min(sizes, default=0)), 1)
@@ -124,7 +124,7 @@ def low(logged: LoggedEvents) -> Iterator[Event]:
 
 
 def slow_peer(logged: LoggedEvents) -> Iterator[Event]:
-    """Yield a GPU, or a pair of GPUs, that is much slower than the others in the same test."""
+    """Yield the first GPU, or pair of GPUs, that is much slower than the others in the same test."""
     for event in logged.of(NvbandwidthResult):
         slowest, median = event.what.slowest_gbps, event.what.median_gbps
         if not median or event.what.pairs < _ENOUGH_PEERS or slowest >= _BEHIND * median:

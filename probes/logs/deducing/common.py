@@ -36,7 +36,7 @@ def deduced(first: Event, record: R) -> Event[R]:
 
 
 def named(values: Iterable[object], most: int = 8) -> str:
-    """Return a phrase that lists the first values and the number of the others."""
+    """Return a phrase that lists the first `most` values and counts the others: "a, b and 3 more"."""
     texts = [str(value) for value in dict.fromkeys(values)]
     return ", ".join(texts[:most]) + (f" and {len(texts) - most} more" if len(texts) > most else "")
 
@@ -51,7 +51,7 @@ def who_calls(calls: Mapping[int, str]) -> str:
 
 
 def nodes_of(logged: LoggedEvents) -> int:
-    """Return the number of hosts of the run; 0 if the logs report none."""
+    """Return the number of hosts of the run; at least 2 if a channel uses the network, 0 if unknown."""
     shapes = logged.of(NcclCommShape, NcclTestsSummary)
     node_counts = [nodes for event in shapes if (nodes := event.what.nodes) is not None]
     hosts = {
@@ -138,7 +138,10 @@ def machine(logged: LoggedEvents) -> MachineModel | None:
 
 
 def gpu_id(logged: LoggedEvents) -> str | None:
-    """Return the GPU model if the logs name only one, or else the model in the machine's facts."""
+    """Return the id of the GPU model: from the logs, the machine's facts, or the machine that a plugin names.
+
+    None if none of them names a model, or if the logs or the facts name several models.
+    """
     names = {event.what.name for event in logged.of(NcclTestsRank) if event.what.name}
     names = names or {event.what.name for event in logged.of(MachineGpu)}
     if len(names) != 1:

@@ -83,7 +83,7 @@ _END_OF_INIT = (NcclInitComplete, NcclConnected)
 _SILENCE_S = 300.0
 _STOPS = (SlurmKilled, TorchAgentSignal, ProcessInterrupted)
 _KINDS_OF_STOPS = frozenset(kind_of(record) for record in _STOPS)
-"""Kinds of events in which something outside the program ended it."""
+"""Kinds of events in which a scheduler or a person ended the program."""
 _SIGKILL = 9
 _ENDS_OF_OTHERS = (SlurmTaskExit, SlurmStepTerminating, SlurmStepAborted, SlurmKilled, TorchException)
 _FEW_LINES = 8
@@ -91,7 +91,7 @@ _FEW_LINES = 8
 
 
 def unnamed_ranks(logged: LoggedEvents) -> Iterator[Event[DeducedRanksUnnamed]]:
-    """Yield ranks of the largest communicator that no line names: logs are missing, or they never began."""
+    """Yield ranks of the largest communicator that no line names: no log, or the rank never began."""
     starts = logged.of(NcclInitStart, NcclInitComplete, NcclCommShape)
     if not starts:
         return
@@ -112,7 +112,7 @@ def unnamed_ranks(logged: LoggedEvents) -> Iterator[Event[DeducedRanksUnnamed]]:
 
 
 def waits_at_start(logged: LoggedEvents) -> Iterator[Event]:
-    """Yield ranks whose last lines begin an initialisation: they wait for others, or cannot reach them."""
+    """Yield a run whose ranks begin the initialisation and then write nothing: they wait for other ranks."""
     starts = [event for event in logged.of(NcclInitStart) if "Init START" in event.text]
     ranks = max((event.what.ranks for event in starts), default=0)
     nccl_events = [event for event in logged.events if event.kind.startswith("nccl.")]
@@ -136,8 +136,8 @@ def waits_at_start(logged: LoggedEvents) -> Iterator[Event]:
 def ends_after_init(logged: LoggedEvents) -> Iterator[Event]:
     """Yield a log that ends after the initialisation, or a job that was ended from outside much later.
 
-    No failure is reported. Either the initialisation is complete, or only its rings are connected (then
-    `stage` is `during`).
+    Yield nothing if the logs report a failure. If NCCL only connected its rings and never reported the end of
+    the initialisation, `stage` is `during`.
     """
     ends = _ends(logged)
     failures = [kind for kind in load_causes().failures if kind not in _KINDS_OF_STOPS]
@@ -196,15 +196,15 @@ def stops_at_p2p(logged: LoggedEvents) -> Iterator[Event]:
             channels[-1],
             DeducedStopsAtP2p(
                 why=(
-                    "the log stops while GPUs connect by it, as with ACS or a driver on which it does not "
-                    "work"
+                    "the log stops while GPUs connect peer-to-peer, as with ACS or a driver on which "
+                    "peer-to-peer does not work"
                 ),
             ),
         )
 
 
 def _over_nvlink(event: Event[NcclChannel | NcclTopology]) -> bool:
-    """Return whether a channel uses NVLink: NCCL reads directly only over NVLink (`P2P/CUMEM/read`)."""
+    """Return whether a link or channel is NVLink: only there, NCCL reads directly (`P2P/CUMEM/read`)."""
     match event.what:
         case NcclTopology(link="NVL"):
             return True

@@ -89,7 +89,10 @@ def _domain(bus: str) -> int | None:
 
 
 def fabric_degraded(logged: LoggedEvents) -> Iterator[Event]:
-    """Yield an unhealthy fabric, shown by its health mask or by a crash while GPUs of several trays join."""
+    """Yield an unhealthy NVLink fabric.
+
+    The signs are its health mask, an incomplete registration, or a crash while GPUs of several trays join.
+    """
     joins = logged.of(NcclMnnvl)
     for event in joins:
         health, state = event.what.health or "", event.what.state
@@ -117,7 +120,7 @@ def _mask(text: str | None) -> int | None:
 
 
 def xids(logged: LoggedEvents) -> Iterator[Event]:
-    """Yield each error that the driver reports, with the recommended action, in order of time."""
+    """Yield each Xid that no other cause explains, with the recommended action, in order of time."""
     table, xids_elsewhere = load_xids(), _xids_of_other_causes()
     for event in logged.in_order(logged.of(KernelXid)):
         error = event.what

@@ -39,7 +39,7 @@ _TUNNELS = re.compile(r"^(tun|tap|wg|tailscale|ppp|zt|ip6tnl|sit|gre)")
 
 
 def bad_interface(logged: LoggedEvents) -> Iterator[Event]:
-    """Yield an interface that reaches no other host: loopback, a bridge, a tunnel or link-local.
+    """Yield an interface that may reach no other host: loopback, a bridge, a tunnel or a link-local address.
 
     The interface of the bootstrap is examined; if the logs do not name it, NCCL's socket interfaces for data
     are examined.
@@ -78,7 +78,7 @@ def interface_of(event: Event) -> tuple[str, str]:
 
 
 def connect_to_local(logged: LoggedEvents) -> Iterator[Event]:
-    """Yield a connection to an address, or over an interface, that reaches no other host."""
+    """Yield a failed connection to an address, or over an interface, that reaches no other host."""
     for event in logged.of(NcclConnectFailed, GlooConnectFailed, TorchConnectFailed):
         match event.what:
             case NcclConnectFailed(peer=address):
@@ -116,7 +116,7 @@ def host_id_shared(logged: LoggedEvents) -> Iterator[Event]:
 
 
 def interfaces_differ(logged: LoggedEvents) -> Iterator[Event]:
-    """Yield hosts that announce addresses of unrelated networks."""
+    """Yield a deduction if hosts announce IPv4 addresses that differ in the first number."""
     networks: dict[str, Event] = {}
     for event in logged.of(NcclBootstrap):
         address = _address(event.what.address)

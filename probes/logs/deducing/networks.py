@@ -1,4 +1,4 @@
-"""Deductions about the network between nodes: which network carries data, and whether it is the right one."""
+"""Deductions about the network between nodes: which network carries data, and whether it should."""
 
 import re
 from collections.abc import Iterator
@@ -60,7 +60,7 @@ _ANOTHER_LINE = re.compile(r"(?<=[A-Za-z])(?<!_v)\s?\d.*")
 _SOCKET = "Socket"
 _WITHOUT_GDR = re.compile(r"via NET/[^/]+/\d+(?:\(\d+\))?(?:/Shared)?(?: comm .{1,60})?\s*$")
 _FLAPS = 3
-"""Number of times that a link must go down to be reported; at a host's start it goes down and up twice."""
+"""Number of times that a link must go down to be reported; at a host's start, links go down twice."""
 _SOCKET_RECORDS = (
     NcclNetwork,
     NcclSocketInterfaces,
@@ -74,7 +74,7 @@ _RANK_ON_GPU = re.compile(r"\b(\d{1,7})\[(\d{1,2})\]")
 
 
 def sockets(logged: LoggedEvents) -> Iterator[Event]:
-    """Yield sockets that are used between nodes, with the evidence that RDMA should be available."""
+    """Yield the use of sockets: despite signs of RDMA, between nodes, or in a log that shows nothing else."""
     names = {event.what.name for event in logged.of(NcclNetwork)}
     first = _sockets_event(logged)
     if first is None or names - {_SOCKET} or (not names and _uses_rdma(logged)):

@@ -7,7 +7,7 @@ class Observation(LogRecord, kw_only=True):
     """The base of records of a difference or a finding."""
 
     observation: str
-    """A phrase that describes the difference or finding; sentences of causes contain it."""
+    """A phrase that describes the difference or finding, for use in the summaries of causes."""
 
 
 class MachineCheck(Observation, kw_only=True, tag="machine.check"):
@@ -107,7 +107,7 @@ class ComparedGpus(Observation, kw_only=True, tag="compared.gpus"):
     """A node has more ranks than the machine has GPUs."""
 
     had: int
-    """Value in the run."""
+    """Number of ranks on the node."""
 
 
 class ComparedInterface(Observation, kw_only=True, tag="compared.interface"):

@@ -4,7 +4,7 @@ from probes.logs.events.log_record import LogRecord, Reasoned
 
 
 class DeducedCollectivesDiffer(Reasoned, kw_only=True, tag="deduced.collectives-differ"):
-    """Ranks call different collectives at the same sequence number."""
+    """Ranks call different collectives, or collectives of different sizes, at the same sequence number."""
 
     seq: int | str
     """Sequence number of the collective."""
@@ -29,7 +29,7 @@ class DeducedIneffectiveVariable(Reasoned, kw_only=True, tag="deduced.ineffectiv
     firm: bool
     """True if the variable certainly has no effect."""
     fix: str
-    """Recommended replacement."""
+    """Recommended change."""
 
 
 class DeducedLeftoverVariable(Reasoned, kw_only=True, tag="deduced.leftover-variable"):

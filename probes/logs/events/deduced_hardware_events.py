@@ -23,9 +23,9 @@ class DeducedShmWithinNode(LogRecord, kw_only=True, tag="deduced.shm-within-node
     how: str
     """Description of the evidence: the log's lines about channels or peer-to-peer."""
     a: int | None = None
-    """Number of the first GPU."""
+    """Rank of the sending GPU."""
     b: int | None = None
-    """Number of the second GPU."""
+    """Rank of the receiving GPU."""
 
 
 class DeducedFlatTopology(Reasoned, kw_only=True, tag="deduced.flat-topology"):
@@ -114,7 +114,7 @@ class DeducedBandwidthLow(LogRecord, kw_only=True, tag="deduced.bandwidth-low"):
     expected: str
     """Expected value."""
     fraction: float
-    """Share of the expected value."""
+    """Measured value divided by the expected value."""
 
 
 class DeducedSlowPeer(LogRecord, kw_only=True, tag="deduced.slow-peer"):

@@ -39,7 +39,7 @@ class DeducedHostIdShared(LogRecord, kw_only=True, tag="deduced.host-id-shared")
 
 
 class DeducedInterfacesDiffer(LogRecord, kw_only=True, tag="deduced.interfaces-differ"):
-    """Hosts announce addresses of networks with nothing in common."""
+    """Hosts announce IPv4 addresses that differ in the first number."""
 
     networks: str
     """The names of the networks, joined in one text."""

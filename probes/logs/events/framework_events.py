@@ -53,7 +53,7 @@ class JaxRendezvousTimeout(LogRecord, kw_only=True, tag="jax.rendezvous-timeout"
     """Not all threads reached a collective of XLA."""
 
     expected: int
-    """Expected value."""
+    """Number of threads that should join."""
     joined: int | None = None
 
 

@@ -114,7 +114,7 @@ class HostPortRate(HostRecord, kw_only=True, tag="host.port-rate"):
 
 
 class PciAcs(LogRecord, kw_only=True, tag="pci.acs"):
-    """A PCIe port sends peer-to-peer traffic through the root complex."""
+    """Access control (ACS) of a PCIe port, which can send peer-to-peer traffic through the root complex."""
 
     redirect: bool
     """True if requests or completions are redirected."""

@@ -301,7 +301,7 @@ class FabricMismatch(FabricManagerRecord, kw_only=True, tag="fabric_manager.mism
 
 
 class FabricFailed(FabricManagerRecord, kw_only=True, tag="fabric_manager.failed"):
-    """Another failure; `aborted` is 1 if the Fabric Manager gave up."""
+    """A failure that has no record of its own; `aborted` is 1 if the Fabric Manager gave up, else 0."""
 
     reason: str
     aborted: int

@@ -132,7 +132,7 @@ class NcclInitTimings(LogRecord, kw_only=True, tag="nccl.init-timings"):
 
 
 class NcclRas(LogRecord, kw_only=True, tag="nccl.ras"):
-    """The socket on which NCCL's RAS service answers requests about its health."""
+    """The socket on which NCCL's RAS service answers requests about the health of the run."""
 
     address: str
 
@@ -170,7 +170,7 @@ class RcclKernelSetting(LogRecord, kw_only=True, tag="rccl.kernel-setting"):
 
 
 class RcclMsccl(LogRecord, kw_only=True, tag="rccl.msccl"):
-    """True if the MSCCL scheduler is on."""
+    """The state of the MSCCL scheduler, in RCCL's words."""
 
     state: str
 
@@ -237,7 +237,7 @@ class NcclConnected(LogRecord, kw_only=True, tag="nccl.connected"):
 
 
 class NcclNvls(LogRecord, kw_only=True, tag="nccl.nvls"):
-    """True if NVLink SHARP is available."""
+    """The report of a GPU whether NVLink SHARP is available."""
 
     available: bool
     gpu: int

@@ -15,7 +15,7 @@ class NcclIbCompletionError(LogRecord, kw_only=True, tag="nccl.ib.completion-err
     peer: str | None = None
     """Address of the other side."""
     side: str | None = None
-    """Side of the connection."""
+    """Kind of the request, such as `Send` or `Recv`, if the line names it."""
     local_gid: str | None = None
     remote_gid: str | None = None
     """The peer's GID."""
@@ -237,18 +237,18 @@ class NcclCudaError(LogRecord, kw_only=True, tag="nccl.cuda-error"):
     error: int | None = None
     bytes: int | None = None
     actual: int | None = None
-    """Received value."""
+    """CUDA version of the driver as a number, if the driver is too old."""
     needed: int | None = None
-    """Required value."""
+    """CUDA version that NCCL requires, as a number."""
 
 
 class NcclDriverOld(LogRecord, kw_only=True, tag="nccl.driver-old"):
     """The CUDA driver is too old for NCCL."""
 
     actual: int | None = None
-    """Received value."""
+    """CUDA version of the driver as a number."""
     needed: int | None = None
-    """Required value."""
+    """CUDA version that NCCL requires, as a number."""
     text: str | None = None
 
 

@@ -84,7 +84,7 @@ class NcclSocketThreads(LogRecord, kw_only=True, tag="nccl.socket-threads"):
 
 
 class NcclGdr(LogRecord, kw_only=True, tag="nccl.gdr"):
-    """True if an RDMA adapter may access the memory of a GPU."""
+    """NCCL's decision whether an RDMA adapter accesses the memory of a GPU directly."""
 
     enabled: bool
     hca: int | str

@@ -138,7 +138,7 @@ DOCUMENT_SIGNS: tuple[bytes, ...] = (
     b"this application must be run on at least",
 )
 _COMPLAINT = re.compile(r"fail|error|invalid|warning|not |[a-z] [a-z]", re.IGNORECASE)
-"""Words with which a test reports its failure. Only whole words count."""
+"""Texts that report a failure: they contain one of these words, or consist of several words."""
 _GBIT = 8e-9
 _MICROSECONDS = 1e6
 _MOST = 256
@@ -150,7 +150,7 @@ def read(line: LogLine) -> tuple[Event, ...]:
 
 
 def read_document(name: str, data: bytes) -> tuple[Event, ...]:
-    """Return the main result of each test in a file."""
+    """Return the main result and the failures of each test in a file."""
     document = Document(name, data)
     text = document.text
     events: list[Event] = []

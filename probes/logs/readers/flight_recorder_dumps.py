@@ -40,7 +40,7 @@ _PICKLE = b"\x80"
 _RANK_OF_NAME = pattern(r"(\d{1,7})(?:\.(?:json|pkl|pickle|bin|txt))?$")
 _MOST_ENTRIES = 100_000
 _AROUND = 4
-"""Number of collectives that are reported before and after the first that hangs."""
+"""Number of collectives that are reported before the first that hangs, and as many from there on."""
 _MOST_GROUPS = 512
 _LONGEST = 160
 _DONE = "completed"
@@ -190,7 +190,7 @@ def _whole(value: object) -> int | None:
 
 
 def _short(value: object, depth: int = 3) -> int | str:
-    """Return a value as a short text; nested lists are bounded in length and depth."""
+    """Return a whole number unchanged, and any other value as a short text; nested lists are shortened."""
     if isinstance(value, bool):
         return int(value)
     if isinstance(value, int):

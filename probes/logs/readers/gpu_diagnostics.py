@@ -129,7 +129,7 @@ def _results(document: Document, diagnoses: tuple[Diagnosis, ...]) -> Iterator[E
 
 
 def _nvlinks(document: Document) -> list[Event]:
-    """Return the links of every GPU of the file."""
+    """Return the links of every GPU of the file; empty if the file mixes lines of several machines."""
     if _is_mixed(document.text):
         return []
     return [

@@ -97,7 +97,7 @@ def kernel_message(line: LogLine) -> str | None:
 
 
 def record_of(event: parsed.KernelEvent, message: str) -> LogRecord:
-    """Return the record, for causes and facts, of an event and the message from which it was read."""
+    """Return the log record of a kernel event; `message` is the text that reports the event."""
     excerpt = message[:_EXCERPT]
     record = _FAMILIES.get(type(event), _host_record)(event, excerpt)
     return events.KernelPanic(event=excerpt) if record is None else record

@@ -121,7 +121,7 @@ class Reader:
         return self._verdict(line)
 
     def _rank(self, line: LogLine, rank: tuple[str, int, str, str]) -> Iterator[Event]:
-        """Yield a device of the list, and an event if another process claims the same rank."""
+        """Yield a device of the list, and an event if a second process claims rank 0."""
         device = NcclTestsRank(host=rank[0], gpu=rank[1], bus=rank[2], name=rank[3])
         numbered = _NUMBERED.search(line.text)
         if numbered is None:
@@ -197,10 +197,7 @@ class Reader:
 
 
 def _agrees(size: int, columns: tuple[str, ...]) -> bool:
-    """Return whether size, time and both bandwidths of a row are consistent.
-
-    In damaged lines they are not.
-    """
+    """Return whether size, time and both bandwidths of a row are consistent, unlike in damaged lines."""
     time_us, rate, bus = (_rate(columns, place) for place in range(3))
     if not (time_us and rate):
         return True

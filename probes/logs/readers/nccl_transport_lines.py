@@ -2,7 +2,7 @@
 
 `Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM/read`, `[send] via NET/IB/3(5)/GDRDMA/Shared`, `Ring 00 : 2[3d000]
 -> 3[3e000] via direct shared memory` (2.4), `CollNet 00/0 : 0 [send] via COLLNET/SHARP/0/GDRDMA`. The
-records are `NcclChannel` and `NcclRings`.
+records are `NcclChannel`, `NcclRings` and `NcclPath`.
 
 A *way* is a combination of side, transport and variant. The first line of a way on a host results in an event
 at once. If more lines of this way follow, the last of them results in an event at the end, with the `count`
@@ -73,7 +73,7 @@ class Reader:
         self._rings = Once()
 
     def read(self, line: LogLine) -> tuple[Event, ...]:
-        """Return the way of a line if this host did not report the same way before."""
+        """Return the event of a line, if the host did not report the same way or number of rings before."""
         text = line.text
         place = text.rfind(" via ")
         if place < 0:

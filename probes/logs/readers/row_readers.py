@@ -85,7 +85,7 @@ def value_of(text: str) -> Value:
 
 
 def words_of(text: str) -> str:
-    """Return text of bounded length without blanks around it."""
+    """Return the text without surrounding blanks, cut to a maximum length."""
     return text.strip()[:_LONGEST]
 
 

@@ -27,7 +27,7 @@ class NotPlainError(ValueError):
 
 
 class RefusedError(NotPlainError):
-    """The pickle requests more than plain data: a name, an import, a call or objects."""
+    """The pickle requests more than plain data, such as an import, a call or an object of a class."""
 
 
 class _Mark:

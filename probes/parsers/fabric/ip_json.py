@@ -1,9 +1,8 @@
 """Parse network interfaces: `ip addr`, `ip -j addr`, and collections that contain the latter.
 
-A collection adds speeds, LLDP neighbours, and the host's network configuration. It is a JSON object whose
-members are identified by their content: a list of interfaces (each with
-`ifname`), LLDP neighbours (`lldp`, as `lldpctl -f json` writes them), speeds in Mb/s and hardware addresses
-by interface, and settings of ifcfg files by interface.
+A collection adds speeds, LLDP neighbours, and the host's network configuration. It is a JSON object with a
+list of interfaces (each with `ifname`) under any name, LLDP neighbours (`lldp`, as `lldpctl -f json` writes
+them), speeds in Mb/s and hardware addresses by interface, and settings of ifcfg files by interface.
 """
 
 import re

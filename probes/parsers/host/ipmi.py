@@ -23,7 +23,8 @@ class Sensor(Record, kw_only=True):
     line: int
     name: str
     state: str
-    """`ok`, `ns` (nothing read), `nc`, `cr`, `nr` ..."""
+    """`ok`, `ns` or `na` (nothing read), `nc` (beyond a non-critical limit), `cr` (critical), `nr` (not
+    recoverable), `us` (unspecified)."""
     words: str
     """The reading, or the events of a discrete sensor."""
 

@@ -35,7 +35,7 @@ def recognise(text: str) -> bool:
 
 
 def parse_cpu(text: str) -> Cpu:
-    """Return the processors; offline processors are left out."""
+    """Return the processors; `logical_cpus` counts only processors that are online, if lscpu lists these."""
     fields = {name: value for name, value, _ in _fields(text)}
     first = next((line for _, _, line in _fields(text)), 0)
     sockets, cores, threads = (

@@ -38,7 +38,7 @@ class Space(Record, kw_only=True):
 
 
 def parse_mounts(text: str) -> tuple[Mount, ...]:
-    """Return the mounts in order; the last of several mounts on the same path is the visible one."""
+    """Return the mounts in order; of several mounts on one path, only the last, which hides the others."""
     rows = (line.split(" ") for line in text.splitlines())
     by_path = {
         _plain(row[1]): Mount(

@@ -94,7 +94,7 @@ def parse_units(text: str) -> dict[str, str]:
 
 
 def parse_imex(text: str) -> str | Unknown:
-    """Return the state of the domain of `nvidia-imex-ctl -N`."""
+    """Return the state of the IMEX domain from the output of `nvidia-imex-ctl -N`."""
     match = _IMEX.search(text)
     return (
         match[1].upper() if match else Unknown(Reason.UNPARSABLE, f"nvidia-imex-ctl: {quoted(text.strip())}")
@@ -102,7 +102,7 @@ def parse_imex(text: str) -> str | Unknown:
 
 
 def parse_efa_packages(text: str) -> str | Unknown:
-    """Return libfabric's version of /opt/amazon/efa_installed_packages."""
+    """Return the version of libfabric from /opt/amazon/efa_installed_packages."""
     match = _EFA_LIBFABRIC.search(text)
     return match[1] if match else Unknown(Reason.UNPARSABLE, "efa_installed_packages names no libfabric")
 

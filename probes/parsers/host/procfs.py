@@ -74,7 +74,7 @@ def parse_listening(text: str) -> frozenset[int]:
 
 
 class CpuInfo(Record, kw_only=True):
-    """Content of /proc/cpuinfo, which counts sockets and cores only on x86 and POWER."""
+    """Content of /proc/cpuinfo, which states sockets and cores only on some architectures, such as x86."""
 
     model: str | Unknown
     architecture: str | Unknown

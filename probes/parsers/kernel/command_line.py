@@ -11,7 +11,8 @@ _ARGUMENT = pattern(r'(?:[^\s"]|"[^"]*"?)+')
 def kernel_arguments(command_line: str) -> tuple[str, ...]:
     """Return the arguments in order, as `normal_argument` writes them.
 
-    Double quotes keep blanks together. What follows `--` belongs to init and not to the kernel.
+    Text in double quotes may contain blanks. Arguments after `--` are left out, because they belong to init
+    and not to the kernel.
     """
     words = _ARGUMENT.findall(command_line)
     return tuple(normal_argument(word) for word in words[: words.index("--") if "--" in words else None])

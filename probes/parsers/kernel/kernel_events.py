@@ -26,15 +26,15 @@ class KernelEvent(Record, kw_only=True):
     kind: ClassVar[EventKind]
     """The kind of event among the facts of a machine."""
     message: str
-    """The line without its prefix, or the part of it that is worth showing."""
+    """The line without its prefix, or the relevant part of the line."""
     device: str | None = None
     """PCI address without function (`0000:9b:00`), network interface, disk or server; or None."""
     fatal: bool | None = None
-    """True if the error is fatal; None if the line does not contain it."""
+    """True if the error is fatal; None if the line does not state whether it is."""
     variant: str = ""
     """Distinguishes events: lines of one kind and device with different values are different events."""
     view: str = ""
-    """The reporter. If there are several for an event, only the reporter with the most lines counts."""
+    """The reporter. If several reporters print one event, only the reporter with the most lines counts."""
     adds: int = 1
     """Number of events that the line reports; 0 if the line continues an event of the lines before it."""
 

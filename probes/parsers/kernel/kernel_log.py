@@ -112,7 +112,7 @@ def recognise(text: str) -> bool:
 
 
 def _lines_with(text: str, words: tuple[str, ...]) -> Iterator[str]:
-    """Return the first lines that contain each of `words`."""
+    """Yield the first eight lines that contain each of `words`."""
     for word in words:
         position, line_count = text.find(word), 0
         while position >= 0 and line_count < 8:

@@ -30,7 +30,7 @@ class Sighting(NamedTuple):
     after: int | None = None
     """Earlier Xid that caused this Xid; the same Xid without a cause is another event."""
     fatal: bool | None = None
-    """True if the error is fatal; None if the line does not contain it."""
+    """True if the error is fatal; None if the line does not state whether it is."""
     variant: str = ""
     """Distinguishes events: lines of one kind and device with different values are different events."""
     view: str = ""

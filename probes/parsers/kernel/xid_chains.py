@@ -1,6 +1,6 @@
 """Report which Xid is the effect of an earlier Xid of the same GPU, by the chains of `probes/data/xid.toml`.
 
-`check` and `explain` ask this module while they read a log line by line.
+`check` and `explain` use this module while they read a log line by line.
 """
 
 import math

@@ -190,7 +190,7 @@ def reset_flag(text: str | None, what: str) -> bool | Unknown:
 
 
 def flag(text: str | None, what: str) -> bool | Unknown:
-    """Return a switch that some queries print as a number: `Yes`, or 1."""
+    """Return a switch that is printed as a word (`Yes`) or as a number (1)."""
     bare = (text or "").strip()
     return bare == "1" if bare in ("0", "1") else switch(text, what)
 

@@ -52,7 +52,7 @@ _NO_WORD = re.compile(r"[^a-z0-9]+")
 
 
 def path_word(label: str) -> str:
-    """Return a label or tag as part of a path: `t_limit` for `T.Limit`, `cliqueid` for both spellings."""
+    """Return a label or tag as part of a path: `t_limit` for `T.Limit`, `cliqueid` for `CliqueId`."""
     return _NO_WORD.sub("_", label.lower()).strip("_")
 
 

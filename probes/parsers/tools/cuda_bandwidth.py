@@ -1,7 +1,7 @@
-"""Parse `bandwidthTest` of the CUDA samples, and `gpu_copy` of SuperBench: copies between hosts and GPUs.
+"""Parse `bandwidthTest` of the CUDA samples, and `gpu_copy` of SuperBench: copies between host and GPUs.
 
 bandwidthTest prints one line per size (`--csv`, shmoo mode) or a table; its D2D copies stay within one GPU's
-memory. If there are rates for several sizes, the largest is used. Units: GB/s are 1e9 bytes per second.
+memory. If there are rates for several sizes, the highest rate is used. Units: GB/s are 1e9 bytes per second.
 """
 
 import re

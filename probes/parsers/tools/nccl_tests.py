@@ -112,7 +112,7 @@ def _precedes_table(line: str) -> bool:
 
 
 def started(line: str) -> str:
-    """Return the collective that a line reports as started; empty if no such line exists."""
+    """Return the collective that a line reports as started; empty for other lines."""
     match = _START.search(line) if "_perf" in line and "concluded" not in line else None
     return match[1] if match else ""
 
@@ -286,7 +286,7 @@ def _row(match: re.Match[str]) -> Row:
 
 
 def rank_of(line: str) -> tuple[str, int, str, str] | None:
-    """Return host, GPU, PCI address and name of a line in the list of ranks."""
+    """Return host, GPU, PCI address and name of a line in the list of ranks; None for other lines."""
     match = _RANK.fullmatch(untagged(line).rstrip()) if "Rank" in line else None
     return None if match is None else (match[2], int(match[3]), match[4], match[5])
 
@@ -297,13 +297,13 @@ def starts_table(line: str) -> bool:
 
 
 def bounds_of(line: str) -> tuple[int, bool] | None:
-    """Return how many results are out of bounds, and whether the test failed for that reason."""
+    """Return how many results are out of bounds, and whether the test failed; None for other lines."""
     match = _BOUNDS.fullmatch(untagged(line).rstrip())
     return None if match is None else (int(match[1]), match[2] == "FAILED")
 
 
 def average_of(line: str) -> tuple[float | None, bool] | None:
-    """Return the average bus bandwidth in GB/s, and whether it is below the requested minimum."""
+    """Return the average bus bandwidth in GB/s, and whether it misses the minimum; None for other lines."""
     match = _AVERAGE.fullmatch(untagged(line).rstrip())
     return None if match is None else (number(match[1]), match[2] == "FAILED")
 

@@ -67,7 +67,7 @@ def recognise(text: str) -> bool:
 
 
 def parse_results(text: str) -> tuple[ToolResult, ...]:
-    """Return every number of every matrix, every test without numbers, and the errors of the tool."""
+    """Return the numbers of all matrices, the tool's errors, and the tests in JSON that did not pass."""
     decoded = json_object(text, TOOL)
     if decoded is None:
         return _first_numbers(_text_results(text))

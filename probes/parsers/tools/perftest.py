@@ -56,7 +56,7 @@ def recognise(text: str) -> bool:
 
 
 def parse_results(text: str) -> tuple[ToolResult, ...]:
-    """Return average bandwidth or typical latency by size, and the errors of the tool."""
+    """Return average bandwidth or typical latency (average with -D) by size, and the tool's errors."""
     reader = _Reader()
     for line_number, line in untagged_lines(text):
         reader.read(line, line_number)

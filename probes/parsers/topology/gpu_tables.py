@@ -42,7 +42,7 @@ class _Row(NamedTuple):
     """GPUs of the columns."""
     cells: list[str]
     capability: str = _UNNAMED_CAPABILITY
-    """Letter that was queried, as a word; rocm-smi has none."""
+    """Kind of access that the table shows, such as `read`; `access` if the text does not name the kind."""
 
 
 def recognise_p2p(text: str) -> bool:

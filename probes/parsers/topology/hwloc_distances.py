@@ -27,7 +27,7 @@ class Matrix(Record, kw_only=True):
 
     @property
     def size(self) -> int:
-        """Number of rows and columns; 0 if values are missing."""
+        """Return the number of rows and of columns; 0 if values are missing."""
         count = len(self.indexes)
         return count if count * count == len(self.values) else 0
 

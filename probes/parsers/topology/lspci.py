@@ -74,7 +74,7 @@ class Lspci(Record, kw_only=True):
 
 
 def recognise(text: str) -> bool:
-    """Return whether a line shows a device or a link as lspci prints it, or the text is its tree."""
+    """Return whether the text has a line of a device or link, or is a tree or a listing for scripts."""
     for line in text.splitlines()[:_MOST_LINES]:
         if line[:1] in " \tLAU" and (_LINK.match(bare := line.lstrip()) or _LOOSE.match(bare)):
             return True
@@ -146,7 +146,7 @@ def _devices_of_kind(text: str, kind: str) -> tuple[PciDevice, ...]:
 
 
 def parse_links(text: str) -> tuple[Link, ...]:
-    """Return the links of all GPUs and NICs of a listing with its tree (-v); NICs are named by address."""
+    """Return the links of all GPUs and NICs if the listing shows bridges (-v); NICs are named by address."""
     devices = {device.bus_id: device for device in parse_devices(text)}
     gpus = sorted(
         (device for device in devices.values() if device.kind == "gpu"), key=lambda device: device.bus_id
@@ -262,7 +262,8 @@ class _Block:
     def _without_lanes(self, kind: PciKind) -> str:
         """Return `Width x0` if a device with lanes has lost all of them.
 
-        The port of an empty slot also has no lanes; it and lines without a device are not reported.
+        Ports are not reported, because the port of an empty slot has no lanes either. For the same reason,
+        several link lines without a device are not reported.
         """
         status, ability = self._links.get("Sta"), self._links.get("Cap")
         is_port = kind in ("bridge", "other") if self.address else self._states > 1

@@ -1,7 +1,7 @@
 """Parse NCCL's graph XML (NCCL_GRAPH_FILE, NCCL_GRAPH_DUMP_FILE): the rings and trees of its search.
 
-The file shows how many GPUs took part and what the search assumed about their paths; the topology file
-describes the machine itself. Source: NVIDIA/nccl, src/graph/search.cc (read 2026-11).
+The file shows how many GPUs took part and which paths the search assumed; the topology file describes the
+machine itself. Source: NVIDIA/nccl, src/graph/search.cc (read 2026-11).
 """
 
 import re

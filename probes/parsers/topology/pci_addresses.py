@@ -28,7 +28,7 @@ GENERATION_BY_SPEED = {
     "64": 6,
     "64.0": 6,
 }
-"""PCIe generation, with the rate in GT/s as Linux prints it as the key.
+"""PCIe generation by the rate in GT/s, in the spellings of Linux and lspci.
 
 Source: PCI Express Base Specification 6.0 (2022), table of data rates.
 """

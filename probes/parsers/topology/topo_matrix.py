@@ -181,7 +181,7 @@ def _parsed_matrices(text: str) -> Iterator[tuple[int, TopoMatrix]]:
 
 
 def unread(text: str) -> tuple[Unread, ...]:
-    """Return rows of a matrix that end before the header does, and devices whose rows are missing."""
+    """Return the rows of a matrix that are doubtful, short or missing, and messages in place of a matrix."""
     refusal = _REFUSAL.search(text)
     if refusal is not None:
         place, why = text.count("\n", 0, refusal.start(1)) + 1, "nvidia-smi prints no matrix on this system"
@@ -219,7 +219,7 @@ def unread(text: str) -> tuple[Unread, ...]:
 
 
 def _doubt(line: str, row: list[str], devices: tuple[str, ...]) -> str:
-    """Return what is uncertain about a row; empty if it fits the header."""
+    """Return the reason to doubt a row; empty if the row fits the header."""
     if len(row) < len(devices):
         return f"{len(row)} of {len(devices)} cells of its row"
     if "" in row:
@@ -242,7 +242,7 @@ def _matrices(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _rows(lines: list[str], places: dict[str, int]) -> Iterator[tuple[str, list[str], str]]:
-    """Return the rows up to the next header: device, cells, and the rest of a complete row."""
+    """Return the rows up to the next header: device, cells, and the text after the cells of a whole row."""
     for line in lines:
         if _header(line) is not None:
             return
@@ -281,7 +281,7 @@ def _header(line: str) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
 
 
 def _cells(text: str, count: int) -> tuple[list[str], str]:
-    """Return up to `count` cells from the left of a row, and the rest of the line."""
+    """Return up to `count` cells from the left of a row, and the text after them."""
     fields = text.lstrip(" ").removeprefix("\t").split("\t") if "\t" in text else []
     columns = [field.strip() for field in fields[:count]]
     if "" in columns and "X" in columns and len(columns) == count and all(map(_is_cell, columns)):

@@ -24,7 +24,7 @@ class Device:
         self._index = index
 
     def ask(self, call: str, *args: int) -> NvmlValue | Unknown:
-        """Return NVML's answer; a driver that is older than the call does not support it."""
+        """Return NVML's answer; Unknown (not supported) if the driver is older than the call."""
         answer = self._source.nvml(call, self._index, *args)
         if (
             isinstance(answer, Unknown)
@@ -126,7 +126,7 @@ def item(value: NvmlValue | Unknown, position: int) -> NvmlValue | Unknown:
 
 
 def whole_of(value: NvmlValue | Unknown) -> int | Unknown:
-    """Return a whole number.
+    """Return `value` if it is a whole number; Unknown for any other value.
 
     NVML hides some numbers with None (the memory of another container's process).
     """

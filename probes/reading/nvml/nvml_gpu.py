@@ -207,9 +207,10 @@ def _known_counts(values: dict[str, int | Unknown]) -> tuple[Count, ...]:
 
 
 def _limits(device: Device, fields: dict[int, int | Unknown]) -> GpuLimits:
-    """Return the limits of the clocks.
+    """Return temperatures, power limits and clocks, and how long they reduced the clocks.
 
-    For GPUs that report a thermal margin, absolute temperatures are not read, because they are misleading.
+    For GPUs that report a thermal margin (T.Limit), the temperature limits are values of this margin, because
+    absolute temperatures are misleading.
     """
     margin = device.whole("nvmlDeviceGetMarginTemperature")
     state = device.whole("nvmlDeviceGetPerformanceState")

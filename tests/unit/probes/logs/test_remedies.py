@@ -37,6 +37,11 @@ _REMEDIES = {
         "cuda-init-failed",
         ("more ranks", "--nproc-per-node", "nvidia-smi -L"),
     ),
+    "ranks of the second node that use shared memory": (
+        "n2:7:9 [0] NCCL INFO Channel 00/0 : 8[0] -> 9[1] via SHM/direct/direct\n",
+        "p2p-unavailable",
+        ("ranks 8 and 9", "NVLink", "nvidia-smi"),
+    ),
     "a node that failed": (
         "srun: error: Node failure on n12\n",
         "peer-died",
