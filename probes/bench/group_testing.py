@@ -1,12 +1,12 @@
 """Search for slow hosts by group testing: choose the next groups to measure, and evaluate their results.
 
-A run of a group measures the bandwidth of every pair of its hosts. A host is slow in a run if most of its
-pairs are slow. Up to `MOST_HOSTS` hosts are measured in one group; more hosts are divided into racks, or into
-about as many groups as the square root of their number. Suspects are measured again, each among several hosts
-that were fast, until chance is excluded as the reason. A group without a result is divided until single hosts
-remain, which are then paired with hosts that answered. Disjoint groups do not disturb each other and are
-measured at the same time. Links between groups are measured too: all of them up to `MOST_HOSTS` hosts, beyond
-that those between one representative of each group.
+A run of a group measures the bandwidth of every pair of its hosts. A host is slow in a run if about three
+quarters of its pairs are slow. Up to `MOST_HOSTS` hosts are measured in one group; more hosts are divided
+into racks, or into about as many groups as the square root of their number. Suspects are measured again, each
+among several hosts that were fast, until chance is excluded as the reason. A group without a result is
+divided until single hosts remain, which are then paired with hosts that answered. Disjoint groups do not
+disturb each other and are measured at the same time. Links between groups are measured too: all of them up to
+`MOST_HOSTS` hosts, beyond that those between one representative of each group.
 
 The method follows NVIDIA's cluster validation (screen, divide, confirm with known-good partners) and F. K.
 Hwang, "A method for detecting all defective members in a population by group testing", 1972.
