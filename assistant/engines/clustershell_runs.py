@@ -22,12 +22,12 @@ from probes.base.errors import UsageError
 from probes.fleet.node_report import LONGEST_ANSWER_BYTES, NodeEnd, NodeLine, is_node_name
 
 _LOST = 76
-"""ClusterShell's exit code for a node that it lost on the way, which says nothing about the node."""
+"""ClusterShell's exit code if the connection to a node is lost, which does not show a fault of the node."""
 _SSH_FAILED = 255
 _KILLED = 137
 """Exit code of `timeout` for a command that signal 9 ended, sent by `timeout` itself or by others."""
 FANOUT = 64
-"""Nodes that are asked at the same time."""
+"""Maximum number of nodes that are asked at the same time."""
 
 Sink = Callable[[NodeLine | NodeEnd], None]
 
@@ -50,7 +50,7 @@ def nodes_of(pattern: str) -> tuple[str, ...]:
 
 
 def named_hosts(pattern: str, program: str) -> tuple[str, ...]:
-    """Return the nodes of a pattern for a program that cannot list any by itself. Raises UsageError."""
+    """Return the nodes of a pattern, for a program that cannot list nodes. Raises UsageError if empty."""
     if not pattern:
         raise UsageError(f"{program} needs host names", "name them, for example -w 'gpu[001-064]'")
     return nodes_of(pattern)
@@ -108,7 +108,7 @@ class _Answers:
         self._end(NodeEnd(node, "timed-out", None, f"no end within {self._wanted.limit_s:g} s"))
 
     def lose(self, why: str) -> None:
-        """Report every node without an end as lost on the way."""
+        """Give every node without an end the outcome `no-answer`, with the exit code of a lost node."""
         for node in self._wanted.nodes:
             self._end(NodeEnd(node, "no-answer", _LOST, one_line(why)))
 
@@ -132,7 +132,7 @@ def _adopting() -> Iterator[None]:
     """Adopt orphaned processes, and end all processes that the run started if the run is stopped.
 
     The library kills the shell around `timeout` and forgets the processes below it, even before it passes on
-    an interrupt. If a run ends by itself, processes that ssh keeps in the background on purpose go on.
+    an interrupt. If a run ends by itself, processes that ssh keeps in the background on purpose continue.
     """
     before = set(psutil.Process().children(recursive=True))
     prctl(PR_SET_CHILD_SUBREAPER, 1)
@@ -222,7 +222,7 @@ def line_of_rank(wanted: Wanted, rank: int) -> str:
 
 
 def plan_together(wanted: Wanted, start: tuple[str, ...] = ()) -> str:
-    """Return the command that starts a job on its first node; `start` are the words that lead there."""
+    """Return the command that starts a job on its first node; `start` is the command to reach the node."""
     line = line_of_rank(wanted, 0)
     others = ", ".join(f"NODE_RANK={rank} on {node}" for rank, node in enumerate(wanted.nodes[1:3], 1))
     more = " ..." if len(wanted.nodes) > 3 else ""
@@ -232,7 +232,7 @@ def plan_together(wanted: Wanted, start: tuple[str, ...] = ()) -> str:
 def run_each(
     worker: str, wanted: Wanted, sink: Sink, *, settings: dict[str, Any], line_of: Callable[[int, str], str]
 ) -> None:
-    """Run a line of its own for each node, with a ClusterShell worker, and report to `sink`.
+    """Run a separate shell line for each node, with a ClusterShell worker, and report to `sink`.
 
     `line_of` gets the place of the node and its name. The nodes of one job start at the same time, and end
     when one of them fails.
@@ -256,7 +256,7 @@ def _run_lines(
 ) -> None:
     task, handler = _task(worker, settings), _handler(answers)
     task.set_default("auto_tree", False)  # noqa: FBT003 - the library's signature
-    if wanted.rendezvous is not None:  # nodes that wait for others would occupy all places
+    if wanted.rendezvous is not None:  # all nodes must start, because they wait for each other
         task.set_info("fanout", max(int(settings["fanout"]), len(wanted.nodes)))
     try:
         for rank, node in enumerate(wanted.nodes):

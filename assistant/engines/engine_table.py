@@ -31,8 +31,8 @@ class Rendezvous(NamedTuple):
 class Wanted(NamedTuple):
     """The task of an engine: run `command` on each of `nodes`.
 
-    Without a `rendezvous` the nodes are independent. With a `rendezvous` they run one job together, and an
-    engine keeps four more promises, with the same outcomes:
+    Without a `rendezvous` the nodes are independent. With a `rendezvous` they run one job together, and the
+    engine must also keep these promises:
 
     - the command starts once on every node at the same time, on whole nodes, and is never repeated;
     - it has the variables NODE_RANK (place of its node in `nodes`, however the engine numbers nodes),
@@ -41,7 +41,7 @@ class Wanted(NamedTuple):
       for ever; their outcome is `no-answer`, or `not-started` if nothing began;
     - when rigtune ends, also by kill -9 or a lost connection, no process of the job remains on any node.
 
-    The nodes agree on nothing else: the order of `nodes` gives the ranks, and the head chooses the port.
+    The order of `nodes` gives the ranks, and the head (the machine that runs rigtune) chooses the port.
     `require_joint` refuses an engine that cannot keep these promises (`EngineRow.joins_nodes`).
     """
 
@@ -107,7 +107,7 @@ class EngineRow(Row, kw_only=True):
     knows_places: bool = False
     """True if the module has `places() -> Places`, which asks the site for racks and switches."""
     question: tuple[str, ...] = ()
-    """Command that succeeds only where the engine runs; it is asked if its program is on the PATH."""
+    """Command that succeeds only where the engine runs; it is tried if its program is on the PATH."""
     ships: bool = True
     """True if the engine can send an archive to the nodes."""
     has_image: bool = False

@@ -1,6 +1,6 @@
 """Kubernetes: one pod per node of an indexed Job, through kubectl and the user's own rights.
 
-The Job tolerates no cordon, asks for no GPU unless the user says so, and is deleted at the end.
+The Job leaves out cordoned nodes, requests GPUs only if the user does, and is deleted at the end.
 """
 
 import json

@@ -11,11 +11,11 @@ _MARK = MARK.encode()
 GRACE_S = 5.0
 """Time between TERM and KILL on the node."""
 HEAD_MARGIN_S = 10.0
-"""Time that the head waits beyond the node's own limit: a connection that is lost reports nothing."""
+"""Time that the head waits beyond the node's own limit, because a lost connection reports nothing."""
 MOST_OUTPUT_BYTES = 2 * LONGEST_ANSWER_BYTES
-"""Bytes that the bounded line of a node prints: the longest answer, and as much noise of login shells."""
+"""Maximum number of bytes that a node's line prints: the longest answer, and as much other output."""
 NOT_WHOLE = 75
-"""Exit code of a node's line if the archive did not arrive whole, which says nothing about the node."""
+"""Exit code of a node's line if the archive did not arrive whole, which does not show a fault of the node."""
 _OUT_OF_TIME = (124, 137)
 """Exit codes of `timeout` for a command that it ended by TERM and by KILL."""
 
@@ -25,7 +25,7 @@ _TAIL_BYTES = 4096
 
 
 def timed_words(command: tuple[str, ...], limit_s: float) -> tuple[str, ...]:
-    """Return the command below `timeout`, which ends it on the node itself.
+    """Return the command as an argument of `timeout`, which ends the command on the node itself.
 
     Without `timeout`, a program would go on running when the head gives up its connection.
     """

@@ -29,7 +29,7 @@ class _Answer(NamedTuple):
 
 
 def framed(line: str) -> str:
-    """Return shell that runs a line which sets `code`, and prints the name of the node and the code."""
+    """Return shell code that prints the node's name, runs `line`, which sets `code`, and prints `code`."""
     # the empty line ends half a record of a command that was ended
     return f"echo '{_NODE}'$SLURMD_NODENAME; {line}; echo; echo '{_EXIT}'$code"
 
@@ -37,7 +37,7 @@ def framed(line: str) -> str:
 def report_answers(
     folder: Path, nodes: tuple[str, ...], stderr: str, sink: Sink, *, may_repeat: bool
 ) -> tuple[str, ...]:
-    """Report the nodes of a step, and return those that others cut off, which are to be asked again.
+    """Report the nodes of a step; return the nodes to ask again, which Slurm cut off because of another node.
 
     The folder has `N.out` and `N.err` for each task N that began; `stderr` is the error output of srun. One
     answer is in memory at a time.
@@ -74,7 +74,7 @@ def _answer_in(path: Path | None) -> _Answer:
 
 
 def _lines_of(path: Path) -> Iterator[bytes]:
-    """Yield whole lines, and pieces of a line that is longer than an answer, but never half a record."""
+    """Yield complete lines, and pieces of a line longer than any answer, but no unfinished last line."""
     with path.open("rb") as file:
         while line := file.readline(LONGEST_ANSWER_BYTES + 1):
             if line.endswith(b"\n") or len(line) > LONGEST_ANSWER_BYTES:
@@ -82,7 +82,7 @@ def _lines_of(path: Path) -> Iterator[bytes]:
 
 
 def _report(node: str, answer: _Answer, stderr: str, sink: Sink, *, may_repeat: bool) -> bool:
-    """Report the lines and the outcome of a node; return False if it was cut off and is to be asked again."""
+    """Report the lines and the outcome of a node; return False if it was cut off and must be asked again."""
     code = answer.code
     about = [line for line in stderr.splitlines() if re.search(rf"\b{re.escape(node)}\b", line)]
     launch_failure = [line for line in about if "aunch" in line] if code is None else []

@@ -29,11 +29,11 @@ from probes.fleet.node_report import NodeEnd
 from probes.fleet.places import Places, parse_slurm_topology
 
 _PASSES = 3
-"""Largest number of steps; each asks only the nodes that other nodes cut off in the step before."""
+"""Maximum number of job steps; a later step asks only nodes that Slurm cut off because of another node."""
 _CLEANS_S = 60
-"""Time to remove the archives from all nodes of the job."""
+"""Time limit for the removal of the archives from all nodes of the job."""
 _WAITS_S = 30
-"""Seconds for which srun waits for free nodes, and in a job over all nodes for the rest after one ended."""
+"""Seconds that srun waits for free nodes; in a job over all nodes, also for the tasks after the first end."""
 
 
 def nodes(wanted: str) -> tuple[str, ...]:
@@ -83,7 +83,7 @@ def _require_time(wanted: Wanted, passes: int) -> None:
 
 
 def _resources(wanted: Wanted) -> tuple[str, ...]:
-    """Return what the user requests of Slurm for a job."""
+    """Return the options for the partition and the GPUs that the user requests."""
     partition = wanted.options.get("partition")
     return (*((f"--partition={partition}",) if partition else ()), *_gpus(wanted))
 
@@ -180,7 +180,7 @@ def run(wanted: Wanted, sink: Sink) -> None:
             cleans_s = _CLEANS_S
         finally:
             if files:
-                with suppress(WorkerError):  # the answers count
+                with suppress(WorkerError):  # a failed removal must not lose the answers
                     _ended(removal, cleans_s)
     for node in usable:
         sink(NodeEnd(node, "no-answer", None, "Slurm aborted the step because of other nodes"))
@@ -245,11 +245,11 @@ def _removal(
 
 
 def _on_each(job: str, nodes: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the start of an srun with one task on each of the nodes, which end independently."""
+    """Return the first words of an srun command with one task on each node; the tasks end independently."""
     return (
         *("srun", f"--jobid={job}", f"--nodes={len(nodes)}", f"--ntasks={len(nodes)}"),
         *("--ntasks-per-node=1", f"--nodelist={folded(nodes)}"),
-        # without a limit: a node that ends early says nothing about a slower one
+        # no limit after the end of the first task, because other nodes may be slower
         *("--wait=0", "--kill-on-bad-exit=0", "--no-kill", "--overlap", "--quiet"),
     )
 

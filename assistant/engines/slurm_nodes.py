@@ -46,7 +46,7 @@ def states() -> dict[str, str]:
 
 
 def address_of(node: str) -> str:
-    """Return the address that Slurm itself uses for a node; its name may lead nowhere."""
+    """Return the address that Slurm itself uses for a node, because the node's name may not resolve."""
     try:
         address = re.search(r"\bNodeAddr=(\S+)", answer_of("scontrol", "show", "node", node))
     except WorkerError:  # srun will say that there is no such node
@@ -69,7 +69,7 @@ def longest_job_s(partition: str | None) -> tuple[str, float]:
 
 
 def _settled(wanted: Wanted, limit_s: float) -> dict[str, str]:
-    """Wait until no wanted node cleans up after a job, at most `limit_s`; return the state of every node."""
+    """Wait up to `limit_s` until no wanted node is completing a job; return the state of every node."""
     end = time.monotonic() + limit_s
     while True:
         known = states()

@@ -16,7 +16,7 @@ from assistant.engines.engine_table import Wanted
 from assistant.engines.shipping import node_line
 
 _OPTIONS = "-oBatchMode=yes -oServerAliveInterval=5 -oServerAliveCountMax=3"
-"""No question is asked, and a host whose network goes down is noticed after 15 s."""
+"""Options with which ssh never asks a question, and detects a lost network after 15 s."""
 _TERMINAL = " -oRequestTTY=force"
 """A terminal, so that the remote side ends when the connection does."""
 

@@ -91,7 +91,7 @@ def writer_of(output_format: Format, *, collectives: bool = False, colour: bool 
 
 
 def csv_row(case: CasePrediction | CollectivePrediction) -> str:
-    """Return the case's line; its id is unchanged, so that both tables can be joined."""
+    """Return the case's line; its id is unchanged, so that predictions can be joined with the cases."""
     if isinstance(case, CollectivePrediction):
         return _line(_cell(getattr(case, name)) for name in COLLECTIVE_COLUMNS)
     cells: list[object] = [_cell(getattr(case, name)) for name in ANSWERS]

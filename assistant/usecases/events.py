@@ -21,7 +21,7 @@ class Event(Record, kw_only=True):
 
 
 class StageStarted(Event, kw_only=True):
-    """A stage begins: `probe`, `check`, `bench`, `plan`, `export`, `run`, `verify`."""
+    """A stage begins, such as `probe`, `check`, `bench` or `plan`."""
 
     stage: str
     title: str

@@ -163,7 +163,7 @@ def _events(
             kind="busy", message=f"{busy}: wait, or measure now with `rigtune bench --force`"
         )
         yield from (BenchFailed(failure=failure_of(row, hindrance)) for row in rows if row.id in local)
-        rows = tuple(row for row in rows if row.id not in local)  # hosts are asked for themselves
+        rows = tuple(row for row in rows if row.id not in local)  # each host is asked separately
         jobs = [job for job in jobs if job.request.hosts]
     if not jobs:
         return
@@ -202,7 +202,7 @@ def _free_hosts(
         return (), tuple(failure_of(row, hindrance) for row in rows.values())
     reasons = {host: use_by_others(answer, force=options.force) for host, answer in answers.items()}
     free = tuple(host for host, why in reasons.items() if not why)
-    # force measures beside programs on the GPUs, but not on a host that the site does not give
+    # --force measures beside programs on the GPUs, but not on a host that the engine did not get
     hint = {"ok": "; wait, or measure on it now with `rigtune bench --force`"}
     left_out = {
         host: f"left out: {why}{hint.get(answers[host].outcome, '')}" for host, why in reasons.items() if why

@@ -80,7 +80,7 @@ class PlanRequest(Record, kw_only=True):
     keeps_program: bool = False
     """True if a recipe of the user's own program is made, so that no other program can replace it."""
     headroom: float | None = None
-    """Part of each GPU's memory that stays free; None for the default."""
+    """Share of each GPU's memory that stays free; None for the default."""
     gpu: str | None = None
     """Name of the GPU, for nodes that options describe; None for the machine in the facts."""
     gpus: int | None = None
@@ -284,7 +284,7 @@ def _workload_of(
 
 
 def _stated(request: PlanRequest, workload: AnyWorkload) -> Stated:
-    """Return what the user knows, with the length of the run if the user gave one."""
+    """Return the user's knowledge, with the length of the run if the user gave one."""
     tokens = None
     if _length_from(request) != "assumed" and isinstance(workload, Workload):
         tokens = float(workload.steps * workload.tokens_per_step)

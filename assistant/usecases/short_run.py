@@ -50,7 +50,7 @@ _OUT_OF_MEMORY = re.compile(r"out of memory|OutOfMemoryError|can't allocate memo
 
 
 _LONGEST_REASON = 1000
-"""Largest number of characters of a failure that a program reports."""
+"""Maximum number of characters that are kept of a failure that a program reports."""
 
 
 class ShortRun(NamedTuple):

@@ -1,4 +1,4 @@
-"""Values for the site's slots of launch files, from the user's site file and from the team's shared one."""
+"""Fill the site's slots of launch files from the user's site file and from the team's shared site file."""
 
 import os
 from pathlib import Path
@@ -19,7 +19,8 @@ def filled(recipe: Recipe, given: tuple[str, ...], launchers: tuple[str, ...]) -
 
     A value of the recipe has precedence over the user's site file, which overrides the team's. Raises
     UsageError for a wrong slot and for a given slot that none of `launchers` uses, and InputError for a site
-    file that cannot be read or has other content. A site file serves all launchers.
+    file that cannot be read or has other content. A site file may have unused slots, because it serves all
+    launchers.
     """
     site = {**_slots_of(_team_file()), **_slots_of(_own_file())}
     recipe = with_slots(recipe, {**site, **recipe.slots}, f"recipe {recipe.name[:60]!r}")

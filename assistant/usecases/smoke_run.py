@@ -1,4 +1,4 @@
-"""Start the smoke test with a recipe's launcher, and judge the world that the launch gives."""
+"""Start the smoke test with a recipe's launcher, and judge the ranks that the launch starts."""
 
 import os
 import secrets
@@ -140,7 +140,7 @@ def _read_reports(folder: Path) -> SmokeReport:
 
 
 def _causes(output: Path, recipe: Recipe) -> list[Finding]:
-    """Return the causes of a failed launch that `explain` reads in its output."""
+    """Return the causes of a failed launch that `explain` finds in the output of the launch."""
     try:
         text = read_bytes(output, limit_bytes=_REPORT_BYTES)
     except InputError:

@@ -259,7 +259,7 @@ def _of_own(recipe: Recipe, chosen: _Chosen, run: ShortRun) -> Verification:
 def _with_memory(
     result: Verification, predicted: Prediction, allocated: float | None, reserved: float | None
 ) -> Verification:
-    """Return the result with the measured memory; None for what the program does not report."""
+    """Return the result with the measured memory; figures that the program does not report are None."""
     return msgspec.structs.replace(
         result,
         peak_memory_bytes=None if allocated is None else compare_peak_memory(predicted, allocated),
@@ -279,7 +279,7 @@ def _loss_notes(losses: Sequence[float | None]) -> tuple[str, ...]:
 
 
 def _judged(recipe: Recipe, result: Verification, smoke: SmokeTest, busy: str) -> Verification:
-    """Return the result with the findings of the launch, and with what to change where figures differ."""
+    """Return the result with the findings on the launch, the step time and the memory."""
     is_own = result.program == "own"
     findings = [*smoke.findings]
     time, memory = result.step_time_s, result.peak_memory_bytes
@@ -318,7 +318,10 @@ def _unproven(recipe: Recipe, request: VerifyRequest, smoke: SmokeTest) -> Verif
 
 
 def _store(recipe: Recipe, result: Verification, is_own: bool, smoke: SmokeTest) -> tuple[str, str]:
-    """Store the measured step for the next plan; return its file, or a remark why nothing was stored."""
+    """Store the measured step for the next plan; return its file, and a remark if it cannot be stored.
+
+    Both are empty if there is nothing to store.
+    """
     if result.step_time_s is None or not result.steps_s or (recipe.not_in_reference and not is_own):
         return "", ""
     if recipe.images is not None:

@@ -190,7 +190,7 @@ class SampleLine(Record, kw_only=True, tag_field="event", tag="sample"):
 
 
 class SkippedLine(Record, kw_only=True, tag_field="event", tag="skipped"):
-    """A case that was omitted because it would exceed the time budget."""
+    """A case that was not measured, with the reason, such as the time budget."""
 
     case: Case
     message: str

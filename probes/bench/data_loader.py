@@ -15,7 +15,7 @@ _BATCH_SIZE = 32
 _GOOD = 0.95
 """Share of the best rate that is good enough.
 
-More workers than this share needs only cost memory and start-up time.
+More workers than are needed for this share only cost memory and start-up time.
 """
 _MOST_WORKERS = 64
 _BUDGET_S = {"quick": 15.0, "full": 40.0}

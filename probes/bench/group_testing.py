@@ -1,12 +1,12 @@
 """Search for slow hosts by group testing: choose the next groups to measure, and evaluate their results.
 
-A run of a group measures the bandwidth of every pair of its hosts. A host is slow in a run if most of its
-pairs are slow. Up to `MOST_HOSTS` hosts are measured in one group; more hosts are divided into racks, or into
-about as many groups as the square root of their number. Suspects are measured again, each among several hosts
-that were fast, until chance is excluded as the reason. A group without a result is divided until single hosts
-remain, which are then paired with hosts that answered. Disjoint groups do not disturb each other and are
-measured at the same time. Links between groups are measured too: all of them up to `MOST_HOSTS` hosts, beyond
-that those between one representative of each group.
+A run of a group measures the bandwidth of every pair of its hosts. A host is slow in a run if about three
+quarters of its pairs are slow. Up to `MOST_HOSTS` hosts are measured in one group; more hosts are divided
+into racks, or into about as many groups as the square root of their number. Suspects are measured again, each
+among several hosts that were fast, until chance is excluded as the reason. A group without a result is
+divided until single hosts remain, which are then paired with hosts that answered. Disjoint groups do not
+disturb each other and are measured at the same time. Links between groups are measured too: all of them up to
+`MOST_HOSTS` hosts, beyond that those between one representative of each group.
 
 The method follows NVIDIA's cluster validation (screen, divide, confirm with known-good partners) and F. K.
 Hwang, "A method for detecting all defective members in a population by group testing", 1972.
@@ -27,19 +27,22 @@ A link with less than three quarters of the rate of other links has lost lanes, 
 seldom costs as much.
 """
 MOST_HOSTS = 128
-"""Hosts in a group at most: a run over more hosts takes minutes, and one dead host makes it fail."""
+"""Maximum number of hosts in a group: a larger run takes minutes, and one dead host makes it fail."""
 _PARTNERS = 7
-"""Fast hosts that are measured together with a suspect."""
+"""Number of fast hosts that are measured together with suspects."""
 _TRIES = 7
-"""Runs of a suspect at most; if chance is not excluded by then, the noise is too large for this search."""
+"""Maximum number of runs with a suspect; if chance is not excluded by then, the noise is too large."""
 _SILENT_TRIES = 2
-"""Runs with good partners that a host must fail before it is reported as not answering."""
+"""Number of good partners with which a host without a result is tried."""
 _FEW_SILENT = 10
 """Hosts of a group without a result that are paired with good partners instead of being divided further."""
 _GIVE_UP_ROUNDS = 4
 """Rounds after which a search without any result ends."""
 _MOST_LINKS = 3
-"""Slow links of a host above which the host, rather than each of its links, is reported as unresolved."""
+"""Maximum number of slow links of a host that are reported one by one.
+
+With more slow links, the host itself is reported as unresolved.
+"""
 _FEW_HOSTS = 16
 """Number of hosts up to which a search takes no more runs than there are pairs."""
 
@@ -87,7 +90,7 @@ class _Plan:
 
 
 class Search:
-    """The state of a search. Measure `next_groups` and `record` each until `next_groups` is empty.
+    """The state of a search. Measure and `record` each group of `next_groups` until there are none.
 
     `hosts` are at least two different names, which are compared with each other. `racks` gives the rack of
     each host where it is known.
@@ -150,7 +153,7 @@ class Search:
         return sum(run.group == group for run in self._runs)
 
     def _voids(self, evidence: Evidence) -> Iterator[Group]:
-        """Yield groups of which all hosts were slow: perhaps something disturbed the whole run."""
+        """Yield groups in which all hosts were slow once: something may have disturbed the whole run."""
         for run in self._runs:
             if run.pairs and not evidence.is_valid(run) and self._times(run.group) == 1:
                 yield run.group
@@ -177,7 +180,7 @@ class Search:
             self._plan_meeting(plan)
 
     def _plan_meeting(self, plan: _Plan) -> None:
-        """Pair hosts of which none has answered as in a tournament: two good ones may not have met yet."""
+        """Pair the hosts as in a tournament while none has answered: two good hosts may not have met yet."""
         for meeting in rounds(len(self._hosts)):
             pairs = [(self._hosts[first], self._hosts[second]) for first, second in meeting]
             fresh = [pair for pair in pairs if not self._times(pair)]
@@ -187,7 +190,7 @@ class Search:
                 return
 
     def _plan_suspects(self, evidence: Evidence, plan: _Plan) -> None:
-        """Measure slow hosts among good ones, and each time among other ones."""
+        """Measure slow hosts together with good hosts, in each round with different good hosts."""
         suspects = [
             host
             for host in plan.free(evidence.slow)
@@ -247,7 +250,7 @@ class Search:
 
     def _conclude(self, evidence: Evidence) -> SearchResult:
         bad = tuple(host for host in evidence.slow if evidence.is_named(host))
-        # One try is enough only where the runs were used up: otherwise every such host gets another partner.
+        # One failed try is enough here: if any runs were left, every such host had a second partner.
         silent = tuple(host for host in evidence.silent if evidence.fails_with_good(host))
         links = [link for link in evidence.suspected_links if evidence.is_link_named(link)]
         many = _cover(links)

@@ -159,7 +159,7 @@ def _measurements(
             ("memory_per_sample_bytes", "byte", line_fit.per_sample_bytes),
             ("memory_fit_residual", "1", line_fit.residual),
         ]
-    # The value is 0 if no micro-batch failed: then the time limit ended the sweep, not the memory.
+    # `smallest_that_fails` is 0 if no micro-batch failed, because the time limit ended the sweep.
     return (
         *measurements,
         *(

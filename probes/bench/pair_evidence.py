@@ -1,4 +1,4 @@
-"""Conclusions from the rates of pairs: which hosts are slow, and whether chance explains that."""
+"""Conclude from the rates of pairs which hosts are slow, and whether chance explains this."""
 
 import math
 import statistics
@@ -10,16 +10,16 @@ Group = tuple[str, ...]
 Link = tuple[str, str]
 
 _UPPER = 0.75
-"""Quantile of a host's pairs that stands for the host.
+"""Quantile of the rates of a host's pairs that represents the host.
 
 A good host keeps its rate although up to three quarters of its partners are slow.
 """
 _WIDE = 4
-"""Hosts of a run whose median says more about the fleet than about these hosts."""
+"""Smallest number of hosts in a run whose median describes the fleet rather than these hosts."""
 _CHANCE = 0.006
-"""Hosts (or links) that a search may name by chance, in expectation."""
+"""Expected number of good hosts (or links) that a search reports by chance."""
 _FEWEST = 4
-"""Runs in which a host or a link must be slow, where there are that many pairs."""
+"""Number of runs in which a host or a link must be slow; fewer if the hosts form fewer pairs."""
 
 
 def pair_of(first: str, second: str) -> Link:
@@ -34,16 +34,16 @@ class GroupRun(NamedTuple):
     pairs: Mapping[Link, float]
     """Rate of the slower direction, by the two hosts in alphabetical order."""
     scores: Mapping[str, float]
-    """Rate that stands for each host: the upper quartile of its pairs."""
+    """Rate that represents each host: the upper quartile of its pairs."""
 
 
 def upper(values: Sequence[float]) -> float:
-    """Return the upper quartile, as a value that occurs."""
+    """Return the upper quartile, rounded up to one of the values."""
     return sorted(values)[math.ceil(_UPPER * (len(values) - 1))]
 
 
 class Evidence:
-    """All that the runs of a search say about its hosts."""
+    """The conclusions about the hosts of a search from its runs so far."""
 
     def __init__(self, hosts: Group, runs: Sequence[GroupRun], slow_below: float) -> None:
         self._hosts, self._runs = hosts, runs
@@ -66,7 +66,8 @@ class Evidence:
     def _fast_level(self, slow_below: float) -> float:
         """Return the upper quartile of the first score of each host, 0 without scores.
 
-        If most hosts of another run are much faster, the first run was disturbed as a whole, and they count.
+        If this level is slow compared with the median host of another run, the first runs were disturbed as a
+        whole, and that median is returned.
         """
         first: dict[str, float] = {}
         for run in self._runs:
@@ -157,7 +158,10 @@ class Evidence:
         return sum(not run.pairs and host in run.group for run in self._runs)
 
     def silent_parts(self) -> list[Group]:
-        """Return the hosts without a result, by the smallest group of only such hosts that failed."""
+        """Return the hosts without a result, divided by the smallest group in which each of them failed.
+
+        A failed pair counts only if neither host has given a result.
+        """
         smallest: dict[str, Group] = {}
         silent = set(self.silent)
         for run in self._runs:
@@ -186,7 +190,7 @@ class Evidence:
 
 
 def scores_of(pairs: Mapping[Link, float]) -> dict[str, float]:
-    """Return the rate that stands for each host of a run."""
+    """Return the rate that represents each host of a run."""
     rates: dict[str, list[float]] = {}
     for pair, rate in pairs.items():
         for host in pair:

@@ -14,7 +14,7 @@ _BYTES = {"cuda": 256 * MIB, "cpu": 16 * MIB}
 """Size that saturates a link between two ranks: some tens of MiB are enough for peer copies."""
 _BUDGET_S = {"cuda": 30.0, "cpu": 15.0}
 _MOST_ALONE = 28
-"""Number of pairs among eight ranks.
+"""Maximum number of pairs that are also measured one at a time: the pairs among eight ranks.
 
 With more ranks only disjoint pairs are measured, because the number of pairs grows with the square of the
 number of ranks.

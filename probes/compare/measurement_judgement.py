@@ -33,7 +33,9 @@ class Comparison(Record, kw_only=True):
     status: Status
     """Status; PASS if nothing is wrong, UNKNOWN if the samples scatter too much to judge."""
     source: str
-    """Origin of `value`: a catalogue row with its source, `7 other GPUs`, `run of 2026-11-20T21:14:03Z`."""
+    """Origin of `value`: a reference row with its source, `median of all 8, including this one`, or `run of
+    2026-11-20T21:14:03Z`.
+    """
 
 
 class Judgement(Record, kw_only=True):

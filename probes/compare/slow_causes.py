@@ -29,7 +29,7 @@ class Cause(Record, kw_only=True):
     """The explanation of a slow measurement."""
 
     words: str
-    """Text after `because `: `its power limit is 400 W, below the default of 700 W`."""
+    """Text that a finding adds after a colon: `its power limit is 400 W, below the default of 700 W`."""
     remedy: Remedy
 
 

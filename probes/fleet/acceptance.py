@@ -1,4 +1,4 @@
-"""The hand-over of a cluster: hardware, verdicts, rates against the catalogue, and what nobody measured."""
+"""The hand-over of a cluster: hardware, verdicts, rates compared with the catalogue, and gaps."""
 
 import statistics
 from collections.abc import Iterator, Sequence
@@ -41,11 +41,12 @@ class RateRow(Record, kw_only=True):
     median: float
     highest: float
     worst: float
+    """Value of the worst part: the lowest rate, or the highest time."""
     best: float
     reference: str = ""
     """Name of the catalogue's value; empty if the catalogue has none."""
     share: float | None = None
-    """Median share of the catalogue's value; 1.0 is equal, less is worse."""
+    """Median share of the catalogue's value; 1.0 is equal, less is worse; None if the catalogue has none."""
     worst_share: float | None = None
 
 
@@ -70,7 +71,7 @@ class Acceptance(Record, kw_only=True):
     """Gaps of this run, in sentences."""
     notes: tuple[str, ...] = ()
     asked: str = ""
-    """Options of the run that decide what an answer means; empty if unknown."""
+    """Options of the run that affect the answers of the nodes, as text; empty if unknown."""
 
 
 def acceptance_of(
@@ -84,7 +85,8 @@ def acceptance_of(
 ) -> Acceptance:
     """Return the hand-over of the nodes of a run, or of several runs as one.
 
-    `questions` are those that were recorded, and `gaps` what single runs of several leave open.
+    `questions` are the recorded options of the runs. `gaps` are sentences about what a single run of several
+    did not judge.
     """
     rates = tuple(_rates(reports))
     return Acceptance(
@@ -147,7 +149,7 @@ def _rates(reports: Sequence[NodeReport]) -> Iterator[RateRow]:
 
 
 def _unstated(questions: Sequence[Question]) -> Iterator[str]:
-    """Yield that nobody said what the nodes must be: a node without any GPU passes its own checks."""
+    """Yield a sentence if no run stated what was ordered: then a node without any GPU passes its checks."""
     if not questions:
         yield "it is not recorded whether anybody stated what was ordered (--policy or --expect)."
     elif not any(question.policy or question.expect for question in questions):
@@ -158,7 +160,7 @@ def _unstated(questions: Sequence[Question]) -> Iterator[str]:
 
 
 def _gaps(reports: Sequence[NodeReport], rates: Sequence[RateRow]) -> Iterator[str]:
-    """Yield what this run leaves open, so that nobody takes silence for a pass."""
+    """Yield a sentence for each gap of this run, so that nobody mistakes a missing result for a pass."""
     answered = [report for report in reports if report.verdict is not None]
     if silent := len(reports) - len(answered):
         yield f"{plural(silent, 'node')} gave no verdict: nothing is known about them."

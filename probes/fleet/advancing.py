@@ -32,9 +32,9 @@ from probes.judging.reporting import unfolded
 
 States = Mapping[str, PartState]
 _CHECK_OF_KIND = {"slow-part": "peers", "suspect-part": "peers", "slower-than-before": "past"}
-"""Comparison by the kind of its findings about one part."""
+"""The comparison, with peers or with the past, that yields each kind of finding about one part."""
 _MOST_FAILURES = 200
-"""Failed checks and their subjects that count in one answer; a node sends far fewer."""
+"""Maximum number of failed checks, and of subjects of a check, that count in the answer of one node."""
 
 
 class Proof(StrictRecord, kw_only=True):
@@ -66,7 +66,7 @@ class StateChange(Record, kw_only=True):
 
 
 class FleetStates(Record, kw_only=True):
-    """States of the nodes and parts of a run, as far as somebody must know them."""
+    """The states of the nodes and parts of a run that an operator must know."""
 
     changes: tuple[StateChange, ...] = ()
     """Changes by this run."""
@@ -75,12 +75,13 @@ class FleetStates(Record, kw_only=True):
     suspects: tuple[PartState, ...] = ()
     """Nodes and parts that failed once, and must be checked again."""
     probation: tuple[PartState, ...] = ()
+    """Nodes and parts that passed their tests after a repair, and are in service again."""
     lemons: tuple[PartState, ...] = ()
     """Nodes and parts that fail again and again."""
     held_back: tuple[str, ...] = ()
-    """Confirmed nodes that the brake against mass drains holds back."""
+    """Confirmed nodes that are not quarantined, because too many nodes would be drained at once."""
     brake: str = ""
-    """Reason of the brake; empty if no node is held back."""
+    """Reason why the nodes are held back; empty if none is."""
 
     @property
     def drained(self) -> tuple[str, ...]:
@@ -115,7 +116,7 @@ class Run(Record, kw_only=True, dict=True):
 
     @functools.cached_property
     def own_parts(self) -> dict[str, frozenset[str]]:
-        """The parts of each node that no other node reports and that are not called like a node."""
+        """The parts of each node that no other node reports, and whose ids are not names of nodes."""
         others = self.known | disputed_parts(self.reports).keys()
         return {report.node: frozenset(part_ids(report) - others) for report in self.reports}
 
@@ -169,7 +170,10 @@ def advance(run: Run, states: States, *, has_brake: bool = True) -> Advance:
 
 
 def repair(states: States, subjects: Iterable[str], at: datetime.datetime) -> Advance:
-    """Return the states after a person has repaired these nodes or parts; others are left alone."""
+    """Return the states after a person has repaired these nodes or parts.
+
+    Nodes and parts that are in service do not change.
+    """
     out = [states[name] for name in subjects if name in states]
     new = {state.subject: repaired(state, at) for state in out if state.condition in OUT_OF_SERVICE}
     name = f"repaired {at.isoformat()}"
@@ -202,7 +206,7 @@ def _brake(run: Run, states: States) -> tuple[tuple[str, ...], str]:
 
 
 def summary_of(run: Run, states: States, changes: Sequence[StateChange]) -> FleetStates:
-    """Return what people must know: `states` after the run, and the stored changes by the run."""
+    """Return the summary for the operator from the `states` after the run and the changes by the run."""
     nodes = {report.node for report in run.reports}
     parts = set().union(*run.own_parts.values())
     own = [state for subject, state in sorted(states.items()) if subject in nodes or subject in parts]
@@ -219,10 +223,11 @@ def summary_of(run: Run, states: States, changes: Sequence[StateChange]) -> Flee
 
 
 def observations_of(run: Run, states: States) -> Iterator[Observation]:
-    """Yield the observations of a run: passes first, so that a new fault remains after an old one ended.
+    """Yield the observations of a run, for each node first the passes and then the failures.
 
-    A node that gave no verdict yields none. Passes matter only for subjects that wait for them; a part that
-    was confirmed waits for its repair.
+    In this order, a pass that ends an old fault does not remove a new fault. A node without a verdict has no
+    observations. A pass is yielded only if the state of the subject awaits it, and never for a confirmed
+    part, which must be repaired first.
     """
     judged = _judged_by_peers(run)
     for report in run.reports:
@@ -288,7 +293,7 @@ def _passes(
 ) -> bool:
     """Return whether a check was carried out on the subject without a fault.
 
-    A comparison that had too few peers, no past or a group in two humps is no pass.
+    A comparison is no pass if it had too few peers, too few earlier runs, or peers in two separate groups.
     """
     comparison, _, name = check_id.partition(" ")
     if comparison not in _CHECK_OF_KIND.values() or not name:

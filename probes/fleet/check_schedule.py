@@ -1,8 +1,9 @@
-"""Compute how often each check pays: time for checks against time that jobs lose to slow parts.
+"""Compute how often to run each check, from the time that checks take and the time that slow parts cost.
 
 A slow part is present for a while before a check finds it. With a check every T hours it is found after T/2
-on average; the cost per node is duration/T for the check and rate x J x loss x T/2 for the wait, which is
-smallest at T = sqrt(2 x duration / (rate x J x loss)), as for checkpoints (Young 1974).
+on average. The cost per node is duration/T for the check and rate x J x loss x T/2 for the wait, where J is
+the number of nodes of a job. It is smallest at T = sqrt(2 x duration / (rate x J x loss)), as for checkpoints
+(Young 1974).
 """
 
 import functools
@@ -21,14 +22,14 @@ _NODE_HOURS = 24_000.0
 
 
 class CheckKind(StrictRecord, kw_only=True):
-    """One kind of check: how long a node is occupied by it, and which slow parts it finds."""
+    """One kind of check: how long it occupies a node, and which share of the slow parts it finds."""
 
     id: str
     title: str
     duration_h: float
     usual_interval_h: float
     finds: float
-    """Part of the slow parts that it finds."""
+    """Share of the slow parts that the check finds."""
     source: str
     date: str
 
@@ -47,14 +48,14 @@ class Site(Record, kw_only=True):
     )
     """Parts that become slow, per 1 000 nodes and day."""
     loss: float = msgspec.field(default_factory=partial(limit, "slow_part_loss"))
-    """Part of its speed that a job loses to one slow part."""
+    """Share of its speed that a job loses to one slow part."""
     by_hand_h: float = msgspec.field(default_factory=partial(limit, "found_by_hand_h"))
     """Hours until people find a slow part without checks."""
     job_nodes: int = 128
 
     @property
     def lost_per_hour(self) -> float:
-        """Return the part of a node's work that jobs lose, for each hour that slow parts stay."""
+        """Return the share of a node's work that jobs lose, for each hour that slow parts stay."""
         return self.slow_per_1000_node_days / _NODE_HOURS * self.job_nodes * self.loss
 
 

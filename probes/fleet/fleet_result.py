@@ -40,7 +40,7 @@ class NodeResult(Record, kw_only=True):
     version: str = ""
     """Version and commit of rigtune on the node, as `rigtune --version` writes them."""
     clock_offset_s: float | None = None
-    """Clock of the node minus the clock of the head; 0 if the answer lies within the run."""
+    """Seconds by which the node's clock is ahead of the head's clock; negative if it is behind."""
 
 
 class FleetResult(Record, kw_only=True):
@@ -64,7 +64,7 @@ class FleetResult(Record, kw_only=True):
         return tuple(node.node for node in self.nodes if node.verdict in verdicts)
 
     def slow_by_node(self) -> dict[str, list[FleetFinding]]:
-        """Return the findings about the parts of each node; a group that is too small says nothing of one."""
+        """Return the findings about the parts of each node, without those about groups that are too small."""
         return grouped(
             (node, finding)
             for finding in self.outliers
@@ -115,9 +115,9 @@ def result_of(
     states: FleetStates | None = None,
     notes: tuple[str, ...] = (),
 ) -> FleetResult:
-    """Return the answer for the reports, with what is odd about the run as further notes.
+    """Return the answer for the reports; further notes name whatever is odd about the run.
 
-    `own_version` is the line of `rigtune --version` of the head, or empty to compare only the nodes.
+    `own_version` is the line of `rigtune --version` on this machine, or empty to compare only the nodes.
     """
     listed = (*states.out, *states.suspects, *states.probation) if states is not None else ()
     known = {state.subject: state for state in listed}
@@ -151,7 +151,7 @@ def result_of(
 
 
 def _notes_on_parts(answered: list[NodeReport]) -> Iterator[str]:
-    """Yield what makes measurements doubtful: a part of two nodes, and benchmarks without a result."""
+    """Yield notes on parts that several nodes report, and on benchmarks without a result."""
     disputed = disputed_parts(answered)
     if disputed:
         part, owners = next(iter(disputed.items()))
@@ -164,7 +164,7 @@ def _notes_on_parts(answered: list[NodeReport]) -> Iterator[str]:
 
 
 def _notes_on_names(answered: list[NodeReport], *, are_names_invented: bool) -> Iterator[str]:
-    """Yield the nodes that call themselves by another name, and names that lead to the same machine."""
+    """Yield notes on nodes that report another host name, and on names that lead to the same machine."""
     if are_names_invented:
         return
     strangers = {each.node: each.claims for each in answered if each.claims}

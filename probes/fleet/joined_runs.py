@@ -1,4 +1,4 @@
-"""Several runs over one cluster as one, for its hand-over."""
+"""Join several runs over one cluster into one, for its hand-over."""
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,7 +13,7 @@ from probes.judging.findings import WORST_FIRST
 
 
 class JoinedRuns(NamedTuple):
-    """One report for each node of any run, and what single runs leave open."""
+    """One report for each node of any run, and sentences about nodes without a verdict in one of the runs."""
 
     reports: tuple[NodeReport, ...]
     gaps: tuple[str, ...]
@@ -22,8 +22,8 @@ class JoinedRuns(NamedTuple):
 def joined(runs: Mapping[str, Sequence[NodeReport]]) -> JoinedRuns:
     """Return the reports of several runs by the name of each run, the oldest first, as one run.
 
-    A node has its worst verdict with the reasons of all runs, and the newest measurements and attributes: a
-    failure of a check is not undone by a run that did not ask for it.
+    A node has its worst verdict with the reasons of all runs, because a later run may not have repeated the
+    failed check. Its measurements and attributes are the newest.
     """
     by_node: dict[str, list[NodeReport]] = {}
     for report in itertools.chain.from_iterable(runs.values()):

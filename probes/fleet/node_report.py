@@ -1,8 +1,8 @@
-"""The report of a node to the head: marked JSON lines on its standard output, and how the node ended.
+"""The report of a node to the head, the machine that runs `rigtune fleet`.
 
-Every engine runs the same command on each node. The command prints each record as one line that begins with
-`MARK`; other lines are noise of login shells and programs. The engine yields the marked lines as `NodeLine`s
-and exactly one `NodeEnd` for each wanted node.
+Every engine runs the same command on each node. The command prints each record as one line of JSON that
+begins with `MARK`; all other lines come from login shells and programs, and are ignored. The engine yields
+the marked lines as `NodeLine`s and exactly one `NodeEnd` for each wanted node.
 """
 
 import re
@@ -17,7 +17,7 @@ from probes.judging.findings import Status
 MARK = "@rigtune "
 """Start of a line of standard output that carries a record as JSON."""
 LONGEST_ANSWER_BYTES = 4 * 1024 * 1024
-"""Bytes of marked lines that a node may send; a node that sends more is ended as `exit`."""
+"""Maximum number of bytes in the marked lines of a node; a node that sends more has the outcome `exit`."""
 
 Outcome = Literal["ok", "exit", "timed-out", "unreachable", "no-answer", "not-started"]
 """End of the command of a node.
@@ -26,7 +26,7 @@ Outcome = Literal["ok", "exit", "timed-out", "unreachable", "no-answer", "not-st
 - `timed-out`: still running at the time limit;
 - `unreachable`: no connection could be made (name, address, host key, permission);
 - `no-answer`: the connection was lost on the way, which says nothing about the node;
-- `not-started`: the engine did not give the node, for example because a job runs there.
+- `not-started`: the engine did not get the node, for example because a job runs there.
 """
 
 
@@ -67,7 +67,7 @@ class Metric(Record, kw_only=True):
     part_kind: str
     """Kind of the part: `gpu`, `nic`, `link`, `node`."""
     part_id: str
-    """Identity that moves with the part: GPU UUID, GUID of a port; for others the node with the place."""
+    """Identity that moves with the part: the UUID of a GPU; for other parts, host name and slot."""
     slot: str
     """Place of the part in the node: `GPU3`, `mlx5_0`; empty for the node itself."""
     metric: str
@@ -84,7 +84,7 @@ class Metric(Record, kw_only=True):
 
     @property
     def was_disturbed(self) -> bool:
-        """True if the part was busy or throttled, so that the samples say nothing about the part."""
+        """True if the part was busy or throttled, so that the samples do not show its own speed."""
         return self.quality in ("busy", "throttled")
 
     @property
@@ -108,7 +108,7 @@ class Reason(Record, kw_only=True):
 
 
 class NodeReport(Record, kw_only=True):
-    """All that the head knows of one node after a run."""
+    """Everything that the head knows about one node after a run."""
 
     node: str
     """Name by which the node was asked."""
@@ -117,7 +117,7 @@ class NodeReport(Record, kw_only=True):
     verdict: Status | None = None
     """The node's own judgement; None if it did not answer."""
     reasons: tuple[Reason, ...] = ()
-    """FAIL and WARN findings and required UNKNOWN ones, the worst first."""
+    """The FAIL and WARN findings, and the UNKNOWN findings of required checks, the worst first."""
     attributes: dict[str, str] = {}
     """Hardware, firmware and software of the node by name: `gpu_model`, `driver`, `vbios`, `kernel`, `image`,
     `power_cap` ...; several values within the node are joined by ` | `.
@@ -129,7 +129,7 @@ class NodeReport(Record, kw_only=True):
     parts: dict[str, str] = {}
     """Identity of the part in each slot: the UUID of `GPU3`; another identity means that it was swapped."""
     passed: tuple[str, ...] = ()
-    """Ids of the checks that passed on all their subjects; only those can clear a node."""
+    """Ids of the checks that passed on all their subjects; only these checks can end a node's bad state."""
     metrics: tuple[Metric, ...] = ()
     unmeasured: str = ""
     """Reason why a wanted benchmark gave no result; empty if all did, or none was wanted."""
@@ -140,22 +140,25 @@ class NodeReport(Record, kw_only=True):
     clock_s: float | None = None
     """Clock of the node when it reported, in seconds since 1970."""
     clock_offset_s: float | None = None
-    """Clock of the node minus the clock of the head; 0 if the report lies within the run."""
+    """Seconds by which the node's clock is ahead of the head's clock, or behind it if negative.
+
+    The value is 0 if the node's time lies between the start of the run and the arrival of the report.
+    """
     claims: str = ""
-    """Host name that the node states of itself, if it differs from the asked name."""
+    """Host name that the node reports, if it differs from the name by which it was asked."""
 
 
 def part_ids(report: NodeReport) -> set[str]:
-    """Return the identities of the parts of a node that they keep in another node."""
+    """Return the identities of the parts of a node, which the parts keep if they move to another node."""
     measured = (metric.part_id for metric in report.metrics if metric.part_kind != "node")
     return {*report.parts.values(), *measured}
 
 
 def disputed_parts(reports: Sequence[NodeReport]) -> dict[str, list[str]]:
-    """Return the identities of parts that name no single part, with the nodes that report them.
+    """Return the identities that do not identify one part, each with the nodes that report it.
 
-    Several nodes report the same identity, a part calls itself like a node, or all digits are zero. Answers
-    are untrusted: nothing may be derived from such an identity, because it could be that of another node.
+    Such an identity is reported by several nodes, equals the name of a node, or has only zeros. Answers are
+    untrusted: no state may follow from such an identity, because it may belong to a part of another node.
     """
     owners = grouped((part, report.node) for report in reports for part in part_ids(report))
     names = {report.node for report in reports}

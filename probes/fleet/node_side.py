@@ -1,4 +1,4 @@
-"""The statements of a node about itself: attributes, reasons of its verdict, metrics of its parts."""
+"""Collect what a node reports about itself: attributes, reasons of its verdict, metrics of its parts."""
 
 import re
 from collections.abc import Iterable
@@ -75,7 +75,7 @@ def reasons_of(verdict: Verdict) -> tuple[Reason, ...]:
 
 
 def passed_of(verdict: Verdict) -> tuple[str, ...]:
-    """Return the checks that passed on all subjects that they looked at."""
+    """Return the checks that passed on every subject that they judged."""
     passed = {finding.check_id: None for finding in verdict.findings if finding.status is Status.PASS}
     for finding in verdict.findings:
         if finding.status in (Status.FAIL, Status.WARN, Status.UNKNOWN):
@@ -95,8 +95,8 @@ def metrics_of(
 ) -> tuple[Metric, ...]:
     """Return the rates and times of the measurements, each with the identity of its part.
 
-    `version` is that of rigtune, and `beside` has the measurements with a value in the catalogue. Sizes, such
-    as a peak of memory, are no speed and are left out.
+    `version` is the version of rigtune, and `beside` has the measurements with a value in the catalogue.
+    Sizes, such as a peak of memory, are left out, because they are not speeds.
     """
     gpus = {gpu.index: gpu for gpu in items_of(facts.gpus)}
     host = facts.hostname if isinstance(facts.hostname, str) else ""

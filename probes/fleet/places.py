@@ -15,13 +15,13 @@ from probes.base.rows import load_rows
 Places = dict[str, dict[str, str]]
 """Value of each attribute, such as `rack`, of each node."""
 Expand = Callable[[str], tuple[str, ...]]
-"""Return the names of a pattern such as `gpu[001-032]`. Raises UsageError."""
+"""Function that returns the names of a pattern such as `gpu[001-032]`. It raises UsageError."""
 
 _NODE_COLUMNS = ("node", "nodes", "host", "hostname", "nodename")
 _PAIR = re.compile(r"(\w+)=(\S+)")
 _PATTERN = re.compile(r"(?<![\w\]])([\w.-]*(?:\[[^\]]*\][\w.-]*)+)")
 _LONGEST_CHAIN = 16
-"""Levels of switches at most; a file whose switches contain each other would never end."""
+"""Maximum number of switch levels, so that switches that contain each other do not cause an endless loop."""
 
 
 class PlaceLabel(StrictRecord, kw_only=True):
@@ -62,7 +62,7 @@ def parse_places(text: str, name: str, expand: Expand) -> Places:
 
 
 def _csv_rows(text: str, name: str) -> Iterator[dict[str, str]]:
-    """Yield the rows; a pattern with commas may stand without quotes, because brackets enclose the commas."""
+    """Yield the rows; a pattern such as `gpu[1,3]` needs no quotes, because its commas are in brackets."""
     rows = (line for line in io.StringIO(text) if line.strip() and not line.lstrip().startswith("#"))
     lines = (line if '"' in line else _PATTERN.sub(r'"\1"', line) for line in rows)
     try:

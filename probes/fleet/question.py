@@ -1,4 +1,4 @@
-"""The question of a run: what each node is told to read, to measure and to expect."""
+"""The question of a run: the options that state what each node reads, measures and must be."""
 
 import msgspec
 
@@ -8,7 +8,7 @@ _SHOWN_DIGITS = 12
 
 
 class Question(Record, kw_only=True):
-    """Options that decide what an answer means; a folder holds the answers to one question only."""
+    """Options of a run that affect the answers of the nodes; a run folder holds answers to one question."""
 
     tier: str = "quick"
     suite: str = ""
@@ -31,7 +31,7 @@ class Question(Record, kw_only=True):
 
     @property
     def words(self) -> str:
-        """Options as a person writes them, without the folder of the policy."""
+        """Options as text for people, without the folder of the policy."""
         digits = self.policy_sha256[:_SHOWN_DIGITS]
         name = self.policy.rpartition("/")[2]
         parts = (
@@ -49,6 +49,6 @@ class Question(Record, kw_only=True):
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """Values that only equal questions share; a policy with the same content may lie elsewhere."""
+        """Values that are equal for equal questions; the policy counts by its content, not by its path."""
         policy = self.policy_sha256 or self.policy
         return (self.tier, self.suite, policy, self.expect, str(self.is_capture))

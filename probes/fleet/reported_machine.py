@@ -19,7 +19,7 @@ SHOWN_AS_FACTS = frozenset({
 })  # fmt: skip
 """Attributes of a report that `machine_of` turns into facts."""
 _MOST_GPUS = 1024
-"""Number of GPUs above which the attribute of an untrusted node is not believed."""
+"""Maximum number of GPUs that is accepted from the report of a node, which is untrusted."""
 
 
 def machine_of(report: NodeReport) -> MachineFacts:
@@ -45,7 +45,7 @@ def machine_of(report: NodeReport) -> MachineFacts:
 
 
 def _gpus(attributes: dict[str, str]) -> tuple[Gpu, ...] | Unknown:
-    """Return the GPUs with their common name; their number alone does not say which GPU has which name."""
+    """Return the GPUs with their common name; Unknown if their names differ or were not reported."""
     number, model = attributes.get("gpus", ""), attributes.get("gpu_model", "")
     if number == "0":
         return ()

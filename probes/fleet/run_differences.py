@@ -104,7 +104,8 @@ def _verdict_change(before: NodeReport, after: NodeReport) -> VerdictChange | No
     words = [report.verdict.value if report.verdict is not None else "" for report in (before, after)]
     if words[0] == words[1] and old.keys() == new.keys():
         return None
-    is_known = before.verdict is not None and after.verdict is not None  # silence ends and begins nothing
+    # Without an answer, no problem is known to have appeared or gone.
+    is_known = before.verdict is not None and after.verdict is not None
     return VerdictChange(
         node=after.node,
         before=words[0],

@@ -82,7 +82,7 @@ class RunRedactor:
         )
 
     def past(self, past: Past) -> Past:
-        """Return the past with the placeholders of its parts."""
+        """Return the medians of earlier runs, by the placeholders of their parts."""
         return {(metric, self.part(part)): values for (metric, part), values in past.items()}
 
     def states(self, states: FleetStates) -> FleetStates:
@@ -108,7 +108,10 @@ class RunRedactor:
         return msgspec.structs.replace(change, subject=self._subject(change.subject), reason=reason, run="")
 
     def _reason(self, subject: str, reason: str) -> str:
-        """Return a reason; that of a part begins with the node that had the part, perhaps in another run."""
+        """Return the reason with placeholders.
+
+        The reason of a part begins with the name of the node that had the part, perhaps in another run.
+        """
         if subject not in self._hosts and " " in reason:
             node, _, rest = reason.partition(" ")
             return f"{self.node(node)} {self.text(rest)}"
@@ -130,7 +133,7 @@ class RunRedactor:
         return msgspec.structs.replace(metric, part_id=self.part(metric.part_id), slot=slot)
 
     def _slot(self, report: NodeReport, subject: str) -> str:
-        """Return the subject; a slot stays, even where a node has the same name."""
+        """Return the subject with placeholders; a slot keeps its name, even if another node has that name."""
         is_slot = subject != report.node and (subject in report.parts or _GPU.fullmatch(subject))
         return subject if is_slot else self.text(subject)
 

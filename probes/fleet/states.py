@@ -1,7 +1,7 @@
 """States of nodes and parts: suspect, confirmed, quarantined, repaired, on probation; with a brake.
 
-A state follows from evidence alone, and the same evidence never moves it twice. No function here acts on a
-node: commands for the scheduler are printed for a person.
+A state follows from observations alone, and the same observation never changes it twice. No function here
+acts on a node: commands for the scheduler are printed for a person.
 """
 
 import datetime
@@ -16,11 +16,14 @@ from probes.fleet.comparing.limits import limit
 
 Condition = Literal["healthy", "suspect", "confirmed", "quarantined", "repaired", "probation"]
 _OUT = ("confirmed", "quarantined")
-"""Conditions that only a repair ends."""
+"""Conditions in which a further failure only resets the number of passes."""
 OUT_OF_SERVICE: tuple[Condition, ...] = ("confirmed", "quarantined", "repaired")
 """Conditions in which jobs should not get the node."""
 _MOST_EVIDENCE = 64
-"""Observations that a state names; a run yields fewer for one subject, so that none is counted twice."""
+"""Maximum number of observations that a state records.
+
+A run yields fewer observations for one subject, so that none is counted twice.
+"""
 
 
 class PartState(Record, kw_only=True):
@@ -31,7 +34,7 @@ class PartState(Record, kw_only=True):
     condition: Condition
     since: datetime.datetime
     check_id: str = ""
-    """Check that led to the state, which alone can end it."""
+    """Check that led to the state; a pass of another check does not end the state."""
     reason: str = ""
     evidence: tuple[str, ...] = ()
     """Ids of the observations that were counted, the newest last; the oldest are dropped."""
@@ -40,21 +43,21 @@ class PartState(Record, kw_only=True):
     suspected: dict[str, datetime.datetime] = {}
     """First failure of each check that has failed once and has not passed since."""
     bad_since: datetime.datetime | None = None
-    """First failure since the subject was last healthy; later measurements are no past to compare with."""
+    """First failure since the subject was last healthy; measurements after it are not used for comparison."""
     passed: int = 0
-    """Times in a row that the check has passed, where once is not enough: after a repair or a proof."""
+    """Number of passes of the check in a row after a repair or a proof, where one pass is not enough."""
     is_proved: bool = False
     """Whether a fact, and not a repeated measurement, confirmed the state."""
     was_quarantined: bool = False
     """True if the node was quarantined since it was last healthy, so that only a repair clears it."""
     expires: datetime.datetime | None = None
-    """End of the probation, or of a suspicion that nothing repeats."""
+    """End of the probation, or of a suspicion if no second failure follows."""
     confirmed_at: tuple[datetime.datetime, ...] = ()
-    """Moments of earlier confirmations, for parts that fail again and again."""
+    """Moments of all confirmations, which show parts that fail again and again."""
 
     @property
     def awaited(self) -> tuple[str, ...]:
-        """Checks of which a pass changes the state."""
+        """Checks whose pass changes the state."""
         if self.condition == "healthy" or (self.condition == "confirmed" and self.was_quarantined):
             return ()
         return tuple(dict.fromkeys((self.check_id, *self.suspected)))
@@ -79,7 +82,7 @@ def observed(state: PartState | None, observation: Observation) -> PartState:
 
     An observation that was counted before or is older than the newest counted one, and an unknown result,
     change nothing. A measurement must fail twice, at least `retest_gap_s` and less than `suspect_s` apart; a
-    fact confirms at once.
+    fact confirms at once. After a repair and on probation, one failure of the same check confirms again.
     """
     now = state or PartState(subject=observation.subject, condition="healthy", since=observation.at)
     is_old = now.counted_at is not None and observation.at < now.counted_at
@@ -158,7 +161,7 @@ def _cleared(state: PartState, at: datetime.datetime) -> PartState:
 
 
 def lapsed(state: PartState, now: datetime.datetime) -> PartState:
-    """Return the state without the suspicions that nothing has repeated until their end."""
+    """Return the state without the suspicions that have expired."""
     kept = {name: first for name, first in state.suspected.items() if now < _end_of_suspicion(first)}
     if len(kept) == len(state.suspected):
         return state
@@ -202,9 +205,9 @@ def is_lemon(state: PartState, now: datetime.datetime) -> bool:
 def brake_reason(new: int, states: Iterable[PartState], size: int, now: datetime.datetime) -> str:
     """Return why `new` nodes must not be quarantined now in a site of `size` nodes; empty if they may be.
 
-    At most `breaker_hour_share` of the site per hour (at least `breaker_hour_least` nodes) and
-    `breaker_share` in all (at least one): more at once is a cause in common or a broken check. `states` are
-    those of the whole site, so that many small runs cannot drain what one large run could not.
+    The limits are `breaker_hour_share` of the site per hour (at least `breaker_hour_least` nodes) and
+    `breaker_share` in all (at least one node), because more at once indicates a common cause or a broken
+    check. `states` are those of the whole site, so that many small runs cannot drain more than one large run.
     """
     out = [state for state in states if state.condition == "quarantined"]
     recent = sum(now - state.since < datetime.timedelta(hours=1) for state in out)

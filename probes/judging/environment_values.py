@@ -94,6 +94,6 @@ def setting(variable: EnvironmentVariable) -> str:
 
 
 def removal(variable: EnvironmentVariable) -> str:
-    """Return the command that removes the variable; empty if a file sets it."""
+    """Return the command that removes the variable; empty if a file sets it or its name is not plain."""
     is_plain = variable.name.replace("_", "").isalnum()
     return f"unset {variable.name}" if variable.origin == "environment" and is_plain else ""

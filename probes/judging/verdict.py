@@ -112,7 +112,7 @@ def judge(
 def exit_code(verdict: Verdict, fail_on: FailOn = "fail") -> ExitCode:
     """Return the exit code of the process, for every output format.
 
-    The code is 1 for findings at or above `fail_on`, else 3 if a required check is UNKNOWN, else 0.
+    The code is 1 for findings at or above `fail_on`, else 3 if the verdict is UNKNOWN, else 0.
     """
     warned = fail_on == "warn" and verdict.counts[Status.WARN] > 0
     if verdict.verdict is Status.FAIL or warned:

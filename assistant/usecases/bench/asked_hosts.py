@@ -28,7 +28,7 @@ class HostAnswer(NamedTuple):
     """The answer of a host before a measurement."""
 
     outcome: Outcome
-    """End of the question; `not-started` if the site keeps the host for others."""
+    """Outcome of the command; `not-started` if the engine did not get the host."""
     detail: str = ""
     """Reason why there was no answer."""
     sees_folder: bool = False
@@ -37,7 +37,7 @@ class HostAnswer(NamedTuple):
 
 
 def use_by_others(answer: HostAnswer, *, force: bool) -> str:
-    """Return why a benchmark must leave the host out: the site gives it to others, or its GPUs are in use.
+    """Return why a benchmark must leave the host out: the engine did not get it, or its GPUs are in use.
 
     The result is empty for a free host. With `force`, programs on the GPUs do not count.
     """

@@ -95,7 +95,7 @@ def _spread_argv(
 
 def job_of(request: BenchRequest, directory: Path) -> Wanted:
     """Return the command that starts the ranks of `request` on each of its hosts, as one job."""
-    # the output of each node stays in the shared folder, whatever the engine makes of it
+    # the output of each node stays in the shared folder, even if the engine does not forward it
     script = 'exec "$0" >"$1/node$NODE_RANK.log" 2>&1 </dev/null'
     return Wanted(
         nodes=request.hosts,

@@ -46,7 +46,7 @@ class Rate(Record, kw_only=True):
 
 
 class LeftOut(Record, kw_only=True):
-    """A host that was not measured, because others use it or the site does not give it."""
+    """A host that was not measured, because others use it or the engine did not get it."""
 
     host: str
     reason: str

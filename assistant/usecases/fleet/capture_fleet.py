@@ -1,4 +1,4 @@
-"""Keep the recording of every node of a fleet, and write copies to share with one mapping for all."""
+"""Keep the recording of every node of a fleet, and write redacted copies with one mapping for all nodes."""
 
 import base64
 import gzip

@@ -1,4 +1,4 @@
-"""Check every node of a fleet: each judges itself, and the head compares them."""
+"""Check every node of a fleet: each node judges itself, and the head (this machine) compares them."""
 
 import datetime
 import secrets
@@ -59,7 +59,7 @@ class FleetRun(Record, kw_only=True):
     has_brake: bool = True
     """False if a person has decided to drain more nodes at once than the brake allows."""
     own_version: str = ""
-    """Line of `rigtune --version` here, with which nodes are compared."""
+    """Line of `rigtune --version` on the head, with which the nodes are compared."""
     ship: Shipment | None = None
     """Archives for nodes on which this rigtune is not installed."""
     question: Question | None = None
@@ -67,7 +67,7 @@ class FleetRun(Record, kw_only=True):
 
     @property
     def meta(self) -> RunMeta:
-        """Return what the folder keeps of the run."""
+        """Return the facts about the run that its folder keeps."""
         return RunMeta(
             engine=self.engine.id,
             engine_reason=self.engine_reason,
@@ -83,9 +83,10 @@ def check_fleet(
 ) -> Generator[Event, None, FleetResult]:
     """Ask the nodes that have not answered in this folder, then judge all; the result is a FleetResult.
 
-    What arrives is on disk at once, so that a stopped run loses nothing, and the same command asks only the
-    missing nodes. With a `store`, parts are compared with their own past, measurements are stored, and the
-    states of nodes and parts advance. With `redacting`, the result has placeholders for names.
+    Every answer is written to disk at once, so that a stopped run loses nothing, and the same command then
+    asks only the missing nodes. With a `store`, parts are compared with their own earlier runs, measurements
+    are stored, and the states of nodes and parts advance. With `redacting`, the result has placeholders for
+    names.
     Raises OutputError if an answer cannot be kept, UsageError if the folder has the answers to another
     question, and InputError for a damaged store.
     """
@@ -159,9 +160,9 @@ class StoredRun(NamedTuple):
     began_at: datetime.datetime | None
     """Start of the run; None if no node has answered."""
     questions: tuple[Question, ...] = ()
-    """Question of the run, or of each joined run, as far as somebody recorded it."""
+    """Question of the run, or of each joined run; a run whose question was not recorded is left out."""
     gaps: tuple[str, ...] = ()
-    """Sentences on what single runs leave open, if several runs are joined."""
+    """Sentences on nodes that gave no verdict in one of several joined runs."""
 
     def report_of(self, node: str) -> NodeReport | None:
         """Return the report of a node; None if the run has no such node."""
@@ -196,7 +197,7 @@ def stored_runs(folders: Sequence[Path], store: Path | None = None, *, redacting
     reports, gaps = joined(runs)
     kept = store if store is not None and store.exists() else None
     engine = next((meta.engine for meta in reversed(metas) if meta is not None), "stored")
-    first = _moment(began_at(by_start[0]))  # the past of parts that an older folder measured ends with it
+    first = _moment(began_at(by_start[0]))  # only measurements before the oldest run are the past
     run = _judged(
         by_start[-1], reports, kept, None, redacting=redacting, engine=engine, gaps=gaps, first=first
     )

@@ -22,9 +22,9 @@ from probes.fleet.node_report import NodeReport, disputed_parts
 from probes.fleet.states import PartState
 
 _LAYOUT = 1
-"""Number of the tables below, kept as the file's `user_version`; any change of a column raises it."""
+"""Version of the tables below, kept as the file's `user_version`; every change of a column increases it."""
 _FIRST_TABLES = {"metrics", "states"}
-"""Tables of layout 0, the only ones that it shares with the present layout; nobody wrote states then."""
+"""Tables of layout 0. The present layout has more tables; files of layout 0 never contain states."""
 _TABLES = f"""
 PRAGMA user_version = {_LAYOUT};
 CREATE TABLE IF NOT EXISTS metrics (
@@ -76,7 +76,7 @@ class History(Record, kw_only=True):
 
 
 def default_store() -> Path:
-    """Return the user's store."""
+    """Return the path of the user's store."""
     return platformdirs.user_state_path("rigtune") / "fleet.sqlite"
 
 
@@ -104,14 +104,14 @@ def opened(path: Path) -> Iterator[sqlite3.Connection]:
 def require_readable(path: Path) -> None:
     """Raise InputError for a file that is no store or has a damaged state, before nodes are asked.
 
-    A store that cannot be written is no obstacle: the answers of the nodes are kept elsewhere.
+    A store that cannot be written raises nothing, because the answers of the nodes are kept elsewhere.
     """
     with suppress(OutputError):
         states_in(path)
 
 
 def _decoded(row: str, kind: type[Row], place: str) -> Row:
-    """Return the record in a row. Raises InputError with the place of other content."""
+    """Return the record in a row. Raises InputError, which names `place`, for any other content."""
     try:
         return msgspec.json.decode(row, type=kind)
     except (msgspec.DecodeError, TypeError, RecursionError) as error:

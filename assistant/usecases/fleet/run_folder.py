@@ -82,7 +82,7 @@ def read_meta(folder: Path) -> RunMeta | None:
 
 
 def require_same_question(folder: Path, question: Question) -> None:
-    """Raise UsageError if the answers in a folder belong to another question; they would not be replaced."""
+    """Raise UsageError if the folder has answers to another question, which would not be replaced."""
     meta = read_meta(folder)
     earlier = meta.question if meta is not None else None
     if earlier is not None and earlier.identity != question.identity:
@@ -143,7 +143,7 @@ def ends_of(folder: Path) -> dict[str, NodeEnd]:
 
 
 def unfinished(node: str) -> NodeEnd:
-    """Return the end of a node of which the journal has none."""
+    """Return the end of a node that has no end in the journal."""
     return NodeEnd(node, "no-answer", None, "the run was stopped before this node ended")
 
 
@@ -156,8 +156,8 @@ def nodes_in(folder: Path) -> tuple[str, ...]:
 def reports_of(folder: Path, wanted: tuple[str, ...]) -> tuple[NodeReport, ...]:
     """Return one report for each wanted node, from the lines and outcomes of the folder.
 
-    What a node sends is untrusted: a line that is no report is left out and named, and control characters
-    are replaced.
+    The lines of a node are untrusted: a line that is no report is left out and reported, and control
+    characters are replaced.
     """
     ends = ends_of(folder)
     sent: dict[str, NodeReport] = {}
@@ -243,14 +243,14 @@ def _report(node: str, text: str) -> NodeReport:
 
 
 def _owned(metric: Metric, node: str) -> Metric:
-    """Return the metric; a part without an identity of its own belongs to the node that was asked."""
+    """Return the metric; a part without an identity gets the name of the asked node and its slot."""
     if metric.part_kind != "node":
         return metric
     return msgspec.structs.replace(metric, part_id=f"{node} {metric.slot}".strip())
 
 
 def _offset_s(clock_s: float | None, since_s: float, at_s: float) -> float | None:
-    """Return by how much the node's clock lies outside of the time in which it must have reported."""
+    """Return by how many seconds the node's clock is after `at_s`, or before `since_s` (negative); else 0."""
     if clock_s is None:
         return None
     return max(0.0, clock_s - at_s) + min(0.0, clock_s - since_s)

@@ -34,7 +34,7 @@ _WHOLE_BOARDS = frozenset({8, 16})
 _MOST_BRIDGED = 4
 """Maximum number of GPUs that one bridge joins (H200 NVL)."""
 _MORE_THAN_A_CUBE = 4
-"""Maximum number of links of one pair in a hybrid cube of P100 or V100."""
+"""Number of links that no pair in a hybrid cube of P100 or V100 has."""
 
 _RESET = Remedy(
     text="Check the Fabric Manager and the NVLink state, end all jobs and reset the GPUs; a link that "
@@ -176,7 +176,7 @@ def _uneven(
 
 
 def _is_full_mesh(pairs: dict[frozenset[str], Link]) -> bool:
-    """Return whether every pair has more NVLinks than any pair in a cube."""
+    """Return whether every pair has an NVLink, and some pair has more than any pair in a hybrid cube."""
     counts = [link.nvlink_count or 0 for link in pairs.values()]
     return min(counts) > 0 and max(counts) >= _MORE_THAN_A_CUBE
 

@@ -69,7 +69,7 @@ def gpu_busy(gpu: Gpu, evidence: Evidence) -> Judged:
 
 
 def _describe(process: GpuProcess) -> str:
-    """Return the program without folder and arguments, because some drivers report the whole command line."""
+    """Return name, pid and memory of a process; drivers may report its whole command line as its name."""
     name = process.name.split(" -")[0].rpartition("/")[2][:40] if known(process.name) else "process"
     memory = f", {gib(process.memory_bytes)}" if known(process.memory_bytes) else ""
     return f"{name} (pid {process.pid}{memory})"

@@ -90,7 +90,10 @@ def _judge(device: Gpu | Nic) -> Judged:
 
 
 def _node_count(facts: MachineFacts) -> int | Unknown:
-    """Return the number of nodes with CPUs. Ranks cannot run on nodes of GPU memory or CXL memory."""
+    """Return the number of nodes with CPUs, or the number of sockets if no node was read.
+
+    Ranks cannot run on nodes of GPU memory or CXL memory.
+    """
     nodes = items_of(facts.numa_nodes)
     return sum(node.can_hold_ranks for node in nodes) if nodes else facts.cpu.sockets
 

@@ -180,7 +180,7 @@ def _whole(measured: Measurement, name: str) -> int:
 
 
 def _advice(evidence: Evidence, best: Measurement) -> str:
-    """Return the best number of workers: `, best with 8 workers per rank`."""
+    """Return the best number of workers as text: `, best with num_workers=8 in each rank`."""
     advised = measurements_of(evidence, ("data-loader",), "recommended_workers")
     workers = round(advised[0].median) if advised else best.parameters.get("num_workers")
     return f", best with num_workers={workers} in each rank" if workers is not None else ""

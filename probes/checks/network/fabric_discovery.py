@@ -191,9 +191,9 @@ def _rate(port: FabricPort) -> float | None:
 
 
 def _is_slow(rate: float | None, usual: list[tuple[float, int]]) -> bool:
-    """Return whether a rate is below the rate of most links of the same kind.
+    """Return whether a rate is below the most frequent rate of the links of the same kind.
 
-    If two rates are equally frequent, or there is only one link, no rate counts as slow.
+    If fewer than three links have the most frequent rate, no rate counts as slow.
     """
     return rate is not None and bool(usual) and usual[0][1] > 2 and rate < usual[0][0]
 

@@ -159,7 +159,7 @@ def _judge_width(gpu: Gpu, widest: int, evidence: Evidence) -> Judged:
             evidence=(floor.ref,),
         )
     slow = known(link.generation) and known(link.generation_max) and link.generation < link.generation_max
-    # Load and clock of a GPU are both high while it works; between two kernels, neither is high.
+    # A GPU counts as busy only if its utilization is above zero and its clock is not the idle clock.
     reasons = value_or(gpu.throttle_reasons, ("gpu_idle",))
     if slow and value_or(gpu.utilization_percent, 0) > 0 and "gpu_idle" not in reasons:
         return WIDTH.warned(
@@ -333,7 +333,7 @@ def _lost(device: PciDevice, subject: str, *, is_needed: bool) -> Finding | None
 
 
 def _counters(device: PciDevice, subject: str, evidence: Evidence) -> Finding | bool:
-    """Return a finding; without a finding, return whether the counters are known."""
+    """Return a finding if errors were counted, else whether the counters are known."""
     most = evidence.thresholds.pcie_correctable_errors_most
     fatal, nonfatal = value_or(device.aer_fatal, 0), value_or(device.aer_nonfatal, 0)
     corrected = value_or(device.aer_correctable, 0)

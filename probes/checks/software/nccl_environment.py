@@ -169,7 +169,7 @@ def nccl_values(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _is_nobodys(name: str) -> bool:
-    """Return whether no release of NCCL and no plugin reads a variable of this name."""
+    """Return whether a name that the table lacks looks like a name of NCCL, and not of a plugin."""
     return name.startswith("NCCL_") and not name.startswith(_PLUGIN_NAMES) and name == name.strip()
 
 

@@ -1,6 +1,7 @@
 """Find what slow nodes have in common: rack, switch, power unit, image, firmware or batch.
 
-Racks differ from each other without a fault, so a rack is one unit of the error and its nodes are not 32.
+Racks differ from each other without a fault. Therefore the nodes of a rack count as one unit in the standard
+error, and not as independent units.
 """
 
 import math
@@ -16,11 +17,11 @@ from probes.fleet.comparing.series import GROUP_ATTRIBUTES, Series, spread_of
 
 RACK = "rack"
 _MEDIAN_ERROR = math.sqrt(math.pi / 2)
-"""Standard error of a median of normal values, in units of that of their mean."""
+"""Standard error of the median of normal values, divided by the standard error of their mean."""
 
 
 class _Level(NamedTuple):
-    """One value of one attribute, with its units: nodes, or racks for what does not vary within racks."""
+    """One value of one attribute, its nodes, and how much slower they are than the other nodes."""
 
     attribute: str
     value: str
@@ -32,8 +33,8 @@ class _Level(NamedTuple):
 def common_causes(series: Series, attributes: Mapping[str, Mapping[str, str]]) -> Iterator[FleetFinding]:
     """Yield the values of attributes whose nodes are slower than the others, the largest cause first.
 
-    `attributes` has the attributes of each node by name. A cause that an earlier one explains (the racks of a
-    slow switch) is not repeated: after each finding its effect is removed and the rest is tested again.
+    `attributes` has the attributes of each node by name. After each finding, its effect is removed from the
+    values and the attributes are tested again. So the racks of a slow switch are not reported as well.
     """
     values = node_medians(series)
     if len(values) < limit("fewest_units"):

@@ -1,4 +1,4 @@
-"""Compare all nodes of a run: the one entry to this room."""
+"""Compare all nodes of a run: the only entry point of this package."""
 
 from collections.abc import Iterator, Sequence
 
@@ -14,7 +14,7 @@ _NO_PAST: Past = {}
 
 
 def compare_nodes(reports: Sequence[NodeReport], past: Past = _NO_PAST) -> tuple[FleetFinding, ...]:
-    """Return all findings, those of groups first, because a cause in common explains those of its nodes."""
+    """Return all findings; those about groups come first, because a common cause explains slow nodes."""
     answered = [report for report in reports if report.outcome == "ok" or report.verdict is not None]
     attributes = {report.node: {**report.attributes, **report.places} for report in answered}
     groups = tuple(series_of(answered))

@@ -10,6 +10,20 @@ Kind = Literal[
 ]  # fmt: skip
 
 
+"""Kind of a finding.
+
+- `slow-part`, `suspect-part`: a part is slower than its peers, certainly or perhaps;
+- `slower-than-before`: a part is slower than in its own earlier runs;
+- `bursts`: a part has the usual median, but some slow samples;
+- `common-cause`: the nodes with one value of an attribute are slower than the others;
+- `common-mode`: all parts became slower together;
+- `two-humps`: the values of a group form two separate groups;
+- `few-peers`: a group is too small for a comparison;
+- `minority`, `mixed`: an attribute differs on a few nodes, or has no majority;
+- `mixed-within-node`: the parts of one node differ in an attribute.
+"""
+
+
 class FleetFinding(Record, kw_only=True):
     """One result of the comparison, for a part, a node or a group of nodes."""
 

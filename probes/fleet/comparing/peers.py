@@ -13,13 +13,13 @@ from probes.fleet.comparing.series import Series, Spread, Value, spread_of
 _POOL_POINTS = 512
 """Samples of a group that represent its distribution."""
 _SMALLEST_HUMP = 0.1
-"""Part of a group that is a hump of its own and not some outliers."""
+"""Smallest share of a group that counts as a hump rather than as some outliers."""
 
 
 def slow_parts(series: Series) -> Iterator[FleetFinding]:
     """Yield parts that are slower than their peers, parts that need a retest, and slow bursts.
 
-    Groups of fewer than `fewest_peers` parts are not judged, and yield one remark.
+    A group of fewer than `fewest_peers` parts is not judged, and yields one finding that states this.
     """
     values = [value.value for value in series.values]
     if len(values) < limit("fewest_peers"):
@@ -66,7 +66,7 @@ def slow_parts(series: Series) -> Iterator[FleetFinding]:
 
 
 def can_judge(series: Series) -> bool:
-    """Return whether the peers of a group tell a slow part from a fit one."""
+    """Return whether a slow part can be distinguished from the fit parts of a group."""
     values = [value.value for value in series.values]
     return (
         len(values) >= limit("fewest_peers")
@@ -79,7 +79,8 @@ def _bursts(series: Series, spread: Spread) -> dict[str, float]:
     """Return the parts whose samples are slower than those of the group, with the area between both.
 
     The area between two survival curves is the mean difference of their quantiles. Samples are divided by
-    the median of their part, so that a part that is slow all the time is not counted here.
+    the median of their part, so that a part that is slow all the time is not counted here. The result is
+    empty if the medians of the group scatter too much.
     """
     fewest = limit("fewest_burst_samples")
     able = [value for value in series.values if len(value.samples) >= fewest and value.value > 0]
@@ -100,7 +101,7 @@ def _area(value: Value, pool: Sequence[float]) -> float:
 
 
 def two_humps(series: Series, values: Sequence[float]) -> Iterator[FleetFinding]:
-    """Yield a finding if the group consists of two humps, where medians would be blind.
+    """Yield a finding if the values of the group form two humps, of which a median shows only one.
 
     The split with the largest variance between both parts (Otsu) is taken; both parts must be narrow.
     """

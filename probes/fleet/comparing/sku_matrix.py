@@ -26,7 +26,7 @@ def matrix(reports: Sequence[NodeReport]) -> dict[str, Counter[str]]:
 
 
 def inconsistencies(reports: Sequence[NodeReport]) -> Iterator[FleetFinding]:
-    """Yield nodes with another value than nearly all, mixtures that look like a roll-out, and mixed nodes."""
+    """Yield the values of few nodes, attributes without a majority, and nodes whose own parts differ."""
     for name, counts in matrix(reports).items():
         yield from _mixed_nodes(name, reports)
         total = sum(counts.values())

@@ -119,7 +119,7 @@ _GPU_VERSIONS: dict[str, Callable[[Gpu], Any]] = {
 def _unequal(
     section: str, values: dict[str, Callable[[Any], Any]], devices: Sequence[Gpu | Nic], wishes: object
 ) -> Iterator[Doubt]:
-    """Yield a doubt for each value in which the devices differ, with all values or with none."""
+    """Yield a doubt for each field in which the devices differ; the policy expects all values or none."""
     for field, value_of in values.items():
         words = _difference([(subject_name(device), value_of(device)) for device in devices])
         if words:

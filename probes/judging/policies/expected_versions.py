@@ -75,8 +75,8 @@ def words_of(wanted: str | tuple[str, ...]) -> str:
 def _matches(version: str, wanted: str) -> bool:
     """Return whether a version matches an expected version.
 
-    A plain dotted number also matches any build: `2.6.0` matches `2.6.0+cu124`. Any other expected version
-    must be equal to the version.
+    A plain dotted number also matches any build: `2.6.0` matches `2.6.0+cu124`. Any other exact version must
+    be equal.
     """
     if wanted[:1] in "<>=!":
         return all(_holds(version, *_split(part)) for part in wanted.split(","))

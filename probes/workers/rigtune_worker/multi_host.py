@@ -96,7 +96,7 @@ def run() -> int:
     )
     parser.add_argument("--limit-s", type=int, required=True, help="end after so many seconds")
     parser.add_argument("--hosts", required=True, help="the hosts in order, separated by commas")
-    parser.add_argument("rest", nargs=argparse.REMAINDER, help="what rigtune_worker takes")
+    parser.add_argument("rest", nargs=argparse.REMAINDER, help="arguments of rigtune_worker")
     options = parser.parse_args()
     prepare(options.limit_s, options.hosts.split(","))
     sys.argv[1:] = [word for word in options.rest if word != "--"]

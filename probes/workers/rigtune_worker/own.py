@@ -59,7 +59,7 @@ class OwnStep(OwnFunction):
     """The function that returns the user's step."""
 
     def build(self, device: Any, micro_batch: int | None = None) -> CountedStep:
-        """Return the step, ready to be called; the default micro-batch is the function's own."""
+        """Return the step, ready to be called. Without `micro_batch`, the user's default is used."""
         micro_batch = self.default_micro_batch if micro_batch is None else micro_batch
         step = self.call(device, micro_batch)
         if not callable(step):
@@ -96,7 +96,7 @@ class CountedStep:
 
 
 def items_in(report: object, target: str) -> dict[str, float]:
-    """Return the known names in a step's result.
+    """Return the tokens, images and samples in a step's result.
 
     Raises CaseError for anything but None or a dict with positive numbers.
     """

@@ -4,7 +4,7 @@
 
     start    versions, device and conditions; always first
     sample   `case` (what was measured) and the numbers of one sample group, written as soon as it is complete
-    skipped  `case` and `message`: omitted because the case would exceed the time budget
+    skipped  `case` and `message`: the reason why the case was not measured, such as the time budget
     failure  `kind` (out_of_memory, unsupported, wrong_result, crashed) and `message`, with the `case` if any
     done     always last; a file without it is an incomplete answer
 """
@@ -78,8 +78,9 @@ def first_line(error: BaseException) -> str:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Return True for torch's OutOfMemoryError, and for a RuntimeError of a library or the CPU that reports a
-    lack of memory.
+    """Return True for MemoryError, torch's OutOfMemoryError, and a RuntimeError about a lack of memory.
+
+    Libraries, and torch on a CPU, raise such a RuntimeError.
     """
     torch = sys.modules.get("torch")
     if isinstance(error, MemoryError) or (

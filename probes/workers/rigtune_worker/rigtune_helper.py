@@ -66,7 +66,7 @@ class Plan(types.SimpleNamespace):
         return self.strategy in ("fsdp", "hsdp") or self.tp > 1
 
     def check(self, ranks: int) -> None:
-        """Raise PlanError for a setting that this file cannot apply, and for another number of ranks."""
+        """Raise PlanError if this file cannot apply a setting, or if the plan does not fit `ranks`."""
         for name, choices in CHOICES.items():
             if (value := getattr(self, name)) not in choices:
                 raise PlanError(f"{name} is {value}, but rigtune_helper can apply only {choices}")
@@ -164,7 +164,7 @@ def join(backend: str, device: torch.device) -> None:
 
 
 def repeated_layers(model: nn.Module) -> list[nn.Module]:
-    """Return the layers of the largest class in lists and sequences; Hugging Face models name the classes."""
+    """Return the layers of the class with the most parameters, among the classes that the model repeats."""
     named = getattr(model, "_no_split_modules", None)
     sizes: dict[type, int] = {}
     for holder in model.modules():
@@ -216,7 +216,7 @@ class Layout:
         fully_shard(module, mesh=self.data_mesh, mp_policy=policy)
 
     def wrap(self, model: nn.Module, blocks: Sequence[Any]) -> nn.Module:
-        """Return the model after the last step of sharding, or in DDP; one rank needs neither."""
+        """Return the model with its root sharded, or in DDP; unchanged for one rank without sharding."""
         plan = self.plan
         if plan.is_sharded:
             self.shard(model, is_root=True)
@@ -277,7 +277,7 @@ def agree(device: torch.device, loss: Tensor, *, stop: bool = False) -> tuple[fl
 
 
 def peak_memory(device: torch.device) -> tuple[int, int | None]:
-    """Return the peak of the bytes allocated and reserved on the GPU, or used by the process."""
+    """Return the peak bytes allocated and reserved on the GPU; on a CPU, the process's peak and None."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device), torch.cuda.max_memory_reserved(device)
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, None
@@ -308,7 +308,7 @@ class Run:
         self.measures_norm = True  # if False, only clipping and loss scaling compute the norm
 
     def samples(self, step: int) -> range:
-        """Return this rank's samples in `step`; the samples of all ranks do not depend on their number."""
+        """Return this rank's samples in `step`; all ranks together have the same samples in every layout."""
         plan, count = self.plan, self.plan.micro_batch * self.plan.grad_accum
         first = (step * plan.dp * plan.fsdp + self.rank // plan.tp) * count
         return range(first, first + count)
@@ -406,7 +406,7 @@ class Run:
         return norm
 
     def adjust_scale(self, norm: Any) -> bool:
-        """Halve the scale after an overflow, double it after 2000 steps without; return whether to step."""
+        """Halve the scale after an overflow, double it after 2000 good steps; return False on overflow."""
         self.good_steps = self.good_steps + 1 if norm.isfinite() else 0
         if self.good_steps % 2000 == 0:
             self.scale = max(2.0, self.scale * (2.0 if self.good_steps else 0.5))

@@ -14,7 +14,7 @@ from typing import Callable, Optional, Sequence
 from .protocol import Timing
 
 WINDOW = 8
-"""Number of consecutive samples that are tested for a trend; without a trend they are the first results.
+"""Number of consecutive samples that are tested for a trend; without a trend, the warm-up ends before them.
 
 With fewer samples the confidence interval is never considered narrow.
 """

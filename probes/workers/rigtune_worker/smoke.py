@@ -138,7 +138,9 @@ class Smoke:
         return dist.PrefixStore(nonce, owner)
 
     def meet(self, store: Any, why_not: str) -> list[str]:
-        """Wait for all ranks; return for each why it cannot use the planned backend. Raises LaunchError."""
+        """Wait for all ranks; return why each cannot use the planned backend, empty if it can.
+        Raises LaunchError.
+        """
         place = self.place
         mine = json.dumps(
             {"host": place.host, "pid": os.getpid(), "world_size": place.world_size, "why_not": why_not}
@@ -180,7 +182,7 @@ class Smoke:
         return [hello["why_not"] for hello in hellos]
 
     def add(self, device: torch.device) -> list[float]:
-        """Return the sums over all ranks of rank + 1, of the nonce, and of 1."""
+        """Return the sums over all ranks of rank + 1, of the nonce, and of 1. Raises LaunchError."""
         values = torch.tensor(
             [self.place.rank + 1, self.options.nonce, 1], dtype=torch.float64, device=device
         )

@@ -177,7 +177,7 @@ def use_direct(fd: int, mount: Mount) -> bool:
 
 
 def files_below(folder: str) -> Iterator[os.DirEntry[str]]:
-    """Yield regular files in the folder and below within a time limit; links are not followed."""
+    """Yield regular files in and below the folder, up to a limit of time and entries; do not follow links."""
     ends, entries, folders = time.monotonic() + SCAN_S, 0, [folder]
     while folders:
         with contextlib.suppress(OSError), os.scandir(folders.pop()) as children:

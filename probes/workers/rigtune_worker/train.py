@@ -40,7 +40,7 @@ class Report:
     """The report file of rank 0; other ranks, and jobs without `--report`, write nothing."""
 
     def __init__(self, path: str | None) -> None:
-        # Open as long as the job.
+        # The file stays open as long as the job runs.
         self.file: TextIO | None = open(path, "w", encoding="utf-8") if path else None  # noqa: SIM115
 
     def write(self, event: str, **fields: Any) -> None:

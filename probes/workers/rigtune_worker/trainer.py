@@ -34,9 +34,9 @@ class TrainConfig:
     global_batch: int | None = None
     """Sequences per optimizer step over all ranks; checked if given."""
     dp: int | None = None
-    """Copies of the parameters, for the strategy `hsdp`; None if `fsdp` is given."""
+    """Copies of the parameters, for the strategy `hsdp`; None to derive them from `fsdp`."""
     fsdp: int | None = None
-    """Ranks that share one copy of the parameters, for the strategy `hsdp`."""
+    """Ranks that share one copy of the parameters, for the strategy `hsdp`; None to derive them from `dp`."""
     activation_checkpointing: str = "none"
     precision: str = "bf16"
     bucket_mb: int | None = None

@@ -28,7 +28,7 @@ FIRST_PORTS = 16
 MEETING_S = 60.0
 """Seconds for all ranks to connect; torch's agents start them one after another."""
 WARMUP_WINDOWS = 2
-"""Number of first windows that are left out: TCP opens its window within the first tenths of a second."""
+"""Rates left out at the start of a transfer, while TCP enlarges its congestion window."""
 
 
 def run(request: dict[str, Any], answer: Answer, device: object) -> None:
@@ -37,7 +37,7 @@ def run(request: dict[str, Any], answer: Answer, device: object) -> None:
     Consecutive cases without a common rank run at the same time. Rank 0 writes all samples: `durations_s` are
     seconds per byte. Raises CaseError if the ranks cannot connect.
     """
-    del device  # no signal handler is set without torch
+    del device  # None, because this benchmark runs without torch
     rank, world_size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     receiver = Receiver()
     conductor: Conductor | None = None

@@ -42,7 +42,7 @@ PATIENCE = 3.0
 LEAST_PATIENCE_S = 5.0
 """Shortest wait in seconds; a busy disk may delay a request for that long."""
 LEAST_CASE_S = 0.5
-"""Shortest time for a case if earlier cases used its share."""
+"""Shortest time for a case, even if earlier cases have used the whole budget."""
 MOST_PROCESSES = 4
 
 Work = Callable[[int], Callable[[], int]]
