@@ -147,19 +147,6 @@ def test_collectives_double_their_sizes_where_a_fit_needs_them() -> None:
     assert (sizes(quick, "all_reduce")[0], sizes(full, "broadcast")[0]) == (1024, 1024)
 
 
-@pytest.mark.parametrize(
-    ("hosts", "ranks", "share", "subject"),
-    [((), 8, 8, "8 ranks"), (("a", "b"), 8, 4, "8 ranks"), ((), 1, 1, "1 rank")],
-)
-def test_a_request_names_its_ranks_and_its_longest_time(
-    hosts: tuple[str, ...], ranks: int, share: int, subject: str
-) -> None:
-    (request,) = requests("gemm", ranks=ranks)
-    request = type(request)(**{**{n: getattr(request, n) for n in request.__struct_fields__}, "hosts": hosts})
-    assert (request.ranks_per_node, request.subject) == (share, subject)
-    assert request.longest_s == 3 * request.budget_s
-
-
 def test_the_products_of_a_model_are_those_of_its_layer_and_its_head() -> None:
     """512 tokens of 4 sequences; 8 + 2 x 2 heads of 32 are 384 columns for queries, keys and values."""
     (request,) = requests("gemm", "cuda", suite="quick")
