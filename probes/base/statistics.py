@@ -60,7 +60,7 @@ def confidence_interval(samples: Sequence[float]) -> tuple[float, float]:
 def _lower_rank(count: int) -> int:
     """Return the largest rank r with P(at most r samples below the median) <= 2.5 %; 0 if there is none."""
     if count > _EXACT_UP_TO:
-        return max(0, math.floor((count - _Z_95 * math.sqrt(count)) / 2) - 1)
+        return math.floor((count - _Z_95 * math.sqrt(count)) / 2) - 1
     tail, rank = 0.0, -1
     while (tail := tail + math.comb(count, rank + 1) / 2**count) <= 0.025:
         rank += 1
@@ -176,7 +176,7 @@ def _rank_test(first: Sequence[float], other: Sequence[float]) -> float:
     )
     if variance == 0:
         return 1.0
-    return math.erfc(max(0.0, distance - 1) / math.sqrt(2 * variance))
+    return math.erfc((distance - 1) / math.sqrt(2 * variance))
 
 
 def _doubled_ranks(values: Sequence[float]) -> list[int]:

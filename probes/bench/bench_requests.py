@@ -6,6 +6,7 @@ from typing import Literal
 import msgspec
 
 from probes.base.record import Record, items_of
+from probes.base.units import plural
 from probes.facts import Gpu, MachineFacts
 from probes.facts.measurements import BenchFailure, Measurement, Parameter
 
@@ -155,7 +156,7 @@ class BenchRequest(Record, kw_only=True):
     @property
     def subject(self) -> str:
         """Return the subject of the whole request: `1 rank`, `8 ranks`."""
-        return f"{self.ranks} rank{'s' if self.ranks != 1 else ''}"
+        return plural(self.ranks, "rank")
 
     @property
     def ranks_per_node(self) -> int:

@@ -7,6 +7,7 @@ step waits for this rank.
 from pathlib import PurePosixPath
 
 from probes.base.statistics import quantile
+from probes.base.units import plural
 from probes.bench.answers import failure_of, slowest_rank
 from probes.bench.bench_requests import BenchContext, BenchRequest, LinesByRank, Outcome
 from probes.bench.numa_nodes import most_threads
@@ -27,7 +28,7 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
     return (
         BenchRequest(
             bench_id="data-loader",
-            title=f"data loaders of {context.ranks_per_node} ranks",
+            title=f"data loaders of {plural(context.ranks_per_node, 'rank')}",
             device="cpu",
             backend="gloo",
             ranks=context.ranks_per_node,

@@ -13,6 +13,7 @@ import random
 from collections.abc import Sequence
 
 from probes.base.record import Record
+from probes.base.units import plural
 from probes.bench.answers import case_answers, failure_of
 from probes.bench.bench_requests import BenchContext, BenchRequest, Case, LinesByRank, Outcome, SampleLine
 
@@ -44,7 +45,7 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
     return (
         BenchRequest(
             bench_id="noise-scale",
-            title=f"gradient noise scale on {ranks} rank{'s' if ranks > 1 else ''}",
+            title=f"gradient noise scale on {plural(ranks, 'rank')}",
             device=context.device,
             backend=context.backend,
             ranks=ranks,

@@ -4,6 +4,7 @@ The metrics are `step_time_s`, `peak_memory_bytes`, `peak_reserved_bytes`, and `
 or `samples_per_s` over all ranks if the step reports its work.
 """
 
+from probes.base.units import plural
 from probes.bench.answers import StepWork, failure_of, slowest_rank, step_figures
 from probes.bench.bench_requests import BenchContext, BenchRequest, LinesByRank, Outcome
 from probes.facts.measurements import Measurement
@@ -18,7 +19,7 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
     return tuple(
         BenchRequest(
             bench_id="own-step",
-            title=f"your step {context.settings.step} on {ranks} rank{'s' if ranks > 1 else ''}",
+            title=f"your step {context.settings.step} on {plural(ranks, 'rank')}",
             device=context.device,
             backend=context.backend,
             ranks=ranks,

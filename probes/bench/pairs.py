@@ -5,7 +5,7 @@ counts only one of the two directions. All `disjoint` pairs run at once, so that
 or fabric are slower. One pair at a time (`alone`) shows the link itself, without other traffic.
 """
 
-from probes.base.units import MIB
+from probes.base.units import MIB, plural
 from probes.bench.answers import CaseAnswer, case_answers, failure_of
 from probes.bench.bench_requests import BenchContext, BenchRequest, Case, LinesByRank, Outcome, SampleLine
 from probes.bench.tournament import rounds
@@ -37,7 +37,7 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
     return (
         BenchRequest(
             bench_id="pairs",
-            title=f"bandwidth of {len(pairs)} pair{'s' if len(pairs) > 1 else ''} of ranks",
+            title=f"bandwidth of {plural(len(pairs), 'pair')} of ranks",
             device=context.device,
             backend=context.backend,
             ranks=ranks,

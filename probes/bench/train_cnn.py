@@ -6,7 +6,7 @@ which takes seconds.
 """
 
 from probes.base.record import known
-from probes.base.units import GIB
+from probes.base.units import GIB, plural
 from probes.bench.answers import StepWork, failure_of, slowest_rank, step_figures
 from probes.bench.bench_requests import BenchContext, BenchRequest, Case, LinesByRank, Outcome
 from probes.bench.resnet import RESNET_50, SMALL, training_flops
@@ -31,7 +31,7 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
     return tuple(
         BenchRequest(
             bench_id="train-cnn",
-            title=f"training step of {network.id} on {ranks} rank{'s' if ranks > 1 else ''}",
+            title=f"training step of {network.id} on {plural(ranks, 'rank')}",
             device=context.device,
             backend=context.backend,
             ranks=ranks,

@@ -6,6 +6,7 @@ causal attention with 6 layers x heads x head_dim x sequence_length per token. T
 from the planner's own formula. Recomputation by activation checkpointing is not counted.
 """
 
+from probes.base.units import plural
 from probes.bench.answers import StepWork, failure_of, slowest_rank, step_figures
 from probes.bench.bench_requests import BenchContext, BenchRequest, Case, LinesByRank, Outcome
 from probes.facts.measurements import Measurement
@@ -21,7 +22,7 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
     return tuple(
         BenchRequest(
             bench_id="train-step",
-            title=f"training step on {ranks} rank{'s' if ranks > 1 else ''}",
+            title=f"training step on {plural(ranks, 'rank')}",
             device=context.device,
             backend=context.backend,
             ranks=ranks,

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from probes.base.units import GB, KIB, MIB
+from probes.base.units import GB, KIB, MIB, plural
 from probes.compare.reference_rows import load_bench_references
 from probes.logs.bench_facts import BenchFacts
 from probes.logs.deducing.common import gpu_id, nic_rate, nodes_of, used_hcas
@@ -302,7 +302,7 @@ def _versions(facts: Mapping[str, Any]) -> list[str]:
 
 
 def _gpus(count: int, name: str) -> str:
-    return f"{count} GPU{'s' if count != 1 else ''}{f' ({name})' if name else ''}"
+    return f"{plural(count, 'GPU')}{f' ({name})' if name else ''}"
 
 
 def _size(size: int) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from probes.base.record import NOT_RECORDED, Reason, Unknown, quoted, value_or
+from probes.base.units import plural
 from probes.facts import NvLink
 from probes.parsers.topology.pci_addresses import normal_address
 from probes.reading.pci import DEVICES
@@ -124,5 +125,5 @@ def driver_silence(addresses: tuple[str, ...] | Unknown, reason: Unknown) -> Unk
         return reason if reason.reason is not NOT_RECORDED.reason else addresses
     if not addresses:
         return reason if reason.reason in (Reason.TIMEOUT, Reason.PERMISSION) else None
-    count = f"{len(addresses)} NVIDIA GPU{'s' if len(addresses) > 1 else ''}"
+    count = plural(len(addresses), "NVIDIA GPU")
     return Unknown(reason.reason, f"{count} on the PCI bus, but no driver answers ({reason.detail})")

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from probes.base.patterns import pattern
 from probes.base.record import Unknown, first_unknown, items_of, only_known
+from probes.base.units import plural
 from probes.base.versions import at_least
 from probes.catalogue.nccl_variables import load_variables
 from probes.facts import Gpu
@@ -187,7 +188,7 @@ def omp_threads(variables: Variables, evidence: Evidence) -> Finding:
     if number * ranks > max(cpus, 1):
         return _threads(
             variable.value,
-            f"{ranks} rank{'s' if ranks > 1 else ''} of {number} threads do not fit on {cpus} CPUs",
+            f"{plural(ranks, 'rank')} of {number} threads do not fit on {cpus} CPUs",
             f"at most {max(1, cpus // ranks)}",
         )
     return THREADS.passed(

@@ -152,3 +152,52 @@ def test_small_runs_prove_nothing_and_wrong_ones_are_refused() -> None:
             compare(before, after)
     with pytest.raises(ValueError, match="samples"):
         confidence_interval([])
+
+
+def test_a_large_comparison_agrees_with_the_normal_approximation() -> None:
+    """1 to 21 against 11 to 31 (21 samples each): U = 60.5, mean 220.5, variance 1575.0 after 11 ties.
+
+    z = (|60.5 - 220.5| - 0.5) / 39.69 = 4.02, so p = 5.9e-5.
+    """
+    change = compare([float(n) for n in range(1, 22)], [float(n) for n in range(11, 32)])
+    assert change.p_value == pytest.approx(5.86e-5, rel=0.02)
+    assert compare([1.0] * 30, [1.0] * 30).p_value == 1.0
+
+
+@pytest.mark.parametrize(
+    ("values", "worse", "bad"),
+    [
+        ({"a": 100.0, "b": 100.0, "c": 95.0}, "low", []),
+        ({"a": 100.0, "b": 100.0, "c": 94.9}, "low", ["c"]),
+        ({"a": 100.0, "b": 100.0, "c": 105.0}, "high", []),
+        ({"a": 100.0, "b": 100.0, "c": 105.1}, "high", ["c"]),
+        ({"a": 0.0, "b": 0.0, "c": 0.1}, "high", ["c"]),
+        # The median deviation is 2, so the limit is 3 x 1.4826 x 2 = 8.9 below the median of 100.
+        ({"a": 98.0, "b": 100.0, "c": 102.0, "d": 103.0, "e": 91.2}, "low", []),
+        ({"a": 98.0, "b": 100.0, "c": 102.0, "d": 103.0, "e": 91.0}, "low", ["e"]),
+    ],
+)
+def test_an_outlier_is_beyond_both_limits(values: dict[str, float], worse: str, bad: list[str]) -> None:
+    assert [outlier.name for outlier in outliers(values, worse=worse)] == bad
+
+
+def test_an_outlier_of_a_group_that_does_nothing_has_no_share() -> None:
+    assert outliers({"a": 0.0, "b": 0.0, "c": 4.0}, worse="high")[0].share == float("inf")
+    assert spread({"a": -1.0, "b": 0.0, "c": 1.0}) == 0.0
+    assert spread({"a": -6.0, "b": -4.0}) == pytest.approx(0.4)
+
+
+@pytest.mark.parametrize(
+    ("samples", "fraction", "value"),
+    [([4.0, 1.0, 2.0], 0.5, 2.0), ([1.0, 2.0], 0.25, 1.25), ([1.0, 2.0, 4.0], 0.75, 3.0), ([5.0], 1.0, 5.0)],
+)
+def test_a_quantile_lies_between_its_neighbours(samples: list[float], fraction: float, value: float) -> None:
+    assert quantile(samples, fraction) == value
+
+
+def test_a_difference_is_significant_below_five_percent() -> None:
+    """Four against four samples that do not overlap: 2 of 70 arrangements are as extreme, p = 0.0286."""
+    change = compare([1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0])
+    assert change.p_value == pytest.approx(2 / 70)
+    assert change.is_significant
+    assert not change._replace(p_value=0.05).is_significant

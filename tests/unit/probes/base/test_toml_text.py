@@ -35,3 +35,8 @@ def test_a_document_is_returned() -> None:
 def test_hostile_text_is_refused_with_its_place(text: str, problem: str) -> None:
     with pytest.raises(InputError, match=f"^a.toml.*{problem}"):
         parse_toml(text, "a.toml")
+
+
+def test_the_limits_themselves_are_accepted() -> None:
+    assert parse_toml("a." * 64 + "b = 9223372036854775807", "a.toml")
+    assert parse_toml("#" * (4 * 2**20), "a.toml") == {}

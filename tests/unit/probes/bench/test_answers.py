@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from probes.bench.answers import failures_of
-from probes.bench.bench_requests import BenchRequest, Case, FailureLine, LinesByRank, StartLine
-from tests.support.bench_answers import requests
+from probes.bench.answers import complete, failures_of, per_rank, timing_of
+from probes.bench.bench_requests import BenchRequest, Case, DoneLine, FailureLine, LinesByRank, StartLine
+from tests.support.bench_answers import lines_of, requests, sample
 
 NAMES = {"GPU-a": "GPU0", "GPU-b": "GPU1", "GPU-c": "GPU2", "GPU-d": "GPU3"}
 UUIDS = ("GPU-b", "GPU-a", "GPU-c", "GPU-d")
@@ -48,11 +48,6 @@ def test_a_rank_that_never_started_has_no_gpu() -> None:
 
 
 @pytest.mark.parametrize(("ranks", "subject"), [(1, "1 rank"), (2, "2 ranks"), (8, "8 ranks")])
-def test_a_request_names_its_ranks(ranks: int, subject: str) -> None:
-    assert msgspec.structs.replace(asked(), ranks=ranks).subject == subject
-
-
-@pytest.mark.parametrize(("ranks", "subject"), [(1, "1 rank"), (2, "2 ranks"), (8, "8 ranks")])
 def test_the_subject_of_a_request_is_its_number_of_ranks(ranks: int, subject: str) -> None:
     assert msgspec.structs.replace(asked(), ranks=ranks).subject == subject
 
@@ -60,3 +55,36 @@ def test_the_subject_of_a_request_is_its_number_of_ranks(ranks: int, subject: st
 @pytest.mark.parametrize(("hosts", "ranks_per_node"), [((), 4), (("a",), 4), (("a", "b"), 2)])
 def test_the_ranks_of_a_request_are_those_of_all_hosts(hosts: tuple[str, ...], ranks_per_node: int) -> None:
     assert msgspec.structs.replace(asked(), hosts=hosts).ranks_per_node == ranks_per_node
+
+
+def test_a_request_may_take_three_times_its_budget() -> None:
+    assert msgspec.structs.replace(asked(), budget_s=4.0).longest_s == 12.0
+
+
+@pytest.mark.parametrize(("done", "is_complete"), [((0,), False), ((0, 1), True), ((1,), False), ((), False)])
+def test_an_answer_is_complete_when_every_rank_wrote_its_last_line(
+    done: tuple[int, ...], is_complete: bool
+) -> None:
+    request = asked(ranks=2)
+    lines: LinesByRank = {rank: (DoneLine(),) for rank in done}
+    assert complete(request, lines) is is_complete
+    assert not complete(request, {0: (StartLine(rank=0, world_size=2),), 1: (DoneLine(),)})
+
+
+def test_the_timing_of_a_measurement_is_the_worst_of_its_ranks() -> None:
+    (request,) = requests("memory-copy", "cuda", 2)
+    case = request.cases[0]
+    figures = [
+        {"warmup_calls": 3.0, "interval_half_width": 0.123456, "unsettled": 0.0, "budget_spent": 1.0},
+        {"warmup_calls": 5.0, "calls_per_sample": 2.0, "unsettled": 1.0},
+    ]
+    lines = {rank: lines_of(request, sample(case, **each)) for rank, each in enumerate(figures)}
+    row = per_rank(request, lines, "rate", "1", lambda _: 1.0)[0]
+    assert timing_of(row, lines) == {
+        "warmup_calls": 5,
+        "calls_per_sample": 2,
+        "interval_half_width": 0.1235,
+        "budget_spent": True,
+        "unsettled": True,
+    }
+    assert timing_of(msgspec.structs.replace(row, parameters={}), lines) == {}

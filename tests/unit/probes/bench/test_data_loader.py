@@ -65,3 +65,15 @@ def test_the_rate_is_that_of_the_slowest_rank():
 
 def test_where_no_worker_could_start_nothing_is_recommended():
     assert [m.metric for m in swept({0: 10})] == ["batch_rate_per_s"]
+
+
+def test_a_rate_of_exactly_95_percent_is_enough():
+    assert the_one(swept({1: 9, 2: 19, 4: 20}), "recommended_workers").samples == (2,)
+    assert the_one(swept({1: 9, 2: 18.9, 4: 20}), "recommended_workers").samples == (4,)
+
+
+def test_the_median_of_the_samples_counts():
+    request = asked(ranks=1, cpus=2)
+    times = {0: (1.0,), 1: (0.1, 0.1, 9.0), 2: (0.1, 8.0, 9.0)}
+    lines = {0: lines_of(request, *(sample(case, times[case["num_workers"]]) for case in request.cases))}
+    assert the_one(interpret(request, lines), "recommended_workers").samples == (1,)

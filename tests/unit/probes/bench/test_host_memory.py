@@ -70,6 +70,20 @@ def test_a_copy_moves_two_arrays_and_a_triad_three():
     assert (triad.median, triad.subject, triad.parameters["threads"]) == (600, "NUMA node 1", 2)
 
 
+def test_the_time_grows_with_cases_and_nodes_up_to_a_limit():
+    """1.2 s or 1.5 s for each case and half a second for each node, but at most 4 s or 15 s."""
+    assert asked(facts=MachineFacts()).budget_s == pytest.approx(2 * 1.2 + 0.5)
+    assert asked().budget_s == 4
+    assert asked("full").budget_s == pytest.approx(6 * 1.5 + 2 * 0.5)
+
+
+def test_an_answer_without_figures_has_no_bandwidth():
+    request = asked()
+    measured = interpret(request, {0: lines_of(request, sample(request.cases[0], (0.5,)))})
+    (row,) = measured
+    assert (row.median, row.parameters["threads"], row.parameters["bytes"]) == (0, 0, 0)
+
+
 def test_equal_nodes_and_equally_far_pairs_are_peers():
     request = asked("full")
     lines = {0: lines_of(request, *(sample(case, array_bytes=100.0, threads=2.0) for case in request.cases))}

@@ -6,6 +6,7 @@ import itertools
 import json
 import math
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -164,3 +165,37 @@ def test_the_report_of_a_run_holds_its_fits():
     assert model["lines"][0]["latency_s"] == pytest.approx(1e-5)
     assert model["residual"] < 1e-6
     assert model["parameters"]["collective"] == "all_reduce"
+
+
+def test_the_report_of_a_run_has_the_statistics_of_its_samples():
+    row = Measurement(
+        bench_id="gemm", subject="GPU0", metric="gemm_flops_per_s", unit="flop/s",
+        samples=tuple(float(number) for number in range(100, -1, -1)), parameters={},
+    )  # fmt: skip
+    (written,) = report_of(
+        MeasurementSet(measurements=(row, msgspec.structs.replace(row, samples=())))
+    ).measurements
+    assert (written.median, written.p5, written.p95) == (50, 5, 95)
+    assert (written.interval_low, written.interval_high) == (39, 61)
+
+
+@pytest.mark.parametrize("sizes", [3, 5, 6, 12])
+def test_two_lines_need_three_sizes_each(sizes):
+    """Up to the middle the time is constant; from there it grows ten times faster than it should."""
+    points = [
+        (4.0**power, 1.0 if power < sizes / 2 else 4.0 ** (power - sizes / 2 + 1)) for power in range(sizes)
+    ]
+    model = fit(points)
+    assert len(model.lines) == (2 if sizes >= 6 else 1)
+
+
+def test_a_collective_whose_time_does_not_grow_has_no_bandwidth():
+    model = fit([(1e3, 2.0), (1e4, 2.0), (1e5, 2.0)])
+    assert (model.latency_s, model.bandwidth_bytes_per_s, model.residual) == (2.0, None, 0.0)
+    model = fit([(1e3, 3.0), (1e4, 2.0), (1e5, 1.0)])
+    assert model.bandwidth_bytes_per_s is None
+
+
+def test_the_median_of_one_size_counts():
+    model = fit([(size, time) for size in (1e3, 1e4, 1e5) for time in (1.0, 1.0, 9.0)])
+    assert model.latency_s == pytest.approx(1.0)

@@ -20,7 +20,15 @@ def test_bytes_are_counted_as_stream_counts_them():
 
 
 @pytest.mark.parametrize(
-    ("free", "ranks", "most"), [(64 * GIB, 2, 512 * MIB), (8 * GIB, 2, 256 * MIB), (8 * GIB, 4, 128 * MIB)]
+    ("free", "ranks", "most"),
+    [
+        (64 * GIB, 2, 512 * MIB),
+        (8 * GIB, 2, 256 * MIB),
+        (8 * GIB, 4, 128 * MIB),
+        # 2 ranks hold 5 arrays of 512 MiB, which is just half of the memory.
+        (10 * GIB, 2, 512 * MIB),
+        (10 * GIB - 1, 2, 256 * MIB),
+    ],
 )
 def test_all_ranks_together_leave_half_of_the_free_memory(free, ranks, most):
     (request,) = requests(
@@ -29,7 +37,10 @@ def test_all_ranks_together_leave_half_of_the_free_memory(free, ranks, most):
     assert max(case["bytes"] for case in request.cases) == most
 
 
-@pytest.mark.parametrize(("memory", "most"), [(80 * GIB, 4 * GIB), (24 * GIB, GIB), (8 * GIB, 512 * MIB)])
+@pytest.mark.parametrize(
+    ("memory", "most"),
+    [(80 * GIB, 4 * GIB), (40 * GIB, 4 * GIB), (24 * GIB, GIB), (10 * GIB, GIB), (8 * GIB, 512 * MIB)],
+)
 def test_the_smallest_gpu_keeps_half_of_its_memory(memory, most):
     facts = MachineFacts(gpus=(h100(0), h100(1, memory_bytes=memory)))
     (request,) = requests("memory-copy", "cuda", 2, suite="full", facts=facts)

@@ -120,3 +120,18 @@ def test_the_line_misses_no_point_by_more_than_its_residual(peaks):
         assert abs(line.fixed_bytes + line.per_sample_bytes * size - peak) <= line.residual * peak * (
             1 + 1e-9
         )
+
+
+def test_the_fit_of_three_points_weighs_their_relative_errors():
+    """Compare with the normal equations of (1/y, x/y) against 1, solved by hand."""
+    line = fit_memory({1: 10.0, 2: 12.0, 4: 20.0})
+    assert line.fixed_bytes == pytest.approx(6.41221, rel=1e-4)
+    assert line.per_sample_bytes == pytest.approx(3.20611, rel=1e-4)
+    assert line.residual == pytest.approx(0.06870, rel=1e-3)
+
+
+def test_a_size_that_failed_and_then_fitted_is_no_limit():
+    measured = interpret(
+        REQUEST, {0: lines_of(REQUEST, trial(1, 1.0), too_large(2), trial(4, 1.0), too_large(6))}
+    )
+    assert the_one(measured, "largest_micro_batch").conditions["smallest_that_fails"] == 6

@@ -30,6 +30,19 @@ def test_norms_without_chance_give_back_signal_and_noise(signal, noise, small_ba
     assert result[1][0] == pytest.approx(noise, rel=1e-6, abs=1e-6 * signal * large_batch)
 
 
+@pytest.mark.parametrize(
+    ("signal", "noise", "sequences"),
+    [
+        ([0.25, 0.25], [1.0, 3.0], 8.0),
+        ([0.0], [1.0], math.inf),
+        ([-1.0], [1.0], math.inf),
+        ([1.0], [-1.0], 0.0),
+    ],
+)
+def test_the_noise_scale_is_the_ratio_of_the_sums(signal, noise, sequences):
+    assert noise_scale(signal, noise).sequences == sequences
+
+
 def norms(steps, *, dimensions=20, signal=1.0, deviation=2.0, small_batch=2, count=8, seed=1):
     """Return the squared norms of gradients by step: the mean of the small batches, and of their average.
 
@@ -114,3 +127,10 @@ def test_the_users_step_is_looked_at_on_one_rank():
     assert (request.ranks, request.cases[0]["step"], request.settings) == (1, "mine:make", {"folder": "/f"})
     (request,) = requests(bench_context(ranks=4))
     assert request.ranks == 4
+
+
+def test_two_steps_are_enough():
+    measured = answered([2.0] * 2, [1.2] * 2, small_batch=8.0)
+    assert not isinstance(measured, BenchFailure)
+    # With B = 8 and 16: |G|^2 = (16 x 1.2 - 8 x 2) / 8 = 0.4, tr = (2 - 1.2) / (1/8 - 1/16) = 12.8, ratio 32.
+    assert the_one(measured, "noise_scale_sequences").median == pytest.approx(32)

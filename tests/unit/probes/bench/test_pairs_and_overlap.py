@@ -57,6 +57,8 @@ def test_many_ranks_meet_disjoint_only_and_few_alone_only():
         ((4.0, 1.0, 5.0), 0.0, 1.0),
         ((1.0, 4.0, 4.5), 0.5, 0.875),
         ((4.0, 1.0, 6.0), -1.0, 2.0),
+        ((8.0, 2.0, 9.0), 0.5, 0.5),
+        ((2.0, 8.0, 9.0), 0.5, 0.875),
     ],
 )
 def test_hidden_and_exposed_communication_are_computed(parts, fraction, exposed):
@@ -80,3 +82,17 @@ def test_overlap_needs_all_three_parts():
     (request,) = requests("overlap")
     lines = {rank: answer(request, rank, cases=request.cases[:2]) for rank in range(2)}
     assert overlap.interpret(request, lines).kind == "incomplete"
+
+
+@pytest.mark.parametrize(
+    ("communication", "is_measured"), [((0.2, 0.2, 0.9, 0.9), True), ((0.25, 0.25, 0.25, 0.9), False)]
+)
+def test_noise_is_the_middle_half_of_the_computations(
+    communication: tuple[float, ...], is_measured: bool
+) -> None:
+    """The quartiles of the computations are 0.3 s apart; the medians of the communication 0.55 and 0.25 s."""
+    (request,) = requests("overlap")
+    times = {"computation": (1.0, 1.2, 1.4, 1.6), "communication": communication, "both": (2.0,) * 4}
+    lines = {rank: answer(request, rank, lambda case: times[case["part"]]) for rank in range(2)}
+    metrics = {m.metric for m in overlap.interpret(request, lines)}
+    assert ("overlap_fraction" in metrics) is is_measured

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from probes.base.units import GIB
@@ -16,7 +17,7 @@ from probes.bench.resnet import (
 )
 from probes.bench.train_cnn import interpret, requests
 from probes.facts import Gpu, MachineFacts
-from tests.support.bench_answers import bench_context, lines_of, sample, the_one
+from tests.support.bench_answers import MODEL, bench_context, lines_of, sample, the_one
 
 
 def test_resnet_50_has_its_published_size():
@@ -52,12 +53,20 @@ def test_a_gpu_trains_resnet_50_and_a_cpu_a_small_one():
     assert (request.model, request.cases[0]["image_size"]) == (SMALL.shape, 64)
 
 
-@pytest.mark.parametrize(("gib", "sizes"), [(16, [64]), (80, [64, 256])])
+@pytest.mark.parametrize(("gib", "sizes"), [(16, [64]), (30, [64, 256]), (29, [64]), (80, [64, 256])])
 def test_the_large_micro_batch_is_asked_of_gpus_that_hold_it(gib, sizes):
     facts = MachineFacts(
         gpus=tuple(Gpu(index=index, memory_bytes=size * GIB) for index, size in enumerate((80, gib)))
     )
     cases = requests(bench_context("cuda", facts=facts))[0].cases
+    assert [case["micro_batch"] for case in cases] == sizes
+
+
+@pytest.mark.parametrize(("gib", "sizes"), [(59, [64]), (60, [64, 256]), (None, [64])])
+def test_fp32_takes_twice_the_memory(gib, sizes):
+    gpus = () if gib is None else (Gpu(index=0, memory_bytes=gib * GIB),)
+    model = msgspec.structs.replace(MODEL, precision="fp32")
+    cases = requests(bench_context("cuda", facts=MachineFacts(gpus=gpus), model=model))[0].cases
     assert [case["micro_batch"] for case in cases] == sizes
 
 
