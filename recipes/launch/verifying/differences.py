@@ -84,8 +84,8 @@ def judge_memory(
 ) -> tuple[Finding, ...]:
     """Return whether allocated and reserved memory agree with their predictions, each with its own."""
     findings = []
-    if allocated is not None and allocated.predicted is not None:
-        error = allocated.measured / allocated.predicted - 1 if allocated.predicted else 0.0
+    if allocated is not None and allocated.predicted:
+        error = allocated.measured / allocated.predicted - 1
         observed, expected = gib(allocated.measured), gib(allocated.predicted)
         if abs(error) <= memory_error():
             words = "the allocated memory is as predicted"
