@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import msgspec
 
 from probes.base.errors import UsageError
+from probes.base.record import quoted
 from recipes.job.workload import AnyWorkload, VisionWorkload, Workload, stored_bits
 from recipes.launch.recipe import Chosen, Environment, Prediction, Recipe
 from recipes.launch.reference_files import model_of
@@ -42,7 +43,7 @@ def refreshed(recipe: Recipe) -> Recipe:
         predicted, memory = _predicted_again(recipe, recipe.machine)
     except (ArithmeticError, ValueError, LookupError) as error:
         raise UsageError(
-            f"recipe {recipe.name[:60]!r} cannot be predicted: its model, machine and settings disagree",
+            f"recipe {quoted(recipe.name)} cannot be predicted: its model, machine and settings disagree",
             "correct what you edited, or plan again with `rigtune plan`",
         ) from error
     changes = {each.name: each for each in _changes(recipe, recipe.machine)}

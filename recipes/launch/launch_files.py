@@ -6,6 +6,7 @@ import msgspec
 
 from probes.base.errors import UsageError
 from probes.base.nearest import did_you_mean
+from probes.base.record import quoted
 from recipes.launch.launcher_table import LAUNCHERS, LauncherRow
 from recipes.launch.plan_json import plan_file
 from recipes.launch.program_files import Processes, ProgramFiles
@@ -32,7 +33,7 @@ def find_launcher(launcher_id: str) -> LauncherRow:
     if launcher_id in rows:
         return rows[launcher_id]
     raise UsageError(
-        f"there is no launcher {launcher_id[:80]!r}",
+        f"there is no launcher {quoted(launcher_id)}",
         did_you_mean(launcher_id, rows, f"launchers: {', '.join(rows)}"),
     )
 

@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from probes.base.errors import UsageError
 from probes.base.nearest import did_you_mean
-from probes.base.record import Record
+from probes.base.record import Record, quoted
 from recipes.job.candidate import ActivationCheckpointing, Schedule
 from recipes.job.training_recipes import RateSchedule
 from recipes.job.workload import Optimizer, Precision, Tuning
@@ -139,7 +139,7 @@ def expand(argument: str, values: dict[str, str]) -> str:
             f"{', '.join('{' + each + '}' for each in values)}; write {{{{ and }}}} for plain braces"
         )
         raise UsageError(
-            f"argument {argument[:120]!r}: there is {what}", did_you_mean(name or "", values, known)
+            f"argument {quoted(argument)}: there is {what}", did_you_mean(name or "", values, known)
         )
 
     return _TOKEN.sub(fill, argument)

@@ -14,7 +14,7 @@ import re
 
 from probes.base.errors import UsageError
 from probes.base.nearest import did_you_mean
-from probes.base.record import Record, StrictRecord
+from probes.base.record import Record, StrictRecord, quoted
 from probes.base.units import plural
 from probes.catalogue.hardware import load_catalogue
 from recipes.launch.recipe import Artifact
@@ -211,7 +211,7 @@ def find_provision(kind: str) -> ProvisionRow:
             return row
     ids = [row.id for row in PROVISIONS]
     raise UsageError(
-        f"there is no kind {kind[:80]!r} of provisioning",
+        f"there is no kind {quoted(kind)} of provisioning",
         did_you_mean(kind, ids, f"kinds: {', '.join(ids)}", cutoff=0.4),
     )
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 from probes.base.errors import UsageError
-from probes.base.record import StrictRecord
+from probes.base.record import StrictRecord, quoted
 from probes.parsers.tools.nccl_tests import TEST as NCCL_TEST
 from recipes.job.candidate import ActivationCheckpointing, Candidate, Degrees, Schedule
 from recipes.job.workload import DEFAULT_ADAPTER_RANK, Optimizer, Precision, Tuning, VisionModel
@@ -323,7 +323,7 @@ class Recipe(StrictRecord, kw_only=True):
         """Sizes of the transformer. Raises UsageError for an image model, which has no such sizes."""
         if self.model is None:
             raise UsageError(
-                f"recipe {self.name[:60]!r} trains the image model {self.model_id}, not a transformer",
+                f"recipe {quoted(self.name)} trains the image model {self.model_id}, not a transformer",
                 "export it for your own program, which you give after `--` of `rigtune plan`",
             )
         return self.model
@@ -336,6 +336,10 @@ class Recipe(StrictRecord, kw_only=True):
     def reasons(self) -> tuple[str, ...]:
         """The decisions as sentences, then the notes."""
         return (*(chosen.sentence for chosen in self.decisions if chosen.because), *self.notes)
+
+
+EXECUTABLE = 0o755
+"""Mode of a script."""
 
 
 class Artifact(StrictRecord, kw_only=True):

@@ -10,7 +10,7 @@ import msgspec
 import tomli_w
 
 from probes.base.errors import InputError, UsageError
-from probes.base.record import is_invisible
+from probes.base.record import is_invisible, quoted
 from probes.judging.policies.strict_toml import read_strict
 from recipes.launch.placeholders import PLACEHOLDERS, expand
 from recipes.launch.recipe import (
@@ -66,7 +66,7 @@ _LONGEST_VARIABLE_BYTES = 128 * 1024
 def require_valid(recipe: Recipe) -> None:
     """Raise UsageError for the first fault."""
     for fault in faults(recipe):
-        raise UsageError(f"recipe {recipe.name[:60]!r}, {fault.place}: {fault.problem}", fault.remedy)
+        raise UsageError(f"recipe {quoted(recipe.name)}, {fault.place}: {fault.problem}", fault.remedy)
 
 
 def require_command(command: Command) -> None:
@@ -87,13 +87,13 @@ def faults(recipe: Recipe) -> Iterator[Fault]:
     yield from _fault_if(
         not NAME_PATTERN.fullmatch(recipe.name) or len(recipe.name) > 100,
         "name",
-        f"{recipe.name[:60]!r} is not a job name",
+        f"{quoted(recipe.name)} is not a job name",
         "use at most 100 letters, digits, '.', '_' and '-'",
     )
     yield from _fault_if(
         recipe.program not in load_programs(),
         "program",
-        f"there is no program {recipe.program[:60]!r}",
+        f"there is no program {quoted(recipe.program)}",
         f"programs: {', '.join(load_programs())}",
     )
     yield from _parallelism_faults(recipe)
@@ -172,7 +172,7 @@ def _convergence_faults(convergence: Convergence) -> Iterator[Fault]:
 def _parallelism_faults(recipe: Recipe) -> Iterator[Fault]:
     parallelism = recipe.parallelism
     if parallelism.strategy not in STRATEGIES:
-        problem = f"{parallelism.strategy[:60]!r} does not exist"
+        problem = f"{quoted(parallelism.strategy)} does not exist"
         yield Fault("parallelism.strategy", problem, f"strategies: {', '.join(STRATEGIES)}")
         return
     degrees, ranks = parallelism.degrees, parallelism.world_size
@@ -268,7 +268,7 @@ def _resource_faults(recipe: Recipe) -> Iterator[Fault]:
     yield from _fault_if(
         resources.python.startswith("-"),
         "resources.python",
-        f"{resources.python[:60]!r} is not an interpreter",
+        f"{quoted(resources.python)} is not an interpreter",
         "give its path, or leave it empty",
     )
     for place, pattern in (("partition", _SITE_NAME), ("account", _SITE_NAME), ("time_limit", _TIME_LIMIT)):
@@ -277,13 +277,13 @@ def _resource_faults(recipe: Recipe) -> Iterator[Fault]:
             example = "24:00:00" if place == "time_limit" else "gpu"
             yield Fault(
                 f"resources.{place}",
-                f"{value[:60]!r} is not a {place.replace('_', ' ')}",
+                f"{quoted(value)} is not a {place.replace('_', ' ')}",
                 f"write a value such as {example!r}",
             )
     for index, host in enumerate(resources.hosts):
         if not _HOST.fullmatch(host):
             yield Fault(
-                f"resources.hosts[{index}]", f"{host[:60]!r} is not a host", "give a host name or address"
+                f"resources.hosts[{index}]", f"{quoted(host)} is not a host", "give a host name or address"
             )
     yield from _fault_if(
         len(set(resources.hosts)) != len(resources.hosts),
@@ -315,7 +315,7 @@ def _command_faults(command: Command, values: dict[str, str]) -> Iterator[Fault]
     yield from _fault_if(
         command.kind == "module" and not _MODULE.fullmatch(command.target),
         "command.target",
-        f"{command.target[:60]!r} is not a module",
+        f"{quoted(command.target)} is not a module",
         "give its dotted name, like 'package.train'",
     )
     for index, argument in enumerate(command.arguments):
@@ -330,7 +330,7 @@ def _environment_faults(recipe: Recipe) -> Iterator[Fault]:
     for index, variable in enumerate(recipe.environment):
         place, name = f"environment[{index}].name", variable.name
         if not VARIABLE_PATTERN.fullmatch(name):
-            yield Fault(place, f"{name[:60]!r} is not a variable name", "use letters, digits and '_'")
+            yield Fault(place, f"{quoted(name)} is not a variable name", "use letters, digits and '_'")
         elif name in SET_BY_LAUNCHER:
             yield Fault(place, f"{name} is set by the launch script itself", "remove it")
         elif name in SHELL_OWN or name in SCRIPT_VARIABLES:

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from probes.base.errors import InputError, UsageError
+from probes.base.record import quoted
 from recipes.job.models.counts import preset
 from recipes.job.models.files import require_sound
 from recipes.job.workload import TransformerModel
@@ -98,10 +99,10 @@ def model_of(recipe: Recipe) -> TransformerModel:
     named = {"title": recipe.model_id, "source": "recipe", "date": ""}
     try:
         model = msgspec.convert({**fields, **named}, TransformerModel)
-        require_sound(model, f"recipe {recipe.name[:60]!r}")
+        require_sound(model, f"recipe {quoted(recipe.name)}")
     except (msgspec.ValidationError, InputError) as error:
         raise UsageError(
-            f"the model of recipe {recipe.name[:60]!r} is impossible: {error}",
+            f"the model of recipe {quoted(recipe.name)} is impossible: {error}",
             "correct its sizes or model_details",
         ) from error
     published = preset(model.id) or model

@@ -12,7 +12,7 @@ from probes.base.units import duration, gib, plural
 from probes.catalogue.thresholds import load_thresholds
 from recipes.launch.program_files import FolderFile, ProgramFiles, Word
 from recipes.launch.rank_logs import log_variables
-from recipes.launch.recipe import Artifact, Recipe
+from recipes.launch.recipe import EXECUTABLE, Artifact, Recipe
 from recipes.launch.references import shell_quoted
 from recipes.launch.slots import load_slots, slot_value
 from recipes.predict.breakdowns import memory_words
@@ -94,7 +94,7 @@ def preflight(recipe: Recipe, files: ProgramFiles) -> Artifact:
         script=target if recipe.command.kind == "script" and is_started else "",
         shm_kib=int(load_thresholds().shm_minimum_bytes.value) // 1024,
     )
-    return Artifact(path=PREFLIGHT, text=text, mode=0o755)
+    return Artifact(path=PREFLIGHT, text=text, mode=EXECUTABLE)
 
 
 def remarks(recipe: Recipe, files: ProgramFiles) -> tuple[str, ...]:

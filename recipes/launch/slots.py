@@ -9,7 +9,7 @@ import msgspec
 
 from probes.base.errors import UsageError
 from probes.base.nearest import did_you_mean
-from probes.base.record import StrictRecord, is_invisible
+from probes.base.record import StrictRecord, is_invisible, quoted
 from probes.base.rows import load_rows
 from recipes.launch.recipe import Recipe
 
@@ -83,7 +83,7 @@ def require_slot(name: str, value: str, origin: str) -> None:
     rows = load_slots()
     if name not in rows:
         hint = did_you_mean(name, rows, f"slots: {', '.join(rows)}")
-        raise UsageError(f"{origin}: there is no slot {name[:60]!r}", hint)
+        raise UsageError(f"{origin}: there is no slot {quoted(name)}", hint)
     row = rows[name]
     pattern = _FORMS.get(row.form)
     is_wrong = (
@@ -91,6 +91,6 @@ def require_slot(name: str, value: str, origin: str) -> None:
     )
     if is_wrong or (pattern is not None and not pattern.fullmatch(value)):
         raise UsageError(
-            f"{origin}: {value[:60]!r} cannot be the slot {name} ({row.title[0].lower()}{row.title[1:]})",
+            f"{origin}: {quoted(value)} cannot be the slot {name} ({row.title[0].lower()}{row.title[1:]})",
             f"write a value such as {row.example!r}",
         )

@@ -3,8 +3,9 @@
 import msgspec
 
 from probes.base.errors import UsageError
+from probes.base.record import quoted
 from recipes.launch.program_files import Agent, ProgramFiles, torch_agent
-from recipes.launch.recipe import Artifact, Recipe
+from recipes.launch.recipe import EXECUTABLE, Artifact, Recipe
 from recipes.launch.script_parts import RESTARTS, preflight, render_script
 from recipes.launch.slots import slot_value
 
@@ -42,11 +43,11 @@ def torchrun_files(
             "use the launcher torchrun or slurm",
         )
     scripts = [
-        Artifact(path=script, text=render_script("torchrun.sh.j2", recipe, files, **values), mode=0o755)
+        Artifact(path=script, text=render_script("torchrun.sh.j2", recipe, files, **values), mode=EXECUTABLE)
     ]
     if nodes > 1 and recipe.resources.hosts and files.processes != "job":
         text = render_script("launch-all.sh.j2", recipe, files, **values)
-        scripts.append(Artifact(path=start_all, text=text, mode=0o755))
+        scripts.append(Artifact(path=start_all, text=text, mode=EXECUTABLE))
     return (*scripts, preflight(recipe, files))
 
 
@@ -80,7 +81,7 @@ def _min_nodes(recipe: Recipe) -> int:
         return nodes
     if not stated.isdecimal() or not 1 <= int(stated) <= nodes:
         raise UsageError(
-            f"slot min_nodes: {stated[:20]!r} is not a number of nodes from 1 to {nodes}",
+            f"slot min_nodes: {quoted(stated)} is not a number of nodes from 1 to {nodes}",
             "give the fewest nodes with which training may go on",
         )
     return int(stated)

@@ -3,6 +3,7 @@
 from pathlib import PurePosixPath
 
 from probes.base.errors import UsageError
+from probes.base.record import quoted
 from recipes.launch.imports.unwrapping import unwrap
 from recipes.launch.recipe import Command, kind_of_file
 from recipes.launch.recipe_file import require_command
@@ -24,7 +25,7 @@ def user_command(words: tuple[str, ...]) -> Command:
     is_module = words[0] == "-m"
     if words[0].startswith("-") and not is_module:
         raise UsageError(
-            f"your program: {words[0][:60]!r} is an option, and no script is named before it",
+            f"your program: {quoted(words[0])} is an option, and no script is named before it",
             "give the path of the script; write ./ before a name that begins with a dash",
         )
     target, *arguments = words[is_module:] or ("",)

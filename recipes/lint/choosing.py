@@ -4,6 +4,7 @@ import fnmatch
 from collections.abc import Iterable
 
 from probes.base.errors import UsageError
+from probes.base.record import quoted
 from recipes.lint.finding import LintFinding
 from recipes.lint.rule_table import LintRule, load_rules
 from recipes.lint.views import closest, suggestion
@@ -26,7 +27,7 @@ def known_rule(rule_id: str) -> LintRule:
 
 def _unknown(rule_id: str, where: str) -> UsageError:
     near = suggestion(closest(rule_id, load_rules(), 0.6))
-    return UsageError(f"{where}: no rule is called {rule_id[:60]!r}{near}", "rigtune list rules")
+    return UsageError(f"{where}: no rule is called {quoted(rule_id)}{near}", "rigtune list rules")
 
 
 def chosen(

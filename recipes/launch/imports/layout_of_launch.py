@@ -107,7 +107,7 @@ def _gpus(settings: Settings, nodes: int | None) -> int | None:
     of_node, of_job = (
         int(digits) if digits.isdigit() else 0
         for name in ("gpus_per_node", "gpus")
-        for digits in [(settings.text(name) or "").rpartition(":")[2].partition("(")[0]]
+        for digits in [(settings.text(name) or "").partition("(")[0].rpartition(":")[2]]
     )
     return of_node or (of_job // nodes if nodes and of_job % nodes == 0 else 0) or None
 

@@ -7,7 +7,7 @@ mpi_run.py.
 
 from probes.base.errors import UsageError
 from recipes.launch.program_files import ProgramFiles
-from recipes.launch.recipe import Artifact, Recipe
+from recipes.launch.recipe import EXECUTABLE, Artifact, Recipe
 from recipes.launch.script_parts import preflight, render_script
 from recipes.launch.slots import slot_value
 from recipes.launch.templates.horovod_job import HOST, options_of
@@ -39,7 +39,7 @@ def render(recipe: Recipe, files: ProgramFiles) -> tuple[Artifact, ...]:
     values = {variable.name: variable.value for variable in recipe.environment}
     options = options_of(places, recipe.parallelism.ranks_per_node, values.get("NCCL_SOCKET_IFNAME", ""))
     text = render_script("horovodrun.sh.j2", recipe, files, script=SCRIPT, options=tuple(options))
-    return (Artifact(path=SCRIPT, text=text, mode=0o755), preflight(recipe, files))
+    return (Artifact(path=SCRIPT, text=text, mode=EXECUTABLE), preflight(recipe, files))
 
 
 def start(recipe: Recipe, folder: str, arguments: tuple[str, ...]) -> tuple[str, ...]:

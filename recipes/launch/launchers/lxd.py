@@ -25,7 +25,7 @@ from recipes.launch.manifests.container_words import (
 from recipes.launch.manifests.engine_script import quote
 from recipes.launch.manifests.yaml_text import Remark, yaml_text
 from recipes.launch.program_files import ProgramFiles
-from recipes.launch.recipe import Artifact, Recipe
+from recipes.launch.recipe import EXECUTABLE, Artifact, Recipe
 from recipes.launch.script_parts import render_script
 from recipes.launch.slots import slot_value
 
@@ -54,7 +54,7 @@ def render(recipe: Recipe, files: ProgramFiles) -> tuple[Artifact, ...]:
     )
     head = (f"Devices and limits of the containers of {recipe.title}.", f"{SCRIPT} creates the profile.")
     profile = yaml_text(head, _profile(recipe))
-    return (Artifact(path=SCRIPT, text=text, mode=0o755), Artifact(path=PROFILE, text=profile))
+    return (Artifact(path=SCRIPT, text=text, mode=EXECUTABLE), Artifact(path=PROFILE, text=profile))
 
 
 def start(recipe: Recipe, folder: str, arguments: tuple[str, ...]) -> tuple[str, ...]:

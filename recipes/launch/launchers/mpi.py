@@ -4,7 +4,7 @@ import re
 
 from probes.base.errors import UsageError
 from recipes.launch.program_files import ProgramFiles
-from recipes.launch.recipe import Artifact, Recipe
+from recipes.launch.recipe import EXECUTABLE, Artifact, Recipe
 from recipes.launch.script_parts import exported_names, preflight, render_script, with_rank_environment
 
 SCRIPT = "launch-mpi.sh"
@@ -24,7 +24,7 @@ def render(recipe: Recipe, files: ProgramFiles) -> tuple[Artifact, ...]:
     text = render_script(
         "mpi.sh.j2", recipe, files, exported=_exported(recipe, files), interface=_interface(recipe)
     )
-    return (Artifact(path=SCRIPT, text=text, mode=0o755), preflight(recipe, files))
+    return (Artifact(path=SCRIPT, text=text, mode=EXECUTABLE), preflight(recipe, files))
 
 
 def start(recipe: Recipe, folder: str, arguments: tuple[str, ...]) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from probes.base.errors import UsageError
 from recipes.launch.program_files import ProgramFiles
-from recipes.launch.recipe import Artifact, Recipe
+from recipes.launch.recipe import EXECUTABLE, Artifact, Recipe
 from recipes.launch.script_parts import preflight, render_script
 
 SCRIPT = "launch-ray.sh"
@@ -26,7 +26,7 @@ def render(recipe: Recipe, files: ProgramFiles) -> tuple[Artifact, ...]:
     }
     return (
         *(
-            Artifact(path=path, text=render_script(template, recipe, files, **values), mode=0o755)
+            Artifact(path=path, text=render_script(template, recipe, files, **values), mode=EXECUTABLE)
             for path, template in ((SCRIPT, "ray.sh.j2"), (NODE_SCRIPT, "ray-node.sh.j2"))
         ),
         preflight(recipe, files),

@@ -9,6 +9,7 @@ import shlex
 from typing import Any
 
 from probes.base.errors import UsageError
+from probes.base.record import quoted
 from recipes.launch.manifests.config_map import object_name
 from recipes.launch.manifests.container_words import is_gpu, refuse_arguments
 from recipes.launch.manifests.node_script import node_script
@@ -97,7 +98,7 @@ def _accelerator(recipe: Recipe) -> str:
     match = _GPU.search(device)
     if match is None:
         raise UsageError(
-            f"SkyPilot's name of the GPU {device[:60]!r} is unknown",
+            f"SkyPilot's name of the GPU {quoted(device)} is unknown",
             "`sky show-gpus` lists names; add --slot accelerator=NAME, such as H100",
         )
     return "A100-80GB" if match[0] == "A100" and "80GB" in device else match[0]

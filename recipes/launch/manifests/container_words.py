@@ -7,7 +7,7 @@ from collections.abc import Callable
 import msgspec
 
 from probes.base.errors import UsageError
-from probes.base.record import Record
+from probes.base.record import Record, quoted
 from recipes.launch.plan_json import PLAN_FILE, plan_file
 from recipes.launch.program_files import FolderFile, ProgramFiles, Word
 from recipes.launch.recipe import Artifact, Recipe
@@ -59,7 +59,7 @@ def require_mounts(recipe: Recipe) -> tuple[tuple[str, str], ...]:
         match = _MOUNT.fullmatch(part.strip())
         if match is None:
             raise UsageError(
-                f"slot container_mounts: {part.strip()[:60]!r} is not HOST:CONTAINER",
+                f"slot container_mounts: {quoted(part.strip())} is not HOST:CONTAINER",
                 "write absolute paths such as /data:/data,/shared:/shared",
             )
         pairs.append((match[1], match[2]))
@@ -71,7 +71,7 @@ def require_user(recipe: Recipe) -> tuple[int, int]:
     text = slot_value(recipe, "run_as") or "1000:1000"
     match = re.fullmatch(r"(\d{1,9})(?::(\d{1,9}))?", text)
     if match is None:
-        raise UsageError(f"slot run_as: {text[:60]!r} is not UID:GID", "write numbers such as 1000:1000")
+        raise UsageError(f"slot run_as: {quoted(text)} is not UID:GID", "write numbers such as 1000:1000")
     return int(match[1]), int(match[2] or match[1])
 
 
@@ -162,7 +162,7 @@ def refuse_arguments(file: str, arguments: tuple[str, ...]) -> None:
     """Raise UsageError for arguments of the program, because only the file itself can state them."""
     if arguments:
         raise UsageError(
-            f"{file} is used as it stands, and cannot take the arguments {' '.join(arguments)[:60]!r}",
+            f"{file} is used as it stands, and cannot take the arguments {quoted(' '.join(arguments))}",
             "add them to command.arguments in recipe.toml and export again",
         )
 

@@ -9,6 +9,7 @@ from typing import Literal
 import msgspec
 
 from probes.base.errors import UsageError
+from probes.base.record import quoted
 from recipes.launch.manifests.container_words import (
     FOLDER,
     container_executable,
@@ -22,7 +23,7 @@ from recipes.launch.manifests.container_words import (
     variables,
 )
 from recipes.launch.program_files import ProgramFiles
-from recipes.launch.recipe import Artifact, Recipe
+from recipes.launch.recipe import EXECUTABLE, Artifact, Recipe
 from recipes.launch.script_parts import render_script
 from recipes.launch.slots import slot_value
 
@@ -46,7 +47,9 @@ def engine_script(engine: Literal["docker", "podman"], recipe: Recipe, files: Pr
     mounts = require_mounts(recipe)
     for path in (part for pair in mounts for part in pair):
         if '"' in path:
-            raise UsageError(f"slot container_mounts: {path[:60]!r} has a quote", "use a path without quotes")
+            raise UsageError(
+                f"slot container_mounts: {quoted(path)} has a quote", "use a path without quotes"
+            )
     run_as = slot_value(recipe, "run_as")
     if run_as:
         run_as = ":".join(map(str, require_user(recipe)))
@@ -76,7 +79,7 @@ def engine_script(engine: Literal["docker", "podman"], recipe: Recipe, files: Pr
         grace_s=grace_s(recipe),
         shared_memory=shared_memory(recipe).removesuffix("i").lower(),
     )
-    return Artifact(path=script, text=text, mode=0o755)
+    return Artifact(path=script, text=text, mode=EXECUTABLE)
 
 
 def script_name(engine: str) -> str:

@@ -4,7 +4,7 @@ import msgspec
 
 from recipes.launch.manifests.container_words import MASTER_PORT, without_interfaces
 from recipes.launch.program_files import ProgramFiles
-from recipes.launch.recipe import Artifact, Recipe
+from recipes.launch.recipe import EXECUTABLE, Artifact, Recipe
 from recipes.launch.script_parts import render_script
 from recipes.launch.slots import slot_value
 
@@ -31,4 +31,4 @@ def node_script(
         interpreter=slot_value(recipe, "container_python") or "python3",
         work=slot_value(recipe, "workdir") or recipe.command.working_directory,
     )
-    return Artifact(path=script, text=text, mode=0o755)
+    return Artifact(path=script, text=text, mode=EXECUTABLE)

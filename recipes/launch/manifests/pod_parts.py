@@ -10,6 +10,7 @@ import shlex
 from typing import Any
 
 from probes.base.errors import UsageError
+from probes.base.record import quoted
 from recipes.launch.manifests.config_map import FILES, config_name, items, object_name
 from recipes.launch.manifests.container_words import (
     FOLDER,
@@ -257,7 +258,7 @@ def resources(recipe: Recipe) -> Tree:
         match = _RESOURCE.fullmatch(part.strip())
         if match is None:
             raise UsageError(
-                f"slot network_resource: {part.strip()[:60]!r} is not NAME=NUMBER", "write such as rdma/ib=1"
+                f"slot network_resource: {quoted(part.strip())} is not NAME=NUMBER", "write such as rdma/ib=1"
             )
         count = match[2] or "1"
         limits[match[1]] = int(count) if count.isdigit() else count
@@ -305,7 +306,7 @@ def _claim(recipe: Recipe) -> tuple[str, str] | None:
     match = _CLAIM.fullmatch(text)
     if text and match is None:
         raise UsageError(
-            f"slot volume_claim: {text[:60]!r} is not CLAIM:PATH", "write such as train-data:/data"
+            f"slot volume_claim: {quoted(text)} is not CLAIM:PATH", "write such as train-data:/data"
         )
     return (match[1], match[2] or "/data") if match else None
 

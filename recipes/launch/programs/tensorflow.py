@@ -1,6 +1,7 @@
 """TensorFlow: one process per node with all its GPUs, which finds the other nodes in TF_CONFIG."""
 
 from probes.base.errors import UsageError
+from probes.base.record import quoted
 from probes.base.units import plural
 from recipes.launch.node_files import node_file
 from recipes.launch.placeholders import has_placeholder
@@ -39,7 +40,7 @@ def _parameter_servers(recipe: Recipe) -> int:
         return 0
     if not stated.isascii() or not stated.isdecimal() or not 1 <= int(stated) <= nodes:
         raise UsageError(
-            f"slot {SLOT}: {stated[:20]!r} is not a number of nodes from 1 to {nodes}",
+            f"slot {SLOT}: {quoted(stated)} is not a number of nodes from 1 to {nodes}",
             "give the number of nodes that also run a parameter server, or leave the slot out",
         )
     return int(stated)

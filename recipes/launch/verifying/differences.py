@@ -88,8 +88,8 @@ def judge_memory(
     case.
     """
     findings = []
-    if allocated is not None and allocated.predicted is not None:
-        error = allocated.measured / allocated.predicted - 1 if allocated.predicted else 0.0
+    if allocated is not None and allocated.predicted:
+        error = allocated.measured / allocated.predicted - 1
         observed, expected = gib(allocated.measured), gib(allocated.predicted)
         if abs(error) <= memory_error():
             words = "the allocated memory is as predicted"

@@ -15,9 +15,11 @@ from hypothesis import strategies as st
 from probes.base.errors import UsageError
 from recipes.launch.launch_files import find_launcher, launch_files
 from recipes.launch.manifests.config_map import MOST_BYTES, config_map, object_name
+from recipes.launch.manifests.container_words import carried_files, require_user, shared_memory
+from recipes.launch.manifests.pod_parts import mounts, resources
 from recipes.launch.manifests.yaml_text import Remark, yaml_text
 from recipes.launch.program_files import FolderFile, ProgramFiles, torch_agent
-from recipes.launch.recipe import Artifact, Command, Environment
+from recipes.launch.recipe import Artifact, CheckpointSettings, Command, Environment, Prediction
 from recipes.launch.slots import time_limit_s
 from recipes.machine.cluster_records import Cluster
 from tests.support.launch_bench import NASTY
@@ -250,6 +252,63 @@ def test_with_a_memory_limit_a_pod_has_its_cores_alone(make_recipe):
     assert body["resources"] == {"limits": limits}
 
 
+@pytest.mark.parametrize(("ranks", "size"), [(1, "16Gi"), (8, "16Gi"), (9, "18Gi")])
+def test_shared_memory_grows_with_the_ranks(make_recipe, ranks, size):
+    assert shared_memory(make_recipe(ranks_per_node=ranks)) == size
+
+
+@pytest.mark.parametrize(
+    ("write_s", "predicted", "seconds"),
+    [
+        (None, Prediction(step_time_s=2.0), 300),
+        (50.5, Prediction(step_time_s=4.0), 170),  # 2 x 50.5 s, the step and a minute are 165 s
+        (50.0, Prediction(step_time_s=2.0, step_time_high_s=20.0), 180),
+        (50.0, Prediction(step_time_s=2.0, step_time_high_s=20.1), 190),
+        (50.0, Prediction(), 160),
+    ],
+)
+def test_a_pod_has_time_for_two_checkpoints_and_a_step(make_recipe, write_s, predicted, seconds):
+    checkpoints = CheckpointSettings(every_steps=100, write_s=write_s)
+    recipe = make_recipe(**{**H100, "checkpoints": checkpoints, "predicted": predicted})
+    (template,) = templates(of_kind(recipe, "kubernetes-job", "Job"))
+    assert template["spec"]["terminationGracePeriodSeconds"] == seconds
+    (body,) = containers(recipe, "kubernetes-job")
+    values = {row["name"]: row["value"] for row in body["env"]}
+    assert values["TORCH_ELASTIC_SHUTDOWN_TIMEOUT"] == str(seconds - 10)
+
+
+@pytest.mark.parametrize(
+    ("cores", "requests"),
+    [(None, None), (1, {"cpu": 1}), (2, {"cpu": 1}), (19, {"cpu": 18}), (20, {"cpu": 18}), (96, {"cpu": 87})],
+)
+def test_a_tenth_of_the_cores_is_left_to_the_node(make_recipe, cores, requests):
+    recipe = make_recipe(resources={"cpus_per_node": cores}, **SMALL)
+    assert resources(recipe) == ({"requests": requests} if requests else {})
+
+
+@pytest.mark.parametrize(
+    ("text", "limits"),
+    [("rdma/ib", {"rdma/ib": 1}), ("rdma/ib=4, example.com/nic=2", {"rdma/ib": 4, "example.com/nic": 2})],
+)
+def test_network_devices_are_limits(make_recipe, text, limits):
+    recipe = make_recipe(**slots(SMALL, network_resource=text))
+    assert resources(recipe) == {"limits": limits}
+
+
+@pytest.mark.parametrize(("claim", "path"), [("corpus", "/data"), ("corpus:/in", "/in")])
+def test_a_claim_is_mounted_at_its_folder(make_recipe, claim, path):
+    recipe = make_recipe(**slots(SMALL, volume_claim=claim))
+    assert mounts(recipe)[-1] == {"name": "data", "mountPath": path}
+
+
+@pytest.mark.parametrize(
+    ("text", "user"),
+    [("", (1000, 1000)), ("7", (7, 7)), ("7:8", (7, 8)), ("999999999:0", (999999999, 0))],
+)
+def test_the_group_is_the_user_unless_it_is_named(make_recipe, text, user):
+    assert require_user(make_recipe(slots={"run_as": text} if text else {})) == user
+
+
 @pytest.mark.parametrize(
     ("name", "value", "complaint"),
     [
@@ -289,10 +348,16 @@ def test_the_files_travel_with_their_folders(make_recipe):
 
 def test_files_beyond_the_limit_are_refused(make_recipe):
     recipe = make_recipe(**SMALL)
-    text = "x" * MOST_BYTES
-    files = ProgramFiles(words=(), agent=torch_agent(recipe), files=(Artifact(path="a", text=text),))
-    with pytest.raises(UsageError, match="a ConfigMap holds at most 1048576"):
-        config_map(recipe, files)
+    plan = carried_files(ProgramFiles(words=(), agent=torch_agent(recipe)), recipe)
+    rest = MOST_BYTES - sum(len(file.path) + len(file.text.encode()) for file in plan)
+
+    def of_size(size: int) -> ProgramFiles:
+        file = Artifact(path="a", text="x" * (size - len("a")))
+        return ProgramFiles(words=(), agent=torch_agent(recipe), files=(file,))
+
+    assert config_map(recipe, of_size(rest)).path == "files.yaml"
+    with pytest.raises(UsageError, match="have 1048577 bytes, but a ConfigMap holds at most 1048576"):
+        config_map(recipe, of_size(rest + 1))
 
 
 @pytest.mark.parametrize(
@@ -301,6 +366,8 @@ def test_files_beyond_the_limit_are_refused(make_recipe):
         ("Llama_3.8B", "llama-3-8b"),
         ("7b", "job-7b"),
         ("...", "job"),
+        ("a" * 40, "a" * 40),
+        ("a" * 41, f"{'a' * 31}-"),
         ("a" * 99, f"{'a' * 31}-"),
     ],
 )

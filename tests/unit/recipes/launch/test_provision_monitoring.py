@@ -20,7 +20,7 @@ from probes.judging.findings import Status
 from recipes.launch.provision import EVERY_MIN, ProvisionOptions, find_provision, render_provision
 from tests.support.machines import h100
 from tests.support.verdicts import VERDICTS, finding, verdict_of
-from tests.unit.recipes.test_provision_scripts import BAD, BROKEN, FIT
+from tests.unit.recipes.launch.test_provision_scripts import BAD, BROKEN, FIT
 
 GPUS = tuple(h100(index) for index in range(8))
 LOST = finding("nvlink-active", "GPU3", "FAIL", "NVLinks are down")

@@ -179,6 +179,39 @@ def test_a_transport_is_judged_by_the_network_of_the_plan(recipe, machine, log, 
     assert judged(changed, *records(log=log))[check_id].status is status
 
 
+@pytest.mark.parametrize(
+    ("log", "summary"), [(IB, "faster than the planned TCP"), (SOCKET, "ethernet: NET/")]
+)
+def test_rdma_is_faster_than_a_plan_for_ethernet(recipe, log, summary):
+    cluster = msgspec.structs.replace(recipe.machine, transport="ethernet")
+    changed = msgspec.structs.replace(recipe, machine=cluster)
+    assert judged(changed, *records(log=log))["verify-transport-between"].summary.startswith(summary)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "per_node", "transports"),
+    [
+        (2, 1, {"verify-transport-between"}),
+        (1, 2, {"verify-transport-within"}),
+        (2, 2, {"verify-transport-between", "verify-transport-within"}),
+        (1, 1, set()),
+    ],
+)
+@pytest.mark.parametrize("is_reported", [True, False])
+def test_only_transports_that_the_layout_has_are_judged(
+    make_recipe, nodes, per_node, transports, is_reported
+):
+    recipe = make_recipe(
+        nodes=nodes,
+        ranks_per_node=per_node,
+        resources={"device": "cuda", "backend": "nccl"},
+        machine=h100_cluster(nodes, per_node),
+    )
+    findings = judged(recipe, *(records(nodes, per_node, log=f"{P2P}\n{IB}") if is_reported else ()))
+    assert {name for name in findings if "transport" in name} == transports
+    assert sum("transport" in sentence for sentence in assertions(recipe)) == len(transports)
+
+
 NCCL_LOGS = {
     "a plan for InfiniBand that runs over TCP": (
         "n1:7:9 [0] NCCL INFO NET/IB : No device found.\n"

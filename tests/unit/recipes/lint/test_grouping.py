@@ -59,6 +59,20 @@ def test_files_that_name_each_other_are_one_group():
     assert _groups(("a.sh", "bash b.sh\n"), ("b.sh", "sbatch a.sh\n")) == [["a.sh", "b.sh"]]
 
 
+@pytest.mark.parametrize(
+    ("conf", "is_near"),
+    [
+        ("jobs/nccl.conf", True),
+        ("jobs/.nccl.conf", True),
+        ("nccl.conf", False),
+        ("other/nccl.conf", False),
+    ],
+)
+def test_nccl_reads_the_configuration_beside_a_script(conf: str, is_near: bool):
+    files = [["jobs/run.sh", conf]] if is_near else [["jobs/run.sh"], [conf]]
+    assert _groups(("jobs/run.sh", "torchrun t.py\n"), (conf, "NCCL_DEBUG=INFO\n")) == files
+
+
 def test_unrelated_files_have_the_findings_of_single_calls():
     folder = Path(__file__).parents[3] / "lint" / "cases"
     files = sorted(

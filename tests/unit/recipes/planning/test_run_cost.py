@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from probes.base.errors import UsageError
 from probes.base.record import Reason, Unknown
 from recipes.job.models.names import find_model
 from recipes.planning.planner import default_workload
 from recipes.planning.run_cost import failures_and_loss, run_cost
+from recipes.settings.checkpointing import Checkpoints
 from tests.support.clusters import cpu_cluster, h100_cluster
 
 MODEL = find_model("llama-3-8b")
+_UNKNOWN = Unknown(Reason.NOT_RECORDED, "not measured")
 
 
 def test_hours_gpu_hours_and_price_follow_from_the_step() -> None:
@@ -65,3 +68,31 @@ def test_ranks_of_a_cpu_have_no_failure_rate() -> None:
 def test_loss_grows_with_the_gpus() -> None:
     losses = [failures_and_loss(h100_cluster(nodes=nodes), None)[1] for nodes in (256, 128)]
     assert losses[0] == pytest.approx(2 * losses[1])
+
+
+_CHECKPOINTS = Checkpoints(bytes=1e12, write_s=30.0, mtbf_s=7200.0, interval_s=600.0, every_steps=60)
+
+
+@pytest.mark.parametrize(
+    ("checkpoints", "rate", "lost"),
+    [
+        # An interruption loses half an interval and 600 s of restart; each interval loses 30 s of writing.
+        (_CHECKPOINTS, 0.5, 0.5 * (300 + 600) / 3600 + 0.05),
+        # Without an interval of its own, the run is assumed to write a checkpoint every 900 s.
+        (replace(_CHECKPOINTS, interval_s=_UNKNOWN), 0.5, 0.5 * (450 + 600) / 3600),
+        (replace(_CHECKPOINTS, write_s=_UNKNOWN), 0.5, 0.5 * (450 + 600) / 3600),
+        # 16 GPUs with the published rate of one interruption in 50 700 GPU hours.
+        (replace(_CHECKPOINTS, mtbf_s=_UNKNOWN), 16 * 1.973e-5, 16 * 1.973e-5 * (450 + 600) / 3600),
+        (None, 16 * 1.973e-5, 16 * 1.973e-5 * (450 + 600) / 3600),
+    ],
+)
+def test_losses_follow_from_the_checkpoints(
+    checkpoints: Checkpoints | None, rate: float, lost: float
+) -> None:
+    cluster = h100_cluster(nodes=2)
+    assert failures_and_loss(cluster, checkpoints) == (pytest.approx(rate), pytest.approx(lost))
+    workload = default_workload(MODEL, cluster, steps=3600)
+    cost = run_cost(workload, cluster, 2.0, price=3.0, checkpoints=checkpoints)
+    assert (cost.interruptions, cost.lost_hours) == (pytest.approx(2 * rate), pytest.approx(2 * lost))
+    assert cost.lost_share == pytest.approx(lost / (1 + lost))
+    assert cost.cost == pytest.approx(32 * 3 * (1 + lost))

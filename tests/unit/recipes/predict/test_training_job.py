@@ -7,7 +7,7 @@ from recipes.cases.resolved import resolve
 from recipes.predict.breakdowns import MemoryBreakdown, TimeBreakdown
 from recipes.predict.job_prediction import memory_for, time_for
 from recipes.predict.training_job import ImageJob, Job, TransformerJob
-from tests.unit.recipes.test_case_prediction import LLAMA
+from tests.unit.recipes.cases.test_case_prediction import LLAMA
 
 IMAGES = {
     "model": "resnet50",

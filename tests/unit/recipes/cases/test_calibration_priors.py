@@ -9,7 +9,7 @@ from recipes.cases.resolved import resolve
 from recipes.predict.job_prediction import time_for
 from recipes.predict.parameters import load_parameters, parameter
 from tests.calibration.priors import load_priors, recording_reads, trying
-from tests.unit.recipes.test_case_prediction import LLAMA
+from tests.unit.recipes.cases.test_case_prediction import LLAMA
 
 SHARE = "gemm.max_fraction.sm90"
 

@@ -14,7 +14,7 @@ from recipes.predict.memory.buffers import buffers_of
 from recipes.predict.memory.stages import stages_of
 from recipes.predict.memory.states import states_of
 from recipes.predict.training_job import transformer_job
-from tests.unit.recipes.test_case_prediction import LLAMA
+from tests.unit.recipes.cases.test_case_prediction import LLAMA
 
 ROW = {**LLAMA, "n_gpus": "16", "micro_batch": "1", "precision": "bf16", "activation_checkpointing": "full"}
 

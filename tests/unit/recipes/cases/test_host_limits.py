@@ -12,7 +12,7 @@ from recipes.predict.breakdowns import TimeBreakdown
 from recipes.predict.speed.step import step_time
 from recipes.predict.stacks import ShardSchedule, Stack, load_stacks
 from recipes.predict.training_job import job_of
-from tests.unit.recipes.test_case_prediction import LLAMA
+from tests.unit.recipes.cases.test_case_prediction import LLAMA
 
 SMALL = {**LLAMA, "seq_len": "512", "micro_batch": "1", "precision": "bf16-mixed"}
 
