@@ -145,7 +145,7 @@ def test_of_many_failed_tests_the_first_four_are_shown(number, shown):
         ),
         ([result(1e9, size_bytes=MIB), result(3e9, size_bytes=MIB)], "perf read: 1 to 3 GB/s on GPU0"),
     ],
-)  # fmt: skip
+)
 def test_the_results_of_a_tool_are_a_range_or_the_result_at_the_largest_size(results, line):
     assert lines_of(MachineFacts(tool_results=tuple(results))) == [line]
 
