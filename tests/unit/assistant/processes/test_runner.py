@@ -112,7 +112,7 @@ def test_no_process_is_left_if_rigtune_or_the_guard_is_killed(tmp_path, victim):
         "while not (here / 'up').exists(): job.wait(0.02)\n"
         "print('up', flush=True); job.wait(1e6)"
     )
-    root = Path(__file__).parents[3]
+    root = Path(__file__).parents[4]
     script = FORK_TREE if victim == "rigtune" else "echo $$ >>pids; touch up; exec sleep 987654; "
     argv = (sys.executable, "-c", program, str(tmp_path), script)
     with subprocess.Popen(argv, cwd=root, stdout=subprocess.PIPE, text=True) as parent:
