@@ -226,7 +226,7 @@ def test_a_loss_under_autocast_is_wider_than_one_in_sixteen_bits():
     assert mixed.logits > pure.logits
 
 
-def test_deepspeed_holds_its_whole_gradient_bucket_however_little_is_trained():
+def test_deepspeed_keeps_a_whole_gradient_bucket_even_for_small_adapters():
     lora = {"tuning": "lora", "adapter_rank": 8, "precision": "fp32"}
     offloaded = bill(
         "peft", workload=lora, candidate={"sharding": "zero3", "strategy": "fsdp", "offload": True}

@@ -118,7 +118,7 @@ def test_slow_steps_at_measured_rates_blame_the_machine(make_recipe):
     assert finding.remedy.command == "rigtune check"
 
 
-def test_without_an_interval_the_error_of_anchored_predictions_counts(make_recipe):
+def test_without_an_interval_the_error_of_anchored_predictions_is_the_limit(make_recipe):
     plain = Prediction(step_time_s=1.0)
     recipe = make_recipe(predicted=plain)
     results = [

@@ -99,7 +99,7 @@ def test_the_default_batch_is_the_recipes_rounded_to_the_ranks():
     assert default_workload(find_model("gpt2"), h100_cluster(ranks=7)).global_batch % 7 == 0
 
 
-def test_a_measured_noise_scale_stands_beside_the_batch_and_changes_nothing():
+def test_a_measured_noise_scale_is_shown_with_the_batch_and_changes_no_decision():
     measured = Measurement(
         bench_id="noise-scale",
         subject="1 rank",
