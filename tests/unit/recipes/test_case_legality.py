@@ -47,7 +47,7 @@ def test_a_layout_that_cannot_be_is_refused(
     ("row", "changes"),
     [
         (MIXTURE, {"ep": "8"}),
-        (MIXTURE, {"n_gpus": "", "pp": "4", "ep": "8"}),  # the number of GPUs follows
+        (MIXTURE, {"n_gpus": "", "pp": "4", "ep": "8"}),  # the degrees give the number of GPUs
         (
             MIXTURE,
             {"n_gpus": "32", "pp": "4", "tp": "4", "ep": "8"},

@@ -149,9 +149,8 @@ def test_positions_are_as_many_as_the_sequence_is_long():
 def test_the_number_of_parameters_decides_whether_the_head_is_tied():
     assert parameter_count(transformer(model="falcon-7b", params_b=7.217)) == 7_217_189_760
     assert parameter_count(transformer(model="falcon-7b", params_b=6.92)) == 6_921_720_704
-    assert (
-        parameter_count(transformer(model="mt0-xxl", params_b=12.0)) == 12_921_057_280
-    )  # 12 is in the name, not a count
+    # People say 12 B for this model.
+    assert parameter_count(transformer(model="mt0-xxl", params_b=12.0)) == 12_921_057_280
 
 
 def test_a_family_name_with_another_number_of_parameters_is_another_model():

@@ -335,7 +335,7 @@ def test_layers_that_predict_further_ahead_stand_beside_the_last_stages_share():
         ]
 
     assert held(14) == [7, 8]
-    assert held(13) == [7, 7]  # 13 do not divide: 14 do, with the one that predicts
+    assert held(13) == [7, 7]  # with a layer that predicts further ahead, 13 layers are 14
 
 
 @pytest.mark.parametrize(("model", "shares"), [("mixtral-8x7b", 1), ("mixtral-8x22b", 2)])
