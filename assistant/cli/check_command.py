@@ -317,9 +317,9 @@ def _earlier_counters(facts: MachineFacts, now: datetime.datetime) -> Snapshot |
 
 
 def _policy(file: Path | None, learn: Path | None) -> Policy:
-    """Return the policy of the command line or RIGTUNE_POLICY.
+    """Return the policy of the command line or RIGTUNE_POLICY, by default one without any settings.
 
-    With --learn no policy is used, only rigtune's own limits.
+    With --learn the policy of RIGTUNE_POLICY is ignored. Raises UsageError if --policy is given too.
     """
     if file is None:
         return Policy()

@@ -179,7 +179,10 @@ def find_bad(
 
 
 def _racks(named: tuple[str, ...], engine: "EngineRow") -> dict[str, str]:
-    """Return the rack of each node that is known. Raises UsageError for a rack without nodes."""
+    """Return the rack of each node as `--rack` states it, or by default its switch, if that is known.
+
+    Raises UsageError for a rack without nodes.
+    """
     from assistant.engines.clustershell_runs import nodes_of
     from assistant.usecases.fleet.site_places import site_places
 

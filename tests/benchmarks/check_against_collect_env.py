@@ -78,7 +78,7 @@ class Contender(NamedTuple):
 
 def _family(pid: int) -> list[int]:
     pids = [pid]
-    for one in pids:  # grows meanwhile
+    for one in pids:  # the body appends descendants
         for children in Path(f"/proc/{one}/task").glob("*/children"):
             try:
                 pids += map(int, children.read_text().split())

@@ -58,7 +58,7 @@ def key_of(entry: Measurement) -> Key:
     return entry.bench_id, entry.subject, entry.metric, words
 
 
-def is_told(entry: Measurement, limit: float) -> bool:
+def is_marked(entry: Measurement, limit: float) -> bool:
     """Return whether the measurement itself states that another run may give another number."""
     noted = entry.conditions
     return (
@@ -91,7 +91,7 @@ def spreads_of(runs: list[MeasurementSet], limit: float) -> tuple[list[Spread], 
             key,
             found[0].unit,
             [entry.median for entry in found],
-            sum(is_told(entry, limit) for entry in found),
+            sum(is_marked(entry, limit) for entry in found),
         )
         for key, found in entries.items()
         if len(found) == len(runs)
@@ -151,7 +151,7 @@ def main() -> int:
     explained = [spread.told_runs > 0 for spread, good in zip(spreads, within, strict=True) if not good]
     print(
         f"\n{sum(within)} of {len(within)} figures within {options.limit:.0%}; of the others {sum(explained)} "
-        "were told as unsure"
+        "were marked as unreliable"
     )
     for key in partial:
         print("not in every run:", "; ".join(filter(None, key)))

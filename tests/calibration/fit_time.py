@@ -2,7 +2,7 @@
 
     python tests/calibration/fit_time.py [--write] [--leave-one-out] [--worst N]
 
-Reads both tables of runs below $RIGTUNE_SHARED/data (default ../shared), where they are there, and
+Reads both tables of runs below $RIGTUNE_SHARED/data (default ../shared), if they exist, and
 `published_runs.csv` beside this.
 """
 

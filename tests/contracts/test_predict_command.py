@@ -167,7 +167,7 @@ def test_the_output_file_is_written_whole(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["cases.csv", "out.csv"]
 
 
-def test_json_conforms_and_says_the_same(tmp_path: Path) -> None:
+def test_json_conforms_and_has_the_predictions_of_the_csv(tmp_path: Path) -> None:
     cases = table(case("a"), case("b", gpu=""))
     report = json.loads(rigtune("-", "--format", "json", cwd=tmp_path, stdin=cases).stdout)
     jsonschema.validate(report, json.loads(schema_for("predict")))

@@ -196,7 +196,7 @@ def test_leaves_behind_a_gateway_that_dies_are_asked_once_more_directly(fleet, r
         each for each in fleet.processes_on("gw2") if each.name() == "sshd" and "-D" in each.cmdline()
     )
     for process in fleet.processes_on("gw2"):
-        if process != server:  # the host answers the next test
+        if process != server:  # the next test needs this sshd
             with contextlib.suppress(psutil.NoSuchProcess):  # it ended with its parent
                 process.kill()
     (fleet.marks / "wait").unlink()

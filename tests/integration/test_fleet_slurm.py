@@ -104,7 +104,7 @@ def in_daemon(environment: dict[str, str], node: str, *command: str) -> str:
     ).stdout
 
 
-def test_an_archive_goes_to_every_node_and_a_node_that_cannot_take_it_says_so(slurm, tmp_path, monkeypatch):
+def test_an_archive_goes_to_every_node_and_a_node_without_space_reports_it(slurm, tmp_path, monkeypatch):
     monkeypatch.setenv("SLURM_CONF", slurm["SLURM_CONF"])
     local = str(Path(slurm["SLURM_CONF"]).parent / "local")
     program = b"import os; own = os.path.dirname(__file__); print('@rigtune', own, oct(os.stat(own).st_mode))"

@@ -79,7 +79,7 @@ def _with_fact(each: str, path: str, value: float) -> Any:
 def _replaced(change: Any) -> Any:
     try:
         return change()
-    except (AttributeError, TypeError):  # a fact that is computed, or lies deeper
+    except (AttributeError, TypeError):  # a computed fact, or a field of a nested record
         return None
 
 

@@ -156,7 +156,7 @@ def test_the_score(capsys: pytest.CaptureFixture[str]) -> None:
     assert all(sum(found) >= 0.95 * len(found) for found in stated.values())
 
 
-def test_domains_tell_gpus_apart() -> None:
+def test_gpus_are_distinguished_by_their_pci_domain() -> None:
     gpus = facts_of("nvsmi_text/gb200-4x-table-580.126.09.txt").gpus
     assert isinstance(gpus, tuple)
     assert [gpu.pci_bus_id for gpu in gpus] == [

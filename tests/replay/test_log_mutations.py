@@ -160,7 +160,7 @@ def healthy() -> tuple[tuple[str, bytes], ...]:
 
 
 def with_itself(data: bytes, rng: random.Random) -> bytes:
-    """Mix the lines of two ranks that write at once, in pieces of random length."""
+    """Mix the log with a copy of itself in pieces of random length, as if two ranks wrote at once."""
     sources, out = [data, data], []
     while any(sources):
         number, length = rng.randrange(2), rng.choice((1, 7, 60, 200, 900))

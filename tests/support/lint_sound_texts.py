@@ -290,7 +290,7 @@ SOUND_FILES = {
         '"auto"},\n "optimizer": {"params": {"lr": "auto", "eps": 1e-8}}}\n',
     ),
     "precision that YAML reads as false": ("a.yaml", "distributed_type: MULTI_GPU\nmixed_precision: no\n"),
-    "ranks that are all told": (
+    "world size and local rank that match the job": (
         "a.sbatch",
         "#!/bin/bash\n#SBATCH --nodes=2 --ntasks-per-node=4 --gpus-per-node=4 --cpus-per-task=8 --exclusive\n"
         "export WORLD_SIZE=8\nexport LOCAL_RANK=$X\nsrun -c 8 python t.py\n",

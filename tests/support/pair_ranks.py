@@ -56,7 +56,7 @@ class Receiver(threading.Thread):
                 left -= len(data)
             if not left:
                 took_s = time.perf_counter() - began
-                connection.sendall(b".")  # first: this process may end when it has the duration
+                connection.sendall(b".")  # first, because this process may end once it has the duration
                 self.of(distance).put(took_s)
 
 

@@ -57,8 +57,8 @@ def _identities(facts: MachineFacts) -> Iterator[tuple[str, str, str]]:
         )
     for nic in nics:
         for field, value in _strings(nic, _NIC):
-            # Machines described in numbers name their ports by rule; short addresses and GUIDs lose their
-            # zeros.
+            # A description that only counts devices has no port names, so the parser makes them by rule.
+            # Short forms of addresses and GUIDs lack leading zeros.
             is_numbered = value.startswith("mlx5_") and not any(
                 ref.detail.startswith("line") for ref in nic.evidence
             )

@@ -60,7 +60,7 @@ def marked(monkeypatch):
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch):
-    """Limit each benchmark to a second and to its first cases."""
+    """Limit each benchmark to one second and to its first four cases."""
 
     def shortened(*arguments):
         jobs, prevented = jobs_of(*arguments)

@@ -14,7 +14,7 @@ gpu-7:41:41 [0] NCCL INFO Channel 00/0 : 9[1] -> 0[0] [receive] via NET/IB/0/GDR
 """
 
 
-def test_a_process_tells_its_own_transports_each_once(tmp_path):
+def test_each_transport_of_the_own_process_is_listed_once(tmp_path):
     (tmp_path / "nccl-debug.gpu-7.41").write_text(LOG)
     (tmp_path / "nccl-debug.gpu-7.42").write_text("via SHM/direct\n")
     logged = transport_lines(str(tmp_path / "nccl-debug.%h.%p"), 41)

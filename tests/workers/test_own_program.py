@@ -164,7 +164,7 @@ def curve(steps: list[dict[str, Any]], name: str = "loss") -> list[float]:
     return [step[name] for step in steps]
 
 
-def test_two_ranks_learn_like_one(trained):
+def test_two_ranks_have_the_losses_of_one(trained):
     """Each plan divides the work in another way; losses and norms of gradients do not depend on it."""
     (alone,) = trained(EXAMPLE, "alone")
     assert curve(alone)[-1] < curve(alone)[0] - 1
@@ -193,7 +193,7 @@ answer = [open("report.jsonl").read(), file.getvalue()]
 
 
 @pytest.mark.slow
-def test_four_ranks_learn_like_one(trained):
+def test_four_ranks_have_the_losses_of_one(trained):
     (alone,) = trained(EXAMPLE, "alone")
     for shared in trained(EXAMPLE, "ddp 4", "fsdp 4", "hsdp 4", "tp fsdp", "tp ddp"):
         assert curve(shared) == pytest.approx(curve(alone), abs=1e-4)
@@ -201,14 +201,14 @@ def test_four_ranks_learn_like_one(trained):
 
 
 @pytest.mark.slow
-def test_a_convolutional_network_with_a_data_loader_learns_alike(trained):
+def test_a_convolutional_network_has_equal_losses_on_any_number_of_ranks(trained):
     (alone,) = trained(CNN, "alone")
     for shared in (*trained(CNN, "ddp", "fsdp"), *trained(CNN, "hsdp 4")):
         assert curve(shared) == pytest.approx(curve(alone), abs=1e-4)
 
 
 @pytest.mark.slow
-def test_a_hugging_face_model_learns_alike(trained):
+def test_a_hugging_face_model_has_equal_losses_on_any_number_of_ranks(trained):
     python = os.environ.get("RIGTUNE_TRANSFORMERS_PYTHON", "")
     if not python:
         pytest.skip("RIGTUNE_TRANSFORMERS_PYTHON names no interpreter with torch and transformers")

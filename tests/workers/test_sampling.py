@@ -59,14 +59,14 @@ def test_steady_calls_need_little_warm_up_and_few_samples():
     assert timing.calls_per_sample == 20
     assert timing.half_width == 0
     assert not timing.budget_spent
-    assert calls.now_s - 100 < 4  # of 10
+    assert calls.now_s - 100 < 4  # of a budget of 10 s
 
 
 def test_untimed_work_before_each_call_leaves_time_to_settle():
     calls = Calls(lambda _: 0.0001)
 
     def sample(repeats: int) -> float:
-        calls.now_s += 0.001 * repeats  # ahead of each call
+        calls.now_s += 0.001 * repeats  # untimed work before each call
         return calls.sample(repeats)
 
     timing = take_samples(sample, budget_s=1.0, clock=lambda: calls.now_s)

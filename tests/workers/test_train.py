@@ -156,7 +156,7 @@ def test_mixed_precision_stays_near(train, ddp):
     assert losses(train(ranks=2, precision="bf16")) == pytest.approx(losses(ddp), rel=0.02)
 
 
-def test_the_report_tells_the_world_the_steps_and_the_result(ddp):
+def test_the_report_contains_the_world_size_the_steps_and_the_losses(ddp):
     start, *steps, done = ddp.report
     assert (start["event"], start["world_size"], start["backend"], start["strategy"]) == (
         "start",

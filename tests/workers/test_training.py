@@ -122,7 +122,7 @@ def test_the_sweep_survives_running_out_of_memory_and_finds_the_limit(limited_sw
     assert the_one(measured, "memory_per_sample_bytes").median > 0
 
 
-def test_a_sweep_without_time_says_what_it_left_out(answer_of):
+def test_a_sweep_without_time_lists_the_micro_batches_that_it_left_out(answer_of):
     request = tiny(micro_batch, budget_s=0.5)
     lines = answer_of(request)
     measured = micro_batch.interpret(request, lines)

@@ -236,7 +236,7 @@ def _links(facts: MachineFacts) -> Subject:
 
 
 def _refused(facts: MachineFacts) -> list[str]:
-    """Return the pairs without peer access, with the driver's reason."""
+    """Return the number of pairs without peer access, for each reason of the driver."""
     pairs = grouped(
         (f"{access.capability} {access.status}", frozenset((access.a, access.b)))
         for access in value_or(facts.peer_access, ())

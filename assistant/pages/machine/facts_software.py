@@ -76,7 +76,10 @@ def _driver(facts: MachineFacts) -> str | Unknown:
 
 
 def _libraries(facts: MachineFacts, *, verbose: bool) -> list[Line]:
-    """Return the NCCL plugins and, if the loader can find several NCCL libraries, these libraries too."""
+    """Return the NCCL plugins, and the NCCL libraries that the loader finds.
+
+    A single library is left out unless `verbose` is set.
+    """
     software = facts.software
     plugins, libraries = value_or(software.nccl_plugins, ()), value_or(software.nccl_libraries, ())
     names = [path.rpartition("/")[2] or path for path in plugins]

@@ -102,7 +102,7 @@ def _head(measured: MeasurementSet, judged: Judgement) -> Section:
 
 
 def sick(judgement: Judgement) -> Section:
-    """Return one sentence for each part that is too slow, the worst part first."""
+    """Return each part that is too slow, the worst part first, with its findings and remedies."""
     rows = []
     for part in sick_parts(judgement.findings):
         finding, status = part.finding, STATUS[part.finding.status]

@@ -20,7 +20,7 @@ _INDENT = 4
 
 
 def case_page(case: CasePrediction | CollectivePrediction) -> Page:
-    """Return the memory and time of a run, term by term, or the time of a collective."""
+    """Return the memory and time of a run, the time of a collective, or the reason of a refusal."""
     title = case.case_id or "(no case_id)"
     if case.status != "predicted":
         return (section(title, [f"  refused: {case.reason}"]),)

@@ -312,7 +312,7 @@ mpirun noticed that process rank 3 with PID 4100 on node violet-n20 exited on si
 
 
 @pytest.mark.parametrize("place", range(len(ENVELOPED.splitlines())))
-def test_redaction_holds_in_every_envelope(place: int, log, capsysbinary) -> None:
+def test_names_are_redacted_in_every_form_of_line(place: int, log, capsysbinary) -> None:
     path = log(ENVELOPED.splitlines()[place] + "\n")
     command_line(["explain", path, "--redact", "-q", "-v"])
     words = capsysbinary.readouterr().out.decode().replace(path, "")

@@ -134,7 +134,7 @@ UNTOLD = "train.py is told nothing of the plan: it must itself use ddp, bf16, mi
 
 
 @pytest.mark.parametrize(
-    ("source", "arguments", "is_untold"),
+    ("source", "arguments", "is_warned"),
     [
         ("pass", [], True),
         ("pass", ["--steps", "5", "--json", "{{steps}}"], True),
@@ -143,15 +143,15 @@ UNTOLD = "train.py is told nothing of the plan: it must itself use ddp, bf16, mi
         ("open(os.environ['RIGTUNE_RECIPE'])", ["--x"], False),
     ],
 )
-def test_a_program_that_takes_no_decision_is_warned_of(capsys, *, source, arguments, is_untold):
+def test_a_program_that_takes_no_decision_is_warned_of(capsys, *, source, arguments, is_warned):
     Path("train.py").write_text(source)
     assert command_line([*PLAN, "train.py", *arguments]) == 0
-    assert ("is told nothing of the plan" in " ".join(capsys.readouterr().out.split())) is is_untold
+    assert ("is told nothing of the plan" in " ".join(capsys.readouterr().out.split())) is is_warned
     notes = load_recipe(Path("recipe.toml").read_text(), "recipe.toml").notes
-    assert any(UNTOLD in note for note in notes) is is_untold
+    assert any(UNTOLD in note for note in notes) is is_warned
     assert command_line(["export", "recipe.toml"]) == 0
-    assert (UNTOLD in capsys.readouterr().err) is is_untold
-    assert ("told nothing" in Path("launch/launch.sh").read_text()) is is_untold
+    assert (UNTOLD in capsys.readouterr().err) is is_warned
+    assert ("told nothing" in Path("launch/launch.sh").read_text()) is is_warned
 
 
 @pytest.mark.parametrize(

@@ -155,7 +155,7 @@ def slurm(tmp_path, monkeypatch):
 @given(outputs)
 @example(b"@rigtune-node n9\n@rigtune {}")
 @example(b"@rigtune-node n9\n@rigtune-exit 1\n")
-def test_a_node_of_slurm_speaks_for_itself_only(slurm, printed):
+def test_a_node_of_slurm_cannot_answer_for_another_node(slurm, printed):
     (slurm / "n1").write_bytes(printed)
     events: dict[str, list[Any]] = {}
     slurm_engine.run(

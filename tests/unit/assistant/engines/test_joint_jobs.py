@@ -56,7 +56,7 @@ def test_more_nodes_than_the_fanout_start_at_the_same_time(tmp_path):
     assert {end.outcome for end in ends.values()} == {"ok"}
 
 
-def test_a_command_that_somebody_kills_did_not_run_out_of_time():
+def test_a_killed_command_is_not_reported_as_timed_out():
     ends, _ = collected(job("kill -9 $$", ("a",))._replace(rendezvous=None))
     assert (ends["a"].outcome, ends["a"].exit_code) == ("exit", 137)
 

@@ -119,7 +119,7 @@ def test_a_candidate_that_takes_much_longer_than_the_recipe_is_ended(source, int
     assert "did not end within" in sharded.reason
 
 
-def test_another_file_gets_the_winner_and_the_recipe_stays(source, interpreter, tmp_path):
+def test_the_winner_is_written_to_the_output_file_and_the_recipe_is_unchanged(source, interpreter, tmp_path):
     before, output = source.read_bytes(), tmp_path / "tuned.toml"
     assert result_of(tune(source, interpreter(), output=output)).written == str(output)
     assert source.read_bytes() == before

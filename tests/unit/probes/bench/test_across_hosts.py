@@ -115,7 +115,7 @@ def test_a_slow_link_leaves_a_hosts_own_figure_as_it_is():
         assert {host for host, rate in rates.items() if rate < 0.75 * max(rates.values())} == expected
 
 
-def test_a_host_that_says_nothing_spoils_no_other_figure_by_guessing():
+def test_a_host_without_answers_makes_the_result_incomplete():
     request = across()
     lines = answers(request, lambda rank, case: 0.1)
     del lines[2]

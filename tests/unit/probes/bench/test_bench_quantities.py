@@ -172,7 +172,7 @@ def test_five_arrays_must_fit_into_half_of_the_memory(memory: int, fits: bool) -
     assert bool(memory_requests(bench_context("cuda", 2, facts=h100_node(gpus=gpus)))) is fits
 
 
-def test_the_noise_scale_counts_the_later_half_of_the_steps() -> None:
+def test_the_noise_scale_is_that_of_the_later_half_of_the_steps() -> None:
     (request,) = requests("noise-scale")
     (case,) = request.cases
     small, large = (9.0, 9.0, 3.0, 3.0), (9.0, 9.0, 1.25, 1.25)

@@ -111,7 +111,7 @@ def test_the_budget_stays_within_what_the_row_says_it_costs(bench_id, where):
 def test_measurements_of_a_complete_answer_are_distinct_and_finite(bench_id, request_):
     lines = {rank: answer(request_, rank) for rank in range(request_.ranks)}
     result = BENCHES[bench_id].interpret(request_, lines)
-    if isinstance(result, BenchFailure):  # it wants figures beside the durations
+    if isinstance(result, BenchFailure):  # this benchmark needs figures too
         return
     keys = [(m.metric, m.subject, tuple(sorted(m.parameters.items()))) for m in result]
     assert len(set(keys)) == len(keys)

@@ -60,7 +60,7 @@ def test_a_cpu_is_never_asked_for_what_takes_it_minutes(suite):
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 @pytest.mark.parametrize("suite", ["quick", "full"])
-def test_small_products_tell_whether_large_ones_are_affordable(device, suite):
+def test_products_are_measured_in_order_of_size(device, suite):
     by_dtype: dict[object, list[float]] = {}
     for case in asked(device, suite=suite).cases:
         by_dtype.setdefault(case["dtype"], []).append(case["m"] * case["n"] * case["k"])

@@ -48,7 +48,7 @@ def test_far_is_what_the_firmware_calls_most_distant():
     }
 
 
-def test_memory_of_a_gpu_is_no_node_to_copy_from():
+def test_numa_nodes_of_gpu_memory_are_no_source_of_host_copies():
     with_gpu = (*TWO_NODES, NumaNode(index=2, cpus="", is_gpu_memory=True))
     assert set(asked(facts(0, 1, numa_nodes=with_gpu)).settings.values()) == {0, 1}
 

@@ -52,7 +52,7 @@ def test_a_gpus_memory_has_no_cpus_that_could_touch_it():
     assert asked().threads_per_rank == 8
 
 
-def test_a_machine_that_does_not_tell_its_nodes_counts_as_one():
+def test_a_machine_with_unknown_numa_nodes_counts_as_one_node():
     request = asked(facts=MachineFacts())
     assert (ends(request), request.numa_cpus) == ([("copy", 0, 0, None), ("triad", 0, 0, None)], {})
 

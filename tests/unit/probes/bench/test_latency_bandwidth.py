@@ -157,7 +157,7 @@ def test_each_collective_world_and_layer_has_a_fit_of_its_own():
     assert all("bytes" not in model.parameters and model.points == 3 for model in models)
 
 
-def test_the_report_of_a_run_holds_its_fits():
+def test_the_report_of_a_run_contains_its_fits():
     run = MeasurementSet(
         measurements=tuple(measured("all_reduce", size, 1e-5 + size / 1e9) for size in (1024, 65536, 2**22))
     )

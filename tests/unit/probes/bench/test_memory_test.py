@@ -1,4 +1,4 @@
-"""Test the report of wrong words."""
+"""Test the size of the memory test, and its report of words that were read back wrong."""
 
 from __future__ import annotations
 

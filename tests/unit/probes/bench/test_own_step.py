@@ -41,7 +41,7 @@ def test_the_rate_is_that_of_what_all_ranks_trained_on(items, metric, unit):
     assert {m.metric for m in measured} == {metric, "step_time_s"}
 
 
-def test_a_step_that_says_nothing_still_has_its_time_and_its_memory():
+def test_a_step_that_counts_no_samples_has_a_time_and_a_memory():
     request = requests(bench_context(ranks=1, settings=SETTINGS))[0]
     nothing = {"tokens": 0.0, "images": 0.0, "samples": 0.0}
     measured = interpret(

@@ -44,7 +44,7 @@ def test_no_machine_breaks_a_check_or_a_text(facts: MachineFacts) -> None:
 
 
 def nothing_known(kind: type[msgspec.Struct], **given_fields: object) -> st.SearchStrategy[object]:
-    """Return a record in which every field that can be unknown is unknown."""
+    """Return a strategy for records in which every field that can be unknown is unknown."""
     fields = {
         field.name: unknowns
         for field in msgspec.structs.fields(kind)

@@ -138,7 +138,7 @@ def test_the_table_fills_every_field_once() -> None:
     assert sorted(provided) == sorted(fields)
 
 
-def test_every_collector_of_an_unrecorded_machine_says_so() -> None:
+def test_every_fact_of_an_unrecorded_machine_has_this_reason() -> None:
     facts = assemble("", gather(FakeSource(missing=Reason.NOT_RECORDED), CollectOptions()))
     for leaf in _leaves(facts):
         assert leaf.reason is Reason.NOT_RECORDED, leaf

@@ -58,7 +58,7 @@ def test_the_journal_replaces_a_refused_dmesg_in_the_deep_tier() -> None:
     assert isinstance(ask(silent, deep=True)["events"], Unknown)
 
 
-def test_nothing_was_read_where_there_is_no_log() -> None:
+def test_events_are_unknown_without_a_log() -> None:
     facts = ask(FakeSource(missing=Reason.NOT_RECORDED), deep=True)
     assert isinstance(facts["events"], Unknown)
     assert facts["events"].reason is Reason.NOT_RECORDED

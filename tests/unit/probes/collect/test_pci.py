@@ -84,7 +84,7 @@ def test_a_kernel_without_pci_has_no_device() -> None:
     }
 
 
-def test_texts_add_to_what_sysfs_tells_and_contradict_it() -> None:
+def test_texts_complete_the_facts_of_sysfs_and_contradictions_are_reported() -> None:
     slots = f"{GPU}  CPU1 Slot10 PCI-E 5.0 X16\n"
     listing = "16:00.0 3D controller [0302]: NVIDIA Corporation Device [10de:2331] (rev a1)\n"
     source = FakeSource(files=FILES, links=LINKS, given={"dmidecode": slots, "lspci": listing})

@@ -147,7 +147,7 @@ def test_a_drop_in_of_logind_counts_by_its_name() -> None:
     assert none.reason is Reason.NOT_SUPPORTED
 
 
-def test_a_kernel_log_tells_of_the_start() -> None:
+def test_settings_of_the_last_boot_are_read_from_a_kernel_log() -> None:
     log = "[    0.0] Command line: ro iommu=nopt\n[    1.0] clocksource: Switched to clocksource hpet\n"
     source = FakeSource(given={"kernel-log": log}, missing=Reason.NOT_RECORDED)
     facts: Kernel = field(collect_kernel, "kernel", source)
@@ -351,7 +351,7 @@ def test_software_around_training_is_collected() -> None:
     assert isinstance(quick.services, Unknown)
 
 
-def test_texts_tell_versions_where_nothing_else_does() -> None:
+def test_versions_are_read_from_texts_where_other_sources_lack_them() -> None:
     given = {
         "nvidia-smi-error": "Failed to initialize NVML: Driver/library version mismatch\nNVML library "
         "version: 580.178\n",

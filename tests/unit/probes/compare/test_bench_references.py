@@ -71,7 +71,7 @@ def test_rows_name_gpus_of_the_catalogue_and_their_source() -> None:
             assert set(getattr(row, "gpus", ())) <= ids
 
 
-def test_no_row_is_beyond_what_a_datasheet_promises() -> None:
+def test_no_reference_exceeds_the_datasheet() -> None:
     for row in ROWS.gemm:
         for gpu_id in row.gpus:
             model = CATALOGUE.gpu(gpu_id)

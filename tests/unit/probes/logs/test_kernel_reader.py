@@ -121,7 +121,7 @@ def test_a_line_gives_its_event(line, kind, fields):
         "[1,0]<stdout>: md: hello BUG: none",
     ],
 )
-def test_lines_of_programs_are_none_of_the_kernel(line):
+def test_lines_of_programs_are_not_read_as_kernel_messages(line):
     assert _events(line) == []
 
 

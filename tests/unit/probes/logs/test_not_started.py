@@ -88,7 +88,7 @@ def test_a_container_that_is_being_made_is_no_fault_and_not_healthy() -> None:
     assert "not started yet (ContainerCreating)" in explanation.diagnoses[0].summary
 
 
-def test_a_name_in_an_exception_is_no_mere_warning() -> None:
+def test_an_unresolved_name_in_an_exception_is_a_fault_and_in_a_warning_none() -> None:
     words = (
         "The IPv6 network addresses of (job-0-head, 29400) cannot be retrieved "
         "(gai error: -2 - Name or service not known)."
@@ -121,4 +121,4 @@ def test_repeated_losses_that_are_no_numbers_are_reported() -> None:
         "step 6 loss 2.4 val_loss nan\n" * 3,
         "best loss: nan, val/loss: nan\n" * 3,
     ):
-        assert "no numbers" not in "".join(one.summary for one in explained(good + harmless).diagnoses)
+        assert "became NaN" not in "".join(one.summary for one in explained(good + harmless).diagnoses)

@@ -73,7 +73,7 @@ def test_the_first_exception_leads(after: str, last: str) -> None:
     assert not any("NCCL_DEBUG" in piece for piece in explanation.collect_next)
 
 
-def test_a_rank_that_reports_first_that_it_lost_its_peers_is_believed() -> None:
+def test_a_first_report_of_lost_peers_is_the_cause() -> None:
     lost = _PEERS["a store that cannot be reached"]
     explanation = explained(lost + traceback("ValueError: no group was made", prefix="[rank5]: "))
     assert explanation.diagnoses[0].cause_id == "peer-unreachable"

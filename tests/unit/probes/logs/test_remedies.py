@@ -94,7 +94,7 @@ def test_the_remedy_is_that_of_what_was_seen(log: str, cause: str, words: tuple[
     assert command in (first.command or "")
 
 
-def test_memory_that_this_process_alone_holds_is_no_other_process() -> None:
+def test_memory_of_the_failing_process_is_not_attributed_to_another_process() -> None:
     first = explained(_OOM.format(holders="Process 51 has 38.30 GiB memory in use. ")).diagnoses[0]
     assert "another process" not in first.summary
 

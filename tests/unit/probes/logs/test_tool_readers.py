@@ -424,7 +424,7 @@ ROWS = "".join(
         ("Pid  42 on trn-a", "Pid  42 on trn-a\n#  Rank  1 Group  0 Pid  4 on trn-ab"),
     ],
 )
-def test_rows_and_ranks_that_were_broken_are_no_evidence(old: str, new: str) -> None:
+def test_broken_rows_and_ranks_are_ignored(old: str, new: str) -> None:
     text = HEADER + ROWS + "# Avg bus bandwidth    : 300\n"
     assert old in text
     assert explained(text.replace(old, new, 1)).state == "healthy"

@@ -84,7 +84,7 @@ def test_mount_points_with_spaces_and_mounts_over_mounts() -> None:
     ]
 
 
-def test_df_skips_what_is_no_filesystem() -> None:
+def test_rows_of_df_without_sizes_are_skipped() -> None:
     text = (
         "Filesystem 1024-blocks Used Available Capacity Mounted on\n"
         "/dev/sda1 100 60 40 60% /\nserver:/a b 1000 0 1000 0% /mnt/a b\nproc - - - - /proc\n"
@@ -230,7 +230,7 @@ def test_version_file_of_torch() -> None:
 
 
 @given(st.text(max_size=300))
-def test_noise_never_raises(text: str) -> None:
+def test_random_text_never_raises(text: str) -> None:
     for read in (
         procfs.parse_meminfo,
         procfs.parse_limits,

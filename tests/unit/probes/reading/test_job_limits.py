@@ -53,7 +53,7 @@ def limits(files: dict[str, str], environment: dict[str, str] | None = None) -> 
             131072,
             "of slurmd, process 812",
         ),
-        # Another process has got the process id since.
+        # The process id belongs to another process now.
         (DAEMON | {"/proc/812/comm": "bash\n"}, 65536, 1024, "of the calling process"),
         (
             {

@@ -40,7 +40,7 @@ def test_a_shortened_name_is_no_contradiction() -> None:
     assert (merged[0].name, contradictions) == ("NVIDIA X100", ())
 
 
-def test_a_redacted_uuid_tells_nothing() -> None:
+def test_equal_redacted_uuids_do_not_merge_gpus() -> None:
     zeros = "GPU-00000000"
     text = tuple(gpu(index, uuid=zeros) for index in range(4))
     assert len(merge_gpus([text, text])[0]) == 4

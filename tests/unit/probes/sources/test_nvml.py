@@ -286,7 +286,7 @@ def test_threads_share_one_client(nvml_standin, client):
 
 def test_an_expected_device_answers_in_any_order_and_with_its_own_values(nvml_standin, client):
     nvml_standin(HEALTHY + "gpu1.name = NVIDIA H200\ngpu1.temperature_c = 51\n")
-    client.expect(1, like=0)  # before there is a child, nothing is known and nothing is asked
+    client.expect(1, like=0)  # without a child process, nothing is asked
     assert client._child is None
     for call, *arguments in (
         ("nvmlDeviceGetName",),

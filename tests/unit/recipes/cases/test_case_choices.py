@@ -92,9 +92,8 @@ def test_fully_sharded_experts_are_spread_where_their_layers_do_not_fit() -> Non
     assert case.candidate.sharding == "zero3"
     assert degrees.fsdp >= 64  # shards span a replica or all GPUs
     assert degrees.ep > 1
-    assert (
-        resolved("deepseek-v3", 1024, stack="hf-trainer").candidate.degrees.ep == 1
-    )  # without expert parallelism
+    # The Trainer has no expert parallelism.
+    assert resolved("deepseek-v3", 1024, stack="hf-trainer").candidate.degrees.ep == 1
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ def test_a_layout_that_cannot_be_is_refused(
     ("row", "changes"),
     [
         (MIXTURE, {"ep": "8"}),
-        (MIXTURE, {"n_gpus": "", "pp": "4", "ep": "8"}),  # the number of GPUs follows
+        (MIXTURE, {"n_gpus": "", "pp": "4", "ep": "8"}),  # the degrees give the number of GPUs
         (
             MIXTURE,
             {"n_gpus": "32", "pp": "4", "tp": "4", "ep": "8"},
@@ -90,7 +90,7 @@ def test_a_zero_stage_as_number_is_the_same_as_its_name() -> None:
     assert number.memory_of_case() == word.memory_of_case()
 
 
-def test_a_stack_whose_examples_offload_does_so_on_one_gpu_and_says_it() -> None:
+def test_offload_is_assumed_on_one_gpu_if_the_examples_of_the_stack_offload() -> None:
     case = resolved(DENSE, n_gpus="1", sharding="zero3", stack="peft")
     assert case.candidate.offload
     assert any("the stack's own examples" in note for note in case.assumed)

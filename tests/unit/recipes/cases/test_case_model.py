@@ -84,7 +84,7 @@ def test_a_name_finds_its_preset_or_none(name: str, preset: str | None):
     assert (model.id if model else None) == preset
 
 
-def test_no_name_stands_for_two_presets():
+def test_no_two_presets_have_the_same_name():
     names = [name.replace("-", "") for model in load_models() for name in (model.id, *model.names)]
     assert len(names) == len(set(names))
 
@@ -149,9 +149,8 @@ def test_positions_are_as_many_as_the_sequence_is_long():
 def test_the_number_of_parameters_decides_whether_the_head_is_tied():
     assert parameter_count(transformer(model="falcon-7b", params_b=7.217)) == 7_217_189_760
     assert parameter_count(transformer(model="falcon-7b", params_b=6.92)) == 6_921_720_704
-    assert (
-        parameter_count(transformer(model="mt0-xxl", params_b=12.0)) == 12_921_057_280
-    )  # 12 is in the name, not a count
+    # People say 12 B for this model.
+    assert parameter_count(transformer(model="mt0-xxl", params_b=12.0)) == 12_921_057_280
 
 
 def test_a_family_name_with_another_number_of_parameters_is_another_model():
@@ -223,7 +222,7 @@ def test_the_number_of_parameters_decides_how_sizes_are_meant(
 
 
 @pytest.mark.parametrize("params_b", [0.1, 0.5, 1.0, 3.0, 7.0, 22.0, 65.0, 180.0, 1000.0])
-def test_a_number_of_parameters_alone_gives_a_usual_model_and_says_so(params_b: float):
+def test_a_number_of_parameters_alone_gives_a_usual_model_which_is_reported(params_b: float):
     for name in ("foo", "gpt-foo"):
         known = model_of(Case(case_id="x", model=name, params_b=params_b))
         assert isinstance(known.model, TransformerModel)
@@ -354,7 +353,7 @@ def test_sizes_of_a_row_change_a_model_of_a_file():
     assert known.model.layers == 4
 
 
-def test_a_vision_transformer_by_its_sizes_sees_patches() -> None:
+def test_the_sequence_of_a_vision_transformer_consists_of_patches() -> None:
     sizes = {"n_layers": "40", "hidden": "1408", "n_heads": "16", "ffn_hidden": "6144", "image_size": "224"}
     run = {"gpu": "A100-SXM-80GB", "n_gpus": "8", "micro_batch": "64", "global_batch": "512"}
     row = {"case_id": "v", "stack": "nemo", "model": "ViT g/14", "family": "encoder", **sizes, **run}

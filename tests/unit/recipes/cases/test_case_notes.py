@@ -74,6 +74,6 @@ def test_an_image_model_cannot_be_divided(column: str) -> None:
     assert f"{column} is 2, but only the batch of" in answer.reason
 
 
-def test_bits_of_frozen_weights_are_no_precision_of_a_training() -> None:
+def test_nf4_without_adapters_is_reported_as_a_format_of_frozen_weights() -> None:
     assert "nf4 applies only to frozen weights" in said(precision="nf4")
     assert "frozen weights" not in said(precision="nf4", task="qlora")

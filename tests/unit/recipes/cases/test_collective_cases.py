@@ -71,7 +71,7 @@ def test_the_platform_may_name_the_gpu(platform, gbps):
         ({"n_nodes": "9"}, "n_nodes is 9"),
     ],
 )
-def test_a_row_that_does_not_tell_enough_is_refused_with_the_reason(change, words):
+def test_an_incomplete_or_wrong_row_is_refused_with_the_reason(change, words):
     answer = predict_collective_row(ROW | change)
     assert (answer.status, answer.time_us) == ("refused", None)
     assert words in answer.reason

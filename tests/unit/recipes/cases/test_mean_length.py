@@ -58,6 +58,6 @@ def test_an_impossible_mean_is_refused_by_its_name(words: str) -> None:
     assert "mean_seq_len" in answer.reason
 
 
-def test_a_mean_length_of_images_is_left_out_and_said_so() -> None:
+def test_a_mean_length_of_images_is_ignored_and_reported() -> None:
     answer = predicted(model="resnet50", seq_len="", mean_seq_len="3")
     assert "mean_seq_len is ignored: an image model has no sequences" in answer.assumed

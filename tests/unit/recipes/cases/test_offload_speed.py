@@ -1,4 +1,4 @@
-"""Cost of states in the host's memory."""
+"""Test the time that optimizer states in the host's memory add to a step."""
 
 from __future__ import annotations
 

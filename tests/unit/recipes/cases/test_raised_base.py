@@ -39,9 +39,8 @@ def bill(*, raised, ranks=1, **candidate):
 
 def test_the_residual_stream_that_checkpoints_keep_is_twice_as_wide():
     more = bill(raised=True).activations - bill(raised=False).activations
-    assert (
-        more > 2 * LLAMA.layers * LLAMA.hidden * 4 * LLAMA.sequence_length
-    )  # the rest is what one layer keeps
+    # The difference includes what one layer keeps.
+    assert more > 2 * LLAMA.layers * LLAMA.hidden * 4 * LLAMA.sequence_length
 
 
 def test_tables_are_raised_on_one_gpu_and_not_where_shards_are_of_one_type():

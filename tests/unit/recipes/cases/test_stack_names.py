@@ -151,7 +151,7 @@ def test_software_that_shards_parameters_by_default_does_so_unless_a_case_denies
 
 
 @pytest.mark.parametrize(("stack", "usual"), [("megatron-deepspeed", "false"), ("megatron-core", "true")])
-def test_norms_are_divided_or_repeated_as_the_software_does_where_nothing_says_it(stack, usual):
+def test_sequence_parallelism_defaults_to_that_of_the_software(stack, usual):
     layout = RUN | {"sharding": "zero1", "tp": "8", "stack": stack, "activation_checkpointing": "none"}
     blank, true, false = (predict_row(layout | {"sequence_parallel": flag}) for flag in ("", "true", "false"))
     like = {"true": true, "false": false}[usual]

@@ -207,8 +207,7 @@ def test_memory_is_the_sum_of_its_terms() -> None:
     terms = bill.parameters + bill.gradients + bill.optimizer + bill.activations + bill.logits + bill.buffers
     assert bill.allocated == pytest.approx(terms)
     assert bill.total == pytest.approx(bill.allocated + bill.overhead)
-    # 21.1 million elements of two bytes are kept for an image of ResNet-50
-    # (planner notes of the field: 42 MiB).
+    # 21.1 million elements of two bytes are kept for an image of ResNet-50.
     assert bill.activations / 32 == pytest.approx(42.2e6, rel=0.05)
 
 

@@ -126,7 +126,7 @@ def test_names_of_models_are_no_files(model: str) -> None:
 
 
 @pytest.mark.parametrize("scale", [0.0, -1.0])
-def test_work_that_does_not_grow_with_the_samples_is_no_count_of_one(scale: float) -> None:
+def test_work_that_does_not_grow_with_the_micro_batch_is_refused(scale: float) -> None:
     each = {name: scale * value for name, value in counted_answer()["per_sample"].items()}
     with pytest.raises(InputError, match="does not grow with micro_batch"):
         counted_model(json.dumps(counted_answer(per_sample=each)), NAME)

@@ -218,7 +218,7 @@ def test_a_longer_sequence_never_needs_less_memory(job, more):
 def test_more_ranks_in_a_shard_group_never_raise_a_ranks_memory(job, factor):
     workload, candidate, cluster, stack = job
     degrees = candidate.degrees
-    if degrees.dp * degrees.fsdp == 1:  # nothing is shared yet, and so nothing is exchanged
+    if degrees.dp * degrees.fsdp == 1:  # one data-parallel rank exchanges nothing
         shared = {"fsdp": 2} if candidate.sharding_stage == "zero3" else {"dp": 2}
         degrees = msgspec.structs.replace(degrees, **shared)
         candidate = msgspec.structs.replace(candidate, degrees=degrees)

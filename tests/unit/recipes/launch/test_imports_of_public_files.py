@@ -49,7 +49,7 @@ def test_a_stated_share_is_not_called_absent():
     assert "warmup_steps" not in {each.setting for each in answer.assumed}
 
 
-def test_an_option_of_srun_counts_for_its_step():
+def test_an_option_of_srun_takes_precedence_for_its_step():
     script = (
         "#!/bin/bash\n#SBATCH --nodes=9\n"
         "srun --nodes=8 --ntasks=8 torchrun --nnodes 8 --nproc-per-node 8 t.py\n"

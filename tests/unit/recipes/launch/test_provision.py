@@ -99,7 +99,7 @@ def test_the_policy_reaches_every_check() -> None:
 
 
 @pytest.mark.parametrize("kind", CHECKING)
-def test_every_check_knows_its_mode_and_what_a_node_must_have(kind: str) -> None:
+def test_every_check_has_a_mode_and_the_expected_gpus(kind: str) -> None:
     text = next(iter(files(kind, ODD).values())).text
     if kind == "systemd":
         text = files(kind, ODD)["rigtune-check.service"].text

@@ -186,7 +186,7 @@ def test_nhc_gets_the_reason_that_two_runs_report(nhc: Nhc) -> None:
     assert not any((nhc.folder / "run").iterdir())
 
 
-def test_no_word_of_a_reason_runs_in_nhc(nhc: Nhc) -> None:
+def test_nhc_executes_nothing_in_a_reason(nhc: Nhc) -> None:
     nhc.judged(HOSTILE, 1)
     nhc.run()
     assert nhc.run().startswith("check_rigtune:  nvlink-active GPU2: $(touch hurt) ; touch hurt")

@@ -125,7 +125,7 @@ def test_slow_steps_at_measured_rates_blame_the_machine(make_recipe):
     assert finding.remedy.command == "rigtune check"
 
 
-def test_without_an_interval_the_error_of_anchored_predictions_counts(make_recipe):
+def test_without_an_interval_the_error_of_anchored_predictions_is_the_limit(make_recipe):
     for incomplete in ({}, {"step_time_low_s": 0.99}, {"step_time_high_s": 1.01}):
         recipe = make_recipe(predicted=Prediction(step_time_s=1.0, **incomplete))
         results = [

@@ -53,7 +53,7 @@ def test_every_plan_fits_and_keeps_the_batch(  # noqa: PLR0917
     try:
         made = make_plan(workload, cluster, FACTS, Pins())
     except NoFeasiblePlanError:
-        return  # its words have tests of their own
+        return  # other tests cover the text of this error
     for choice in (made.chosen, *made.alternatives):
         assert choice.predicted.memory_bytes_per_gpu.needed <= memory_gib * GIB * (1 - free_of(made))
         ranks_of_data = choice.degrees.dp * choice.degrees.fsdp
@@ -99,7 +99,7 @@ def test_the_default_batch_is_the_recipes_rounded_to_the_ranks():
     assert default_workload(find_model("gpt2"), h100_cluster(ranks=7)).global_batch % 7 == 0
 
 
-def test_a_measured_noise_scale_stands_beside_the_batch_and_changes_nothing():
+def test_a_measured_noise_scale_is_shown_with_the_batch_and_changes_no_decision():
     measured = Measurement(
         bench_id="noise-scale",
         subject="1 rank",

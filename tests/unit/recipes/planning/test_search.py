@@ -211,7 +211,7 @@ def test_every_plan_fits_and_keeps_pins_batch_and_ranks(  # noqa: PLR0917
         workload = default_workload(find_model(model), cluster, global_batch=batch, program=row)
         plan = best_plan(workload, cluster, MachineFacts(), pins, program=row)
     except (UsageError, NoFeasiblePlanError):
-        return  # what they name has tests of its own
+        return  # other tests cover these errors
     limit = cluster.memory_bytes_per_rank
     assert limit is not None
     assert plan.cluster.world_size <= cluster.world_size

@@ -156,7 +156,7 @@ def test_a_faster_link_never_slows_a_collective(collective, size_bytes, rate, fa
 
 @given(st.sampled_from(["all_gather", "reduce_scatter", "broadcast"]), SIZES, st.data())
 def test_more_nodes_are_never_faster(collective, size_bytes, data):
-    # not so an all-reduce in the switch, where each rank adds up a smaller part
+    # This does not hold for an all-reduce in the switch, where each rank adds up a smaller part.
     cluster = msgspec.structs.replace(data.draw(clusters()), domain_ranks=None)
     group = data.draw(groups(cluster))
     assume(group.ranks > 1)

@@ -226,7 +226,7 @@ def test_a_loss_under_autocast_is_wider_than_one_in_sixteen_bits():
     assert mixed.logits > pure.logits
 
 
-def test_deepspeed_holds_its_whole_gradient_bucket_however_little_is_trained():
+def test_deepspeed_keeps_a_whole_gradient_bucket_even_for_small_adapters():
     lora = {"tuning": "lora", "adapter_rank": 8, "precision": "fp32"}
     offloaded = bill(
         "peft", workload=lora, candidate={"sharding": "zero3", "strategy": "fsdp", "offload": True}
@@ -335,7 +335,7 @@ def test_layers_that_predict_further_ahead_stand_beside_the_last_stages_share():
         ]
 
     assert held(14) == [7, 8]
-    assert held(13) == [7, 7]  # 13 do not divide: 14 do, with the one that predicts
+    assert held(13) == [7, 7]  # with a layer that predicts further ahead, 13 layers are 14
 
 
 @pytest.mark.parametrize(("model", "shares"), [("mixtral-8x7b", 1), ("mixtral-8x22b", 2)])

@@ -82,7 +82,7 @@ def test_folders_that_cannot_be_written_are_the_users_error(temporary, monkeypat
 
 
 @pytest.mark.root
-def test_a_full_disk_is_said_before_anything_starts(temporary):
+def test_a_full_disk_is_reported_before_anything_starts(temporary):
     disk = temporary / "disk"
     disk.mkdir()
     subprocess.run(("mount", "-t", "tmpfs", "-o", "size=4k", "none", str(disk)), check=True)

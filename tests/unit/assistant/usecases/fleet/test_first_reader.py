@@ -183,7 +183,7 @@ def test_names_that_lead_to_another_machine_are_noted(fleet, tmp_path, command):
     assert "8f6d2a1c" not in redacted
 
 
-def test_the_names_of_the_trial_engine_are_no_note(fleet, tmp_path):
+def test_invented_node_names_of_the_trial_engine_cause_no_note(fleet, tmp_path):
     parts = {"GPU0": "GPU-8f6d2a1c-1b2c-4d5e-9f00-a1b2c3d4e5f6"}
     text = fleet("show", str(run_of(tmp_path / "run", "exec", parts=parts)))[1]
     assert "calls itself" not in text

@@ -74,7 +74,7 @@ def test_every_row_of_the_grammar_has_a_line_here() -> None:
     assert [ROWS[place].shape for place in range(len(ROWS)) if place not in first_rows] == []
 
 
-def test_every_line_holds_a_word_that_its_row_asks_for() -> None:
+def test_every_line_contains_a_word_of_its_row() -> None:
     for line in LINES:
         row = next(row for row in ROWS if row.read(line.message) is not None)
         assert any(word in line.message for word in row.words)

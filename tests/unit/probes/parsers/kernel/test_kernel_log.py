@@ -276,7 +276,7 @@ def test_plain_texts_are_no_log() -> None:
 
 
 @given(st.text(max_size=300))
-def test_any_text_is_read_without_a_word_of_interest(text: str) -> None:
+def test_text_without_words_of_the_kernel_gives_no_events(text: str) -> None:
     recognise(text)
     take_apart(text)
     log = parse_kernel_log(text)

@@ -70,5 +70,5 @@ def test_a_cut_text_never_invents_links(length: int) -> None:
 
 
 @given(st.text(alphabet="GPU 0: Link 1GB/s<inactive>NVML\n", max_size=200))
-def test_noise_never_raises(text: str) -> None:
+def test_random_text_never_raises(text: str) -> None:
     parse_nvlink_status(text)

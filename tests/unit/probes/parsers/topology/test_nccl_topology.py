@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 
 import pytest
@@ -20,6 +21,7 @@ from probes.parsers.topology.nccl_topology import (
     parse_unread,
     recognise,
 )
+from probes.parsers.topology.pci_addresses import normal_address
 from tests.support.damage import damaged
 
 DUMP = """\
@@ -189,7 +191,8 @@ def test_devices_of_a_file_without_its_beginning_are_read_with_unknown_distances
 @given(st.one_of(st.text(max_size=300), damaged(DUMP), damaged(TEMPLATE), damaged(GRAPH)))
 def test_damage_raises_nothing_and_invents_nothing(text: str) -> None:
     recognise(text)
-    assert all(str(gpu.pci_bus_id) in text for gpu in parse_gpus(text))
+    written = {normal_address(address) for address in re.findall(r'busid="([^"]*)"', text)}
+    assert {gpu.pci_bus_id for gpu in parse_gpus(text)} <= written
     assert all(nic.name in text for nic in parse_nics(text))
     parse_links(text), parse_numa_nodes(text), parse_interfaces(text), parse_unread(text)
     nccl_graph.recognise(text)

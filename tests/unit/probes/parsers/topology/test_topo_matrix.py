@@ -194,7 +194,7 @@ def test_every_pair_of_a_whole_matrix_has_a_link(text: str) -> None:
 
 
 @given(st.text(alphabet="GPUNIC0123456789 \t\n\rXSYNVPHBmlx5_CPU Affinity^[[4m-,", max_size=400))
-def test_noise_never_raises(text: str) -> None:
+def test_random_text_never_raises(text: str) -> None:
     parse_topo_matrix(text)
 
 
