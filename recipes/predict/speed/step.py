@@ -28,7 +28,7 @@ from recipes.predict.speed.communication import (
     group_of,
     shards_s,
 )
-from recipes.predict.speed.layers import Rates, computation_of, computed_by
+from recipes.predict.speed.layers import BlockTime, Rates, computation_of, computed_by
 from recipes.predict.stacks import on_cpu
 from recipes.predict.training_job import Keyed, TransformerJob
 
@@ -162,7 +162,7 @@ def _stage_time(computed: Keyed[TransformerJob]) -> _StageTime:
     parts = dict.fromkeys(COMPUTE_TERMS, 0.0)
     for block, times in zip(blocks, computation.blocks, strict=True):
         talk = block_s(job, block)
-        again = block.count * _recomputed(candidate, times.forward)
+        again = block.count * _recomputed(candidate, times)
         if candidate.activation_checkpointing == "full":
             talk = (talk[0], talk[1] + talk[0] * candidate.recomputed_share)
         forward += block.count * times.forward
@@ -211,12 +211,12 @@ def _replaced_layers(blocks: tuple[Block, ...], degrees: Degrees) -> tuple[int, 
     return total, before + after, after > 0
 
 
-def _recomputed(candidate: Candidate, forward_s: float) -> float:
-    """Return the time for repeating parts of the forward pass during the backward pass."""
+def _recomputed(candidate: Candidate, times: BlockTime) -> float:
+    """Return the time for repeating parts of a block's forward pass during the backward pass."""
     if candidate.activation_checkpointing == "full":
-        return forward_s * candidate.recomputed_share
+        return times.again * candidate.recomputed_share
     selects = candidate.activation_checkpointing == "selective"
-    return forward_s * parameter("time.selective_share") if selects else 0.0
+    return times.forward * parameter("time.selective_share") if selects else 0.0
 
 
 def _sharding(
