@@ -179,7 +179,9 @@ def block_times(job: TransformerJob, rates: Rates, block: Block) -> BlockTime:
             share = alignment_share(rate, inputs, outputs)
             times = (times[0] / share, times[1] / share, times[2] / share)
         forward_products += times[0]
-        unused = 0.0 if product.experts > 1 or _keeps_output(job, product) else times[0]
+        # The weighted sum of routed experts needs their outputs, and adapters follow the frozen product.
+        is_used = product.experts > 1 or is_adapted(product, job.adapted)
+        unused = 0.0 if is_used else times[0]
         backward_products += times[1]
         if job.trains_weights:
             backward_products += times[2]
@@ -224,11 +226,6 @@ def block_times(job: TransformerJob, rates: Rates, block: Block) -> BlockTime:
         launches=launches + launches_back,
         again=forward + launches - (unused if job.stack.stops_recomputing else 0.0),
     )
-
-
-def _keeps_output(job: TransformerJob, product: Product) -> bool:
-    """Return whether an adapter keeps a tensor that is computed after this product."""
-    return is_adapted(product, job.adapted) if job.adapted is not None else False
 
 
 def _experts_s(
