@@ -64,7 +64,8 @@ def step_time(job: TransformerJob) -> TimeBreakdown | Unknown:
     # ZB-H1 computes the gradients of weights in the gaps of the pipeline. The gaps shrink by twice this time:
     # the work leaves the critical path and fills the gaps.
     filled = 2.0 * stage.weights / stage.even if candidate.schedule == "zero-bubble" else 0.0
-    bubble = (degrees.pp - 1) * waits * max(0.0, computing + exposed + each - filled)
+    # While a pipeline fills and drains, a micro-batch passes every other stage once; these have no head.
+    bubble = (degrees.pp - 1) * waits * max(0.0, forward + backward + exposed + each - filled)
     waiting = parameter("time.step_overhead_s", cluster.device) + (
         micro_batches * parameter("time.micro_batch_overhead_s", cluster.device)
     )
@@ -110,13 +111,11 @@ def least_step(job: TransformerJob) -> LeastStep:
     if isinstance(computation_of(job), Unknown) or unknown_link(world_group(cluster), cluster) is not None:
         return LeastStep()
     stage = _stage_of(job)
-    each = (stage.computing + stage.exposed) * _slowest_rank(cluster)
+    slowest, passing = _slowest_rank(cluster), stage.forward + stage.backward + stage.exposed
     return LeastStep(
-        work_s=candidate.grad_accum * each,
-        bubble_s=(candidate.degrees.pp - 1) * each,
-        zero_bubble_share=max(
-            0.0, 1.0 - 2.0 * stage.weights / stage.even / (stage.computing + stage.exposed)
-        ),
+        work_s=candidate.grad_accum * (stage.computing + stage.exposed) * slowest,
+        bubble_s=(candidate.degrees.pp - 1) * passing * slowest,
+        zero_bubble_share=max(0.0, 1.0 - 2.0 * stage.weights / stage.even / passing),
     )
 
 
