@@ -162,9 +162,9 @@ class Stack(StrictRecord, kw_only=True):
     stops_recomputing: bool = False
     """True if recomputation of a layer ends with the last tensor that the backward pass needs.
 
-    The last product of a dense layer is then not repeated: torch's non-reentrant checkpoint stops early, and
-    XLA removes what has no use. Reentrant checkpoints repeat the whole layer (torch.utils.checkpoint;
-    Megatron-LM, CheckpointFunction).
+    If all weights are trained, the last product of a dense layer is then not repeated: torch's non-reentrant
+    checkpoint stops early, and XLA removes what has no use. Reentrant checkpoints repeat the whole layer
+    (torch.utils.checkpoint; Megatron-LM, CheckpointFunction).
     """
     recomputes_part: bool = False
     """True if users set how many layers are recomputed; otherwise all layers are, or none."""

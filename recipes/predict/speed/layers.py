@@ -179,8 +179,8 @@ def block_times(job: TransformerJob, rates: Rates, block: Block) -> BlockTime:
             share = alignment_share(rate, inputs, outputs)
             times = (times[0] / share, times[1] / share, times[2] / share)
         forward_products += times[0]
-        # The weighted sum of routed experts needs their outputs, and adapters follow the frozen product.
-        is_used = product.experts > 1 or is_adapted(product, job.adapted)
+        # The weighted sum of routed experts needs their outputs, and adapters run after the frozen product.
+        is_used = product.experts > 1 or not job.trains_weights
         unused = 0.0 if is_used else times[0]
         backward_products += times[1]
         if job.trains_weights:

@@ -279,6 +279,5 @@ def test_a_reentrant_checkpoint_repeats_the_whole_layer(stack: str) -> None:
 
 def test_adapters_after_the_last_product_and_routed_experts_need_its_output() -> None:
     adapted = {"stack": "litgpt", "task": "lora", "n_gpus": "1", "sharding": "single"}
-    assert repeated_share(**adapted, lora_targets="query-value") < 1.0
-    assert repeated_share(**adapted, lora_targets="all") == 1.0
+    assert repeated_share(**adapted) == 1.0
     assert repeated_share(stack="torchtitan", model="mixtral-8x7b", n_gpus="64") == 1.0
