@@ -160,6 +160,13 @@ class Stack(StrictRecord, kw_only=True):
     """Bytes of one gradient when it is sent between ranks; 0: the same as in memory."""
     checkpointing: ActivationCheckpointing = "none"
     """Default checkpointing."""
+    stops_recomputing: bool = False
+    """True if recomputation of a layer ends with the last tensor that the backward pass needs.
+
+    If all weights are trained, the last product of a dense layer is then not repeated: torch's non-reentrant
+    checkpoint stops early, and XLA removes what has no use. Reentrant checkpoints repeat the whole layer
+    (torch.utils.checkpoint; Megatron-LM, CheckpointFunction).
+    """
     recomputes_part: bool = False
     """True if users set how many layers are recomputed; otherwise all layers are recomputed, or none."""
     shards_optimizer: bool = False

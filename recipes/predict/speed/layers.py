@@ -47,7 +47,7 @@ class Rates(NamedTuple):
 class BlockTime(NamedTuple):
     """Seconds of one block and one micro-batch.
 
-    The last four fields are for both passes together and sum to them.
+    The fields from `products` to `launches` are for both passes together and sum to them.
     """
 
     forward: float
@@ -62,6 +62,8 @@ class BlockTime(NamedTuple):
     elementwise: float
     launches: float
     """Time that the host adds if it launches kernels more slowly than the device runs them."""
+    again: float
+    """Time of the forward pass that full recomputation repeats."""
 
 
 class Computation(NamedTuple):
@@ -160,7 +162,7 @@ def block_times(job: TransformerJob, rates: Rates, block: Block) -> BlockTime:
     degrees = job.candidate.degrees
     tokens = job.tokens_of(block)
     sequence = job.attended * tokens / job.tokens
-    forward_products = backward_products = weights_products = 0.0
+    forward_products = backward_products = weights_products = unused = 0.0
     # If gradients are kept in fp32, the backward pass adds to them: it reads 4 bytes and writes 4.
     gradient = 8.0 if job.stack.memory.keeps_gradients else 2.0
     for product in block.products:
@@ -177,6 +179,9 @@ def block_times(job: TransformerJob, rates: Rates, block: Block) -> BlockTime:
             share = alignment_share(rate, inputs, outputs)
             times = (times[0] / share, times[1] / share, times[2] / share)
         forward_products += times[0]
+        # The weighted sum of routed experts needs their outputs, and adapters run after the frozen product.
+        is_used = product.experts > 1 or not job.trains_weights
+        unused = 0.0 if is_used else times[0]
         backward_products += times[1]
         if job.trains_weights:
             backward_products += times[2]
@@ -219,6 +224,7 @@ def block_times(job: TransformerJob, rates: Rates, block: Block) -> BlockTime:
         attention=attention + attention_back,
         elementwise=3.0 * elementwise,
         launches=launches + launches_back,
+        again=forward + launches - (unused if job.stack.stops_recomputing else 0.0),
     )
 
 

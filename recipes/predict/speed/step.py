@@ -28,7 +28,7 @@ from recipes.predict.speed.communication import (
     group_of,
     shards_s,
 )
-from recipes.predict.speed.layers import Rates, computation_of, computed_by
+from recipes.predict.speed.layers import BlockTime, Rates, computation_of, computed_by
 from recipes.predict.stacks import on_cpu
 from recipes.predict.training_job import Keyed, TransformerJob
 
@@ -64,7 +64,8 @@ def step_time(job: TransformerJob) -> TimeBreakdown | Unknown:
     # ZB-H1 computes the gradients of weights in the gaps of the pipeline. The gaps shrink by twice this time:
     # the work leaves the critical path and fills the gaps.
     filled = 2.0 * stage.weights / stage.even if candidate.schedule == "zero-bubble" else 0.0
-    bubble = (degrees.pp - 1) * waits * max(0.0, computing + exposed + each - filled)
+    # While a pipeline fills and drains, a micro-batch passes every other stage once; these have no head.
+    bubble = (degrees.pp - 1) * waits * max(0.0, forward + backward + exposed + each - filled)
     waiting = parameter("time.step_overhead_s", cluster.device) + (
         micro_batches * parameter("time.micro_batch_overhead_s", cluster.device)
     )
@@ -110,13 +111,11 @@ def least_step(job: TransformerJob) -> LeastStep:
     if isinstance(computation_of(job), Unknown) or unknown_link(world_group(cluster), cluster) is not None:
         return LeastStep()
     stage = _stage_of(job)
-    each = (stage.computing + stage.exposed) * _slowest_rank(cluster)
+    slowest, passing = _slowest_rank(cluster), stage.forward + stage.backward + stage.exposed
     return LeastStep(
-        work_s=candidate.grad_accum * each,
-        bubble_s=(candidate.degrees.pp - 1) * each,
-        zero_bubble_share=max(
-            0.0, 1.0 - 2.0 * stage.weights / stage.even / (stage.computing + stage.exposed)
-        ),
+        work_s=candidate.grad_accum * (stage.computing + stage.exposed) * slowest,
+        bubble_s=(candidate.degrees.pp - 1) * passing * slowest,
+        zero_bubble_share=max(0.0, 1.0 - 2.0 * stage.weights / stage.even / passing),
     )
 
 
@@ -162,7 +161,7 @@ def _stage_time(computed: Keyed[TransformerJob]) -> _StageTime:
     parts = dict.fromkeys(COMPUTE_TERMS, 0.0)
     for block, times in zip(blocks, computation.blocks, strict=True):
         talk = block_s(job, block)
-        again = block.count * _recomputed(candidate, times.forward)
+        again = block.count * _recomputed(candidate, times)
         if candidate.activation_checkpointing == "full":
             talk = (talk[0], talk[1] + talk[0] * candidate.recomputed_share)
         forward += block.count * times.forward
@@ -212,12 +211,12 @@ def _replaced_layers(blocks: tuple[Block, ...], degrees: Degrees) -> tuple[int, 
     return total, before + after, after > 0
 
 
-def _recomputed(candidate: Candidate, forward_s: float) -> float:
-    """Return the time for repeating parts of the forward pass during the backward pass."""
+def _recomputed(candidate: Candidate, times: BlockTime) -> float:
+    """Return the time for repeating parts of a block's forward pass during the backward pass."""
     if candidate.activation_checkpointing == "full":
-        return forward_s * candidate.recomputed_share
+        return times.again * candidate.recomputed_share
     selects = candidate.activation_checkpointing == "selective"
-    return forward_s * parameter("time.selective_share") if selects else 0.0
+    return times.forward * parameter("time.selective_share") if selects else 0.0
 
 
 def _sharding(

@@ -146,6 +146,14 @@ def test_a_head_that_replaces_a_layer_hardly_delays_the_pipeline() -> None:
     assert 0.93 * even.step_time_s < replaced.step_time_s < 0.995 * even.step_time_s
 
 
+def test_the_head_delays_every_micro_batch_but_not_the_stages_that_fill_the_pipeline() -> None:
+    small, large = answer(vocab="32000"), answer(vocab="256000")
+    assert small.time is not None
+    assert large.time is not None
+    assert large.time.compute > 1.01 * small.time.compute
+    assert large.time.bubble == pytest.approx(small.time.bubble)
+
+
 def test_layouts_that_differ_in_stages_share_their_computation() -> None:
     job = resolve(case_of_row(ROW)).job
     assert isinstance(job, TransformerJob)

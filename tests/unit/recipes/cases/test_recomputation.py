@@ -14,6 +14,7 @@ from recipes.cases.resolved_case import ResolvedCase
 from recipes.cases.table_words import checkpointing_of, recomputed_of
 from recipes.constants import constant
 from recipes.predict.memory.peak import memory_of
+from recipes.predict.speed.layers import Computation, computation_of
 
 ROW = {
     "case_id": "a",
@@ -258,3 +259,27 @@ def test_images_say_that_checkpointing_is_left_out() -> None:
     assert any("activation_checkpointing full is ignored" in note for note in said.assumed)
     assert not any("activation_checkpointing" in note for note in none.assumed)
     assert said.peak_mem_gib == none.peak_mem_gib
+
+
+def repeated_share(**changes: str) -> float:
+    """Return the part of a layer's forward pass that full recomputation repeats."""
+    computation = computation_of(resolved(**{"seq_len": "8192", **changes}).job)
+    assert isinstance(computation, Computation)
+    return computation.blocks[0].again / computation.blocks[0].forward
+
+
+@pytest.mark.parametrize("stack", ["torch", "torchtitan", "torchtune", "maxtext", "composer-fsdp"])
+def test_a_checkpoint_that_stops_early_does_not_repeat_the_last_product(stack: str) -> None:
+    # the last product has 14336 x 4096 of the 218 million weights of a layer
+    assert 0.7 < repeated_share(stack=stack) < 0.87
+
+
+@pytest.mark.parametrize("stack", ["megatron-core", "hf-trainer", "deepspeed", "megatron-deepspeed"])
+def test_a_reentrant_checkpoint_repeats_the_whole_layer(stack: str) -> None:
+    assert repeated_share(stack=stack) == 1.0
+
+
+def test_adapters_after_the_last_product_and_routed_experts_need_its_output() -> None:
+    adapted = {"stack": "litgpt", "task": "lora", "n_gpus": "1", "sharding": "single"}
+    assert repeated_share(**adapted) == 1.0
+    assert repeated_share(stack="torchtitan", model="mixtral-8x7b", n_gpus="64") == 1.0
