@@ -40,7 +40,9 @@ def test_a_model_is_named_or_a_path(tmp_path, monkeypatch):
     for missing in ("./missing/model", "/missing/model", "~missing/model"):
         with pytest.raises(InputError):
             model_named(missing)
-    for unknown in ("missing/model", "no-such-model", "resnét50"):
+    (tmp_path / "gpt2").mkdir()
+    assert model_named("gpt2").id == "gpt2"
+    for unknown in ("missing/model", "no-such-model", "resnét50", ".gpt", "~gpt"):
         with pytest.raises(UsageError):
             model_named(unknown)
     (tmp_path / "org").mkdir()
