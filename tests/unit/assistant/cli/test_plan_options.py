@@ -26,6 +26,7 @@ def answer(capsys, *words: str) -> dict:
 def test_several_sizes_are_a_curve_and_one_is_a_plan(capsys):
     curve = answer(capsys, "--nodes", "1,2")
     assert [point["nodes"] for point in curve["points"]] == [1, 2]
+    assert [point["answer"]["label"] for point in curve["points"]] == ["1 node", "2 nodes"]
     assert answer(capsys, "--nodes", "2")["cluster"]["nodes"] == 2
 
 
