@@ -53,21 +53,23 @@ ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
 
 
 _ELSEWHERE = (
-    ("recipes/lint", "lint"),
-    ("recipes/launch", "golden/test_configuration_files.py"),
-    ("recipes/launch", "golden/test_launch_files.py"),
-    ("recipes/launch", "golden/test_program_files.py"),
-    ("recipes/launch", "golden/test_provision_files.py"),
-    ("recipes/advice", "golden/test_advice_text.py"),
-    ("recipes/cases", "golden/test_predict_text.py"),
-    ("recipes/predict", "golden/test_predict_text.py"),
-    ("recipes/predict", "quantities"),
-    ("recipes/planning", "golden/test_what_if_pages.py"),
-    ("probes/checks", "golden/test_finding_texts.py"),
-    ("probes/judging", "golden/test_finding_texts.py"),
-    ("probes/compare", "golden/test_finding_texts.py"),
+    ("recipes/lint/", "lint"),
+    ("recipes/launch/", "golden/test_configuration_files.py"),
+    ("recipes/launch/", "golden/test_launch_files.py"),
+    ("recipes/launch/", "golden/test_program_files.py"),
+    ("recipes/launch/", "golden/test_provision_files.py"),
+    ("recipes/advice/", "golden/test_advice_text.py"),
+    ("recipes/cases/", "golden/test_predict_text.py"),
+    ("recipes/predict/", "golden/test_predict_text.py"),
+    ("recipes/predict/", "quantities"),
+    ("recipes/planning/", "golden/test_what_if_pages.py"),
+    ("probes/checks/", "golden/test_finding_texts.py"),
+    ("probes/judging/", "golden/test_finding_texts.py"),
+    ("probes/compare/", "golden/test_finding_texts.py"),
+    ("assistant/cli/fleet", "unit/assistant/usecases/fleet"),
+    ("assistant/cli/tune_command.py", "unit/assistant/usecases/test_tune.py"),
 )
-"""Tests of a room outside the folder that mirrors it."""
+"""Tests outside the folder that mirrors a room, by the beginning of the path of a module."""
 _TESTS_FAILED = 1
 """Exit code of pytest if a test fails."""
 
@@ -183,7 +185,7 @@ def tests_of(path: Path, root: Path) -> list[str]:
     ]
     folders = [root / "tests" / "unit" / Path(*user.parts[:2]) for user in (path, *users)]
     mirrored = [folder for folder in dict.fromkeys(folders) if folder.is_dir()]
-    extra = [root / "tests" / place for room, place in _ELSEWHERE if str(path).startswith(f"{room}/")]
+    extra = [root / "tests" / place for start, place in _ELSEWHERE if str(path).startswith(start)]
     rooms = [*(mirrored or [root / "tests" / "unit" / path.parts[0]]), *extra]
     # A file that is named before its folder would be all that pytest collects of that folder.
     alone = [file for file in direct if not set(rooms) & set(file.parents)]

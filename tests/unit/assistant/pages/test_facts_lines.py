@@ -391,6 +391,11 @@ def interface(name: str, **fields: Any) -> Interface:
         ([interface("e0", mtu=9000, is_default_route=True)], ["e0, 25 Gb/s, default route, MTU 9000"]),
         ([interface("e0", up=NOT_RECORDED)], ["e0, 25 Gb/s, state not reported"]),
         ([interface("e0", up=False)], ["down: e0"]),
+        ([interface(f"e{n}", up=False) for n in range(7)], ["down: e0, e1, e2, e3, e4, e5, e6"]),
+        (
+            [interface(f"e{n}", up=False) for n in range(8)],
+            ["down: e0, e1, e2, e3, e4, e5, and 2 more"],
+        ),
         ([interface("e0", up=False, is_virtual=True)], ["1 virtual or part of a bond"]),
         ([interface("e0", is_virtual=True)], ["1 virtual or part of a bond"]),
         ([interface("e0", is_virtual=NOT_RECORDED)], ["e0, 25 Gb/s"]),

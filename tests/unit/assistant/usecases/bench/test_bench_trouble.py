@@ -88,6 +88,8 @@ def test_the_decisive_line_is_the_workers_own_last_exception(log, line):
         ),
         (1, AGENT.format(code=1, other=-9), False, "crashed", "rank 0 of X was ended by signal 9"),
         (1, AGENT.format(code=-6, other=-11), False, "crashed", "rank 0 of X was ended by signal 11"),
+        (1, AGENT.format(code=-11, other=-6), False, "crashed", "rank 1 of X was ended by signal 11"),
+        (1, AGENT.format(code=-6, other=-6), False, "crashed", "rank 0 of X was ended by signal 6"),
         (200, "", False, "crashed", "signal 72"),
     ],
 )

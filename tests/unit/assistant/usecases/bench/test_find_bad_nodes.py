@@ -33,6 +33,7 @@ class Simulated:
     def __init__(self) -> None:
         self.slow_ways: set[tuple[str, str]] = set()
         self.slow_senders: set[str] = set()
+        self.rates: dict[tuple[str, str], float] = {}
         self.broken: set[str] = set()
         self.answers: dict[str, HostAnswer] = {}
         self.gate = Gate(interpreter=Interpreter(path="/opt/python", python="3.11", torch="2.6"))
@@ -48,7 +49,8 @@ class Simulated:
         yield RunEnded(measurements=tuple(self.measured(*way) for way in ways), failures=())
 
     def measured(self, sender, receiver):
-        rate = SLOW if sender in self.slow_senders or (sender, receiver) in self.slow_ways else GOOD
+        is_slow = sender in self.slow_senders or (sender, receiver) in self.slow_ways
+        rate = self.rates.get((sender, receiver), SLOW if is_slow else GOOD)
         return Measurement(
             bench_id="across-nodes",
             subject=f"{sender}->{receiver}",
@@ -95,6 +97,52 @@ def test_a_host_that_sends_slowly_is_named_with_its_links(simulated, tmp_path):
     text = text_of(hosts_page(result))
     assert "n5: is slow when it sends\n  n5 -> n" in text
     assert result.reference_bytes_per_s == GOOD
+
+
+@pytest.mark.parametrize(
+    ("sent", "received", "direction"),
+    [
+        (1e9, 10e9, "sends"),
+        (10e9, 1e9, "receives"),
+        (1e9, 1e9, "both"),
+        (1e9, 2e9, "both"),
+        (2e9, 1e9, "both"),
+        (1e9, 2.1e9, "sends"),
+        (2.1e9, 1e9, "receives"),
+    ],
+)
+def test_a_direction_is_named_if_it_is_more_than_twice_as_slow(
+    simulated, tmp_path, sent, received, direction
+):
+    others = [host for host in HOSTS if host != "n5"]
+    simulated.rates = {
+        **{("n5", host): sent for host in others},
+        **{(host, "n5"): received for host in others},
+    }
+    (fault,) = search(tmp_path)[0].bad_hosts
+    assert (fault.host, fault.slow_direction) == ("n5", direction)
+    slow = {("n5", sent), ("", received)}
+    assert {("n5" if rate.sender == "n5" else "", rate.bytes_per_s) for rate in fault.links} == {
+        (end, rate) for end, rate in slow if rate < GOOD
+    }
+    assert [rate.bytes_per_s for rate in fault.links] == sorted(rate.bytes_per_s for rate in fault.links)
+
+
+def test_progress_names_the_group_and_its_slowest_pair(simulated, tmp_path):
+    simulated.slow_ways = {("n1", "n2")}
+    messages = [event.message for event in search(tmp_path, hosts=HOSTS[:2])[1] if hasattr(event, "message")]
+    assert messages[0] == "n1, n2: at least 1 GB/s (n1->n2)"
+    simulated.slow_ways, simulated.broken = set(), {"n1", "n2", "n3", "n4", "n5"}
+    messages = [event.message for event in search(tmp_path, hosts=HOSTS[:5])[1] if hasattr(event, "message")]
+    assert messages[0] == "n1, n2, n3, n4, ...: no result"
+    messages = [event.message for event in search(tmp_path, hosts=HOSTS[:4])[1] if hasattr(event, "message")]
+    assert messages[0] == "n1, n2, n3, n4: no result"
+
+
+def test_two_hosts_can_be_measured(simulated, tmp_path):
+    result, events = search(tmp_path, hosts=HOSTS[:2])
+    assert (result.runs, result.all_pairs, result.pairs_measured) == (1, 1, 1)
+    assert 0 <= events[-1].duration_s < 600
 
 
 def test_a_slow_link_accuses_neither_of_its_hosts(simulated, tmp_path):
