@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from probes.base.units import GIB
-from probes.logs.event import LogLine
+from probes.logs.deducing.common import named
+from probes.logs.event import LogLine, event_of, is_clearly_later
+from probes.logs.events.torch_events import TorchException
 from probes.logs.frames import Frames
 from probes.logs.spread import Spread
 from probes.logs.wording import begun, command_for, filled
@@ -123,3 +125,31 @@ def test_a_frame_far_above_belongs_to_another_exception(distance: int, is_near: 
     traceback.take((None, 1), line(1, 'File "a.py", line 1, in f'))
     assert bool(traceback.ended((None, 1), line(1 + distance, "ValueError: no"), ())) is is_near
     assert traceback.ended((None, 2), line(2, "ValueError: no"), ()) == ()
+
+
+@pytest.mark.parametrize(
+    ("count", "words"),
+    [(0, ""), (1, "0"), (8, "0, 1, 2, 3, 4, 5, 6, 7"), (10, "0, 1, 2, 3, 4, 5, 6, 7 and 2 more")],
+)
+def test_a_list_names_eight_values(count: int, words: str) -> None:
+    assert named([*range(count), *range(count)]) == words
+
+
+@pytest.mark.parametrize(
+    ("time_s", "than_s", "is_later"),
+    [
+        (130.0, 100.0, False),
+        (130.1, 100.0, True),
+        (50.0, 100.0, False),
+        (None, 100.0, False),
+        (200.0, None, False),
+    ],
+)
+def test_clocks_may_differ_by_half_a_minute(
+    time_s: float | None, than_s: float | None, is_later: bool
+) -> None:
+    event, than = (
+        event_of(TorchException(name="E", message=""), LogLine("0.log", 1, "", time_s=each))
+        for each in (time_s, than_s)
+    )
+    assert is_clearly_later(event, than) is is_later
