@@ -88,7 +88,8 @@ def assemble(source_title: str, results: Iterable[Result]) -> MachineFacts:
     """Return the facts of the collectors that answered; fields of a failed collector are unknown."""
     fields: dict[str, object] = {}
     joined: dict[str, tuple[object, ...]] = dict.fromkeys(JOINED, ())
-    for row, result in results:
+    # Collectors end in any order, but equal answers must give equal facts.
+    for row, result in sorted(results, key=lambda answer: answer[0].id):
         if isinstance(result, Unknown):
             fields.update({name: _unknown_field(name, result) for name in row.provides if name not in JOINED})
             continue

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from probes.base.record import Unknown
 from probes.parsers.fabric import infiniband_files as infiniband
 from probes.parsers.fabric import rdma_words
-from probes.parsers.host import mounts, procfs
+from probes.parsers.host import limit_files, mounts, procfs
 from probes.parsers.host import network_files as network
 from probes.parsers.host import version_outputs as versions
 from probes.parsers.host.cpulist import parse_cpu_list
@@ -259,3 +259,139 @@ def test_random_text_never_raises(text: str) -> None:
 def test_damaged_routes_never_raise(fields: list[str]) -> None:
     network.parse_routes("header\n" + "\t".join(fields))
     network.parse_default_ipv6(" ".join(fields))
+
+
+@pytest.mark.parametrize(("number", "version"), [(1000, "1.0"), (12080, "12.8"), (11020, "11.2")])
+def test_cuda_version_from_nvml(number: int, version: str) -> None:
+    assert versions.cuda_version(number) == version
+    assert isinstance(versions.cuda_version(999), Unknown)
+
+
+def test_a_route_to_one_network_is_no_default_route() -> None:
+    head = ROUTES.splitlines()[0]
+    network_zero = f"{head}\nwlan0\t00000000\t0\t0001\t0\t0\t1\t000000FF\t0\t0\t0\n"
+    host = f"{head}\nwlan0\t0100000A\t0\t0001\t0\t0\t1\t00000000\t0\t0\t0\n"
+    assert network.default_interface(network.parse_routes(network_zero)) is None
+    assert network.default_interface(network.parse_routes(host)) is None
+
+
+def test_a_line_of_mountinfo_that_was_cut_is_left_out() -> None:
+    text = (
+        "36 35 98:0 /a\\040b /mnt rw,noatime shared:1 - cgroup cgroup rw,memory\n"
+        "36 35 98:0 / /cut rw,noatime - ext4\n36 35 98:0 / - ext4 /dev/sda rw\n36 35 98:0 /\n"
+    )
+    (mount,) = mounts.parse_mountinfo(text)
+    assert (mount.root, mount.path, mount.kind, mount.options) == (
+        "/a b",
+        "/mnt",
+        "cgroup",
+        ("rw", "memory"),
+    )
+
+
+def test_a_processor_of_another_maker_has_no_name() -> None:
+    block = "processor\t: 0\nCPU implementer\t: 0x48\nCPU part\t: 0xd4f\n"
+    info = procfs.parse_cpuinfo(block)
+    assert isinstance(info, procfs.CpuInfo)
+    assert isinstance(info.model, Unknown)
+    unknown = procfs.parse_cpuinfo(block.replace("0x48", "0x41").replace("0xd4f", "0xfff"))
+    assert isinstance(unknown, procfs.CpuInfo)
+    assert isinstance(unknown.model, Unknown)
+    assert isinstance(unknown.architecture, Unknown)
+
+
+@pytest.mark.parametrize(
+    ("line", "limits"),
+    [
+        ("LimitMEMLOCK=infinity", {"memlock": "unlimited"}),
+        ("LimitMEMLOCK=8M", {"memlock": 8 * 2**20}),
+        ("LimitMEMLOCK=64K:infinity", {"memlock": 65536}),
+        ("LimitMEMLOCK=65536", {"memlock": 65536}),
+        ("LimitNOFILE=2G:4G", {"nofile": 2 * 2**30}),
+        ("LimitNOFILE=", {"nofile": None}),
+        ("LimitNOFILE=many", {}),
+        ("LimitCORE=1", {}),
+        ("LimitNOFILE=1\nLimitNOFILE=2", {"nofile": 2}),
+    ],
+)
+def test_limits_of_a_unit(line: str, limits: dict[str, object]) -> None:
+    assert limit_files.parse_unit(f"[Service]\n{line}\n") == limits
+
+
+@pytest.mark.parametrize(
+    ("line", "limits"),
+    [
+        ("* soft memlock unlimited", {"memlock": "unlimited"}),
+        ("* - memlock -1", {"memlock": "unlimited"}),
+        ("* soft memlock 64", {"memlock": 65536}),
+        ("* soft nofile 1024", {"nofile": 1024}),
+        ("* hard nofile 1024", {}),
+        ("@users soft nofile 1024", {}),
+        ("* soft nofile many", {}),
+    ],
+)
+def test_limits_of_every_user(line: str, limits: dict[str, object]) -> None:
+    assert limit_files.parse_pam_limits(f"# limits\n{line}\n") == limits
+
+
+def test_listening_ports() -> None:
+    text = (
+        "  sl  local_address rem_address   st\n   0: 00000000:1F90 00000000:0000 0A\n"
+        "   1: 0100007F:0016 00000000:0000 01\n   2: 00000000:XY 00000000:0000 0A\n   3: 00000000:0050 0A\n"
+    )
+    assert procfs.parse_listening(text) == {8080}
+
+
+@pytest.mark.parametrize(
+    ("text", "interface"),
+    [
+        (f"{'0' * 32} 00 {'0' * 32} 00 {'0' * 32} 00000400 00000001 00000000 00000003 eth0\n", "eth0"),
+        (f"{'0' * 32} 00 {'0' * 32} 00 {'0' * 32} ffffffff 00000001 00000000 00200200 lo\n", None),
+        (f"{'0' * 32} 40 {'0' * 32} 00 {'0' * 32} 00000400 00000001 00000000 00000003 eth0\n", None),
+        (f"fe80{'0' * 28} 00 {'0' * 32} 00 {'0' * 32} 00000400 00000001 00000000 00000003 eth0\n", None),
+        ("short\n", None),
+    ],
+)
+def test_the_default_route_of_ipv6(text: str, interface: str | None) -> None:
+    assert network.parse_default_ipv6(text) == interface
+
+
+def test_the_lowest_metric_of_ipv6_wins() -> None:
+    row = f"{'0' * 32} 00 {'0' * 32} 00 {'0' * 32} %s 00000001 00000000 00000003 %s\n"
+    text = row % ("00000400", "eth0") + row % ("00000100", "eth1") + row % ("00000200", "eth2")
+    assert network.parse_default_ipv6(text) == "eth1"
+
+
+def test_members_of_a_bond() -> None:
+    text = (
+        "Bonding Mode: x\nMII Status: up\n\nSlave Interface: eth0\nMII Status: up\nSlave Interface: eth1\n"
+        "MII Status: down\nMII Status: up\n"
+    )
+    assert network.parse_bonding(text) == {"eth0": True, "eth1": False}
+
+
+def test_addresses_of_a_host_name() -> None:
+    hosts = "# 192.0.2.9 node1\n192.0.2.1 Node1 n1 # node2\n192.0.2.2 node2\nfd00::1 node1\n"
+    assert network.parse_hosts(hosts, "node1") == ("192.0.2.1", "fd00::1")
+    assert network.parse_hosts(hosts, "192.0.2.1") == ()
+    ahosts = "192.0.2.1 STREAM node1\n192.0.2.1 DGRAM\n\nfd00::1 STREAM\n"
+    assert network.parse_ahosts(ahosts) == ("192.0.2.1", "fd00::1")
+
+
+def test_an_address_in_two_networks_belongs_to_none() -> None:
+    routes = network.parse_routes(ROUTES + "eth1\t000200C0\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0\n")
+    assert network.addresses_by_route(("192.0.2.2",), routes) == {}
+    assert network.addresses_by_route(("192.0.2.256", "192.0.3.1"), network.parse_routes(ROUTES)) == {}
+
+
+@pytest.mark.parametrize(
+    ("gbps", "name"),
+    [(25.78125, "EDR"), (53.125, "HDR"), (2.5, "SDR"), (14.0625, "FDR"), (13.72, "FDR"), (106.25, "NDR")],
+)
+def test_the_speed_of_a_lane_may_be_its_signalling_rate(gbps: float, name: str) -> None:
+    assert rdma_words.lane_speed(gbps) == name
+
+
+@pytest.mark.parametrize("gbps", [13.7, 2.7, 54.0, 1000.0])
+def test_other_rates_of_a_lane_have_no_name(gbps: float) -> None:
+    assert isinstance(rdma_words.lane_speed(gbps), Unknown)

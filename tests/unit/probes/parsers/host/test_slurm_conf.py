@@ -54,6 +54,13 @@ def test_gpus_of_a_node(host: str, gpus: int | None) -> None:
         ("a,b,c", "b", True),
         ("n[1-", "n1", False),
         ("n[x]", "nx", False),
+        ("n[1-3]", "nx", False),
+        ("n[1-3]", "n", False),
+        ("n[1-9999999999]", "n5", False),
+        ("n[1-999999999]", "n999999999", True),
+        ("n[1-999999999]", "n1000000000", False),
+        ("n[2-2]", "n2", True),
+        ("n[3-2]", "n2", False),
         ("", "", False),
     ],
 )

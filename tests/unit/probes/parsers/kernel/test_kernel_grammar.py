@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import os
+from pathlib import Path
+
+import msgspec
 import pytest
 
+import tests
 from probes.collect.collecting import CollectOptions, assemble, gather
 from probes.facts import LogEvent
 from probes.logs.event import Event
 from probes.logs.reading import Reading
-from probes.parsers.kernel.kernel_grammar import ROWS
+from probes.parsers.kernel.kernel_grammar import ROWS, read_message
 from probes.sources.loose import open_loose
 from tests.support.kernel_lines import ENVELOPES, LINES
 from tests.support.kernel_lines_platform import KernelLine
@@ -41,6 +47,23 @@ def test_both_commands_report_each_kind_of_line(line: KernelLine) -> None:
 
     assert [(event.kind, event.device) for event in of_check(text)] == [(line.event, line.device)]
     assert [event.kind for event in of_explain(text)] == [line.log_event]
+
+
+def test_no_field_of_a_line_changes_unnoticed() -> None:
+    """RIGTUNE_UPDATE_GOLDEN=1 writes the file anew."""
+    file = Path(tests.__path__[0]) / "golden" / "kernel_lines.txt"
+    rows = []
+    for line in LINES:
+        event = read_message(line.message)
+        fields = {} if event is None else msgspec.structs.asdict(event)
+        known = {name: value for name, value in fields.items() if value not in (None, "", line.message)}
+        kind = "none" if event is None else type(event).__name__
+        rows.append(
+            f"{line.message}\n    {kind} {json.dumps(msgspec.to_builtins(known), ensure_ascii=False)}\n"
+        )
+    if os.environ.get("RIGTUNE_UPDATE_GOLDEN"):
+        file.write_text("".join(rows), "utf-8")
+    assert file.read_text("utf-8") == "".join(rows)
 
 
 @pytest.mark.parametrize(
