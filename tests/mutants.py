@@ -54,6 +54,7 @@ ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
 
 _ELSEWHERE = (
     ("recipes/lint", "lint"),
+    ("recipes/lint", "golden/test_lint_texts.py"),
     ("recipes/launch", "golden/test_configuration_files.py"),
     ("recipes/launch", "golden/test_launch_files.py"),
     ("recipes/launch", "golden/test_program_files.py"),
