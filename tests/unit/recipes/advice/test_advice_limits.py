@@ -7,11 +7,11 @@ import pytest
 from probes.base.record import NOT_RECORDED
 from probes.base.units import GIB
 from probes.catalogue.hardware import load_catalogue
-from probes.facts import GpuLimits, MachineFacts, Software
+from probes.facts import GpuLimits, MachineFacts, NumaNode, Software
 from recipes.advice.hardware_plan import planned_hardware
 from recipes.advice.installation import advise_installation
-from tests.support.advice_cases import NODE, advised, ids, with_memory
-from tests.support.machines import with_gpus
+from tests.support.advice_cases import NODE, NUMA, advised, changed, ids, with_memory
+from tests.support.machines import with_gpus, with_part
 from tests.unit.recipes.advice.test_installation import TODAY, UBUNTU
 
 
@@ -98,3 +98,26 @@ def test_the_newest_toolkit_that_the_driver_allows_is_chosen():
     assert [step.title for step in steps if "toolkit 1" in step.title] == [
         "CUDA toolkit 13.0, only to compile extensions"  # branch 580 is that of CUDA 13.0
     ]
+
+
+@pytest.mark.parametrize(
+    ("cpus", "threads", "reserved"),
+    [
+        ("0-1,64-65", 2, "0,64"),
+        ("0-3,8-11,16-19", 3, "0,8,16"),
+        ("0-7", 1, "0"),
+        ("0,64", 2, None),  # one core, which jobs need
+        ("0", 1, None),
+        ("0-3", 2, None),  # the list does not show which CPUs share a core
+        ("0-2,64-65", 2, None),
+        ("0-1,64,66", 2, None),
+    ],
+)
+def test_the_first_core_of_each_node_is_reserved(cpus: str, threads: int, reserved: str | None):
+    facts = with_part(NUMA, "cpu", threads_per_core=threads)
+    nodes = (NumaNode(index=0, cpus=cpus, memory_bytes=64 * GIB),)
+    lines = {line.id: line for line in advised("kubelet", changed(facts, numa_nodes=nodes)).lines}
+    assert ("reserved-cpus" in lines) is (reserved is not None)
+    assert ("reserved-unknown" in lines) is (reserved is None)
+    if reserved is not None:
+        assert f"the kubelet: {reserved}." in lines["reserved-cpus"].text
