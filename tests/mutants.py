@@ -53,21 +53,22 @@ ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
 
 
 _ELSEWHERE = (
-    ("recipes/lint/", "lint"),
+    ("assistant/cli/fleet", "unit/assistant/usecases/fleet"),
+    ("assistant/cli/tune_command.py", "unit/assistant/usecases/test_tune.py"),
+    ("probes/checks/", "golden/test_finding_texts.py"),
+    ("probes/compare/", "golden/test_finding_texts.py"),
+    ("probes/judging/", "golden/test_finding_texts.py"),
+    ("recipes/advice/", "golden/test_advice_text.py"),
+    ("recipes/cases/", "golden/test_predict_text.py"),
     ("recipes/launch/", "golden/test_configuration_files.py"),
     ("recipes/launch/", "golden/test_launch_files.py"),
     ("recipes/launch/", "golden/test_program_files.py"),
     ("recipes/launch/", "golden/test_provision_files.py"),
-    ("recipes/advice/", "golden/test_advice_text.py"),
-    ("recipes/cases/", "golden/test_predict_text.py"),
+    ("recipes/lint/", "golden/test_lint_texts.py"),
+    ("recipes/lint/", "lint"),
+    ("recipes/planning/", "golden/test_what_if_pages.py"),
     ("recipes/predict/", "golden/test_predict_text.py"),
     ("recipes/predict/", "quantities"),
-    ("recipes/planning/", "golden/test_what_if_pages.py"),
-    ("probes/checks/", "golden/test_finding_texts.py"),
-    ("probes/judging/", "golden/test_finding_texts.py"),
-    ("probes/compare/", "golden/test_finding_texts.py"),
-    ("assistant/cli/fleet", "unit/assistant/usecases/fleet"),
-    ("assistant/cli/tune_command.py", "unit/assistant/usecases/test_tune.py"),
 )
 """Tests outside the folder that mirrors a room, by the beginning of the path of a module."""
 _TESTS_FAILED = 1

@@ -105,7 +105,7 @@ def _first_cores(cpus: str | Unknown, threads: int | Unknown, cores: int) -> tup
     if isinstance(numbers, Unknown):
         return numbers
     if len(numbers) <= cores * threads:
-        return Unknown(Reason.NOT_SUPPORTED, f"a node with the CPUs {cpus[:60]} has no core to spare")
+        return Unknown(Reason.NOT_SUPPORTED, f"a node with the CPUs {quoted(cpus)} has no core to spare")
     if threads == 1:
         return numbers[:cores]
     per_thread, rest = divmod(len(numbers), threads)
@@ -118,10 +118,10 @@ def _first_cores(cpus: str | Unknown, threads: int | Unknown, cores: int) -> tup
             for thread in range(threads)
             for place in range(per_thread)
         }
-        if per_thread and not rest
+        if not rest
         else {1}
     )
-    is_split = per_thread > 0 and ordered[per_thread] - ordered[per_thread - 1] > 1
+    is_split = ordered[per_thread] - ordered[per_thread - 1] > 1
     if offsets != {0} or not is_split:
         return Unknown(Reason.NOT_RECORDED, f"the list {quoted(cpus)} does not show which CPUs share a core")
     return tuple(ordered[thread * per_thread + place] for thread in range(threads) for place in range(cores))

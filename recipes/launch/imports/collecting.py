@@ -254,6 +254,9 @@ class _Collector:
         for item in file.directives:
             text = f"#{item.scheduler} " + self._text(file, item.place)
             stated = meaning("slurm", item.name, item.value) if item.scheduler == "SBATCH" else None
+            if stated is not None and stated.setting == "nodes":
+                # of a range such as 4-8, the fewest nodes count, as for $SLURM_NNODES
+                stated = Meaning(stated.setting, stated.value.partition("-")[0])
             if item.name == "export" and "=" in item.value:
                 self.covered[file.name].cover_line(item.place.line)
             if stated is not None and item.is_read and _can_fill(stated):

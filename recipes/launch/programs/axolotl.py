@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from probes.base.errors import UsageError
+from probes.base.record import quoted
 from recipes.launch.hf_arguments import (
     HfArguments,
     hf_arguments,
@@ -95,7 +96,7 @@ def _arguments(recipe: Recipe) -> tuple[str, ...]:
     if PurePosixPath(command.target).name == "axolotl" and arguments[:1] == ("train",):
         return arguments[1:]
     raise UsageError(
-        f"rigtune starts `axolotl train`, not {command.target[-60:]!r}",
+        f"rigtune starts `axolotl train`, not {quoted(command.target)}",
         "give `-- axolotl train mine.yaml`; a script of your own is a plan for hf-trainer",
     )
 

@@ -1,6 +1,7 @@
 """Hugging Face Trainer: the user's script with TrainingArguments, as options or as one JSON file."""
 
 from probes.base.errors import UsageError
+from probes.base.record import quoted
 from recipes.launch.hf_arguments import (
     hf_arguments,
     hf_environment,
@@ -39,7 +40,7 @@ def write(recipe: Recipe) -> ProgramFiles:
     if len(theirs) == 1 and theirs[0].endswith(_FILE_ENDINGS):
         if theirs[0] != ARGUMENTS:
             raise UsageError(
-                f"a script whose only argument is the file {theirs[0][-60:]!r} would not see the plan",
+                f"a script whose only argument is the file {quoted(theirs[0])} would not see the plan",
                 f"give the arguments themselves, or name {ARGUMENTS}, which rigtune then writes",
             )
         words = (*own_words(recipe, ()), FolderFile(name=ARGUMENTS))

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import PurePosixPath
 
 from probes.base.errors import UsageError
+from probes.base.record import quoted
 from recipes.launch.accelerate_fsdp import fsdp_block, fsdp_variables
 from recipes.launch.hf_arguments import (
     HfArguments,
@@ -108,7 +109,7 @@ def _places(recipe: Recipe, arguments: HfArguments) -> Tree:
     data = slot_value(recipe, "data")
     if data.endswith(_DATA_FILES):
         raise UsageError(
-            f"LLaMA-Factory reads no single file {data[-60:]!r}",
+            f"LLaMA-Factory reads no single file {quoted(data)}",
             "give --slot data=FOLDER that holds the file, a name of the Hugging Face hub, or a name from "
             "data/dataset_info.json",
         )

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 
 from probes.base.errors import UsageError
+from probes.base.record import quoted
 from recipes.launch.hf_arguments import (
     hf_arguments,
     hf_environment,
@@ -78,7 +79,7 @@ def _command(recipe: Recipe) -> tuple[str, tuple[str, ...]]:
         command = ""
     if command not in _COMMANDS or any(word.endswith((".yaml", ".yml", ".json")) for word in arguments[:1]):
         raise UsageError(
-            f"rigtune starts `swift sft` and `swift pt` with options, not {target[-60:]!r} like this",
+            f"rigtune starts `swift sft` and `swift pt` with options, not {quoted(target)} like this",
             "give `-- swift sft --model MODEL --dataset DATA`; a script of your own is a plan for hf-trainer",
         )
     return command, arguments

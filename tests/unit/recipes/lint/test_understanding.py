@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from recipes.lint.understanding import Understood, in_words
+from recipes.lint.understanding import Understood, in_words, understood
+from tests.support.linting import read
 
 
 def part(**counts: int) -> Understood:
@@ -28,3 +29,18 @@ def part(**counts: int) -> Understood:
 )
 def test_the_counts_of_read_settings_are_put_into_words(parts: tuple[Understood, ...], words: str) -> None:
     assert in_words(parts) == words
+
+
+def test_parts_of_a_script_are_counted() -> None:
+    text = (
+        "#!/bin/bash\n#SBATCH --nodes=2 -c 4\nexport A=$1 B=$2 C=3\nsrun torchrun train.py $1 $2 $3 --lr 1\n"
+    )
+    counts = understood(read("a.sbatch", text))
+    assert (counts.commands, counts.settings, counts.requests, counts.keys) == (3, 3, 2, 0)
+    assert (counts.values_of_run, counts.parts_not_read) == (5, 0)
+
+
+def test_parts_that_cannot_be_read_are_counted() -> None:
+    faulty = understood(read("pod.yaml", "apiVersion: v1\nkind: [\n", "kubernetes"))
+    assert faulty.parts_not_read == 1
+    assert understood(read(".env", "A=1\nnothing\nat all\n", "dotenv")).parts_not_read == 2

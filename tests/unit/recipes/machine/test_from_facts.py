@@ -6,15 +6,16 @@ import msgspec
 import pytest
 
 from probes.base.errors import UsageError
-from probes.base.record import NOT_RECORDED
+from probes.base.record import NOT_RECORDED, Unknown
 from probes.base.units import GIB
-from probes.catalogue.hardware import Catalogue
-from probes.facts import Cpu, Gpu, MachineFacts, Memory, NumaNode
+from probes.catalogue.hardware import Catalogue, load_catalogue
+from probes.facts import Cpu, Gpu, Interface, MachineFacts, Memory, NumaNode
 from probes.facts.measurements import Measurement
-from recipes.machine.from_facts import cluster_from_facts
+from recipes.machine.from_facts import cluster_from_facts, has_bf16, network_of
 from recipes.machine.ranks import default_ranks
+from recipes.machine.scaled_rates import with_node_links
 from recipes.predict.speed.collectives import Group, collective_time_s
-from tests.support.machines import A100_PCIE, CATALOGUE, cpu_box, h100, h100_node
+from tests.support.machines import A100_PCIE, CATALOGUE, cpu_box, h100, h100_node, ndr_port
 
 
 def measured(
@@ -157,6 +158,9 @@ def test_a_collective_that_was_measured_costs_what_its_fit_says():
     assert collective_time_s("all_gather", 2**20, node, cluster) == pytest.approx(
         50e-6 + 2**20 / 100e9, rel=1e-3
     )
+    assert collective_time_s("all_gather", 2**20, node, with_node_links(cluster, 2.0)) == pytest.approx(
+        50e-6 + 2**20 / 200e9, rel=1e-3
+    )
     # Another collective, part of the ranks, and more nodes are modelled as before.
     plain = cluster_from_facts(h100_node(), (), CATALOGUE)
     for collective, group in (("all_reduce", node), ("all_gather", Group(ranks=4, nodes=1))):
@@ -272,3 +276,53 @@ def test_measured_steps_become_anchors_and_broken_ones_do_not():
     empty = msgspec.structs.replace(good, samples=())
     cluster = cluster_from_facts(cpu_box(), (good, broken, empty), Catalogue())
     assert [anchor.micro_batch for anchor in cluster.anchors] == [8]
+
+
+def _ports(*rates: float | Unknown, **changes: object) -> MachineFacts:
+    ports = tuple(ndr_port(index, rate_gbps=rate, **changes) for index, rate in enumerate(rates))
+    return h100_node(nics=ports)
+
+
+def _interface(speed_gbps: float | Unknown) -> MachineFacts:
+    facts = h100_node(nics=())
+    face = Interface(
+        name="ens3",
+        up=True,
+        speed_gbps=speed_gbps,
+        addresses=("10.0.0.7/24",),
+        is_default_route=True,
+    )
+    return msgspec.structs.replace(facts, interfaces=(face,))
+
+
+@pytest.mark.parametrize(
+    ("facts", "transport", "gigabytes_per_s", "uses_tcp", "source"),
+    [
+        (_ports(400.0, 400.0), "infiniband", 100.0, False, "2 x 400 Gb/s RDMA x 0.9"),
+        (_ports(100.0, link_layer="Ethernet"), "roce", 12.5, False, "1 x 100 Gb/s RDMA x 0.9"),
+        (_ports(100.0, link_layer="Ethernet", device_type="efa"), "efa", 12.5, False, "1 x 100 Gb/s RDMA"),
+        (_ports(400.0, NOT_RECORDED), "unknown", None, False, ""),
+        (_ports(400.0, link_layer=NOT_RECORDED), "unknown", 50.0, False, "1 x 400 Gb/s RDMA"),
+        (h100_node(nics=NOT_RECORDED), "unknown", None, False, ""),
+        (_interface(25.0), "ethernet", 3.125, True, "TCP over ens3, 25 Gb/s x"),
+        (_interface(0.0), "ethernet", None, False, ""),
+        (_interface(NOT_RECORDED), "ethernet", None, False, ""),
+    ],
+)
+def test_the_network_is_that_of_all_ports_or_of_one_interface(
+    facts: MachineFacts, transport: str, gigabytes_per_s: float | None, uses_tcp: bool, source: str
+):
+    network = network_of(facts)
+    assert (network.transport, network.uses_tcp) == (transport, uses_tcp)
+    rate = network.line_rate_bytes_per_s
+    assert (None if rate is None else rate / 1e9) == gigabytes_per_s
+    assert network.source.startswith(source)
+
+
+@pytest.mark.parametrize(
+    ("name", "has"), [("NVIDIA H100 80GB HBM3", True), ("Tesla V100-SXM2-32GB", False), ("Other", False)]
+)
+def test_bf16_of_a_gpu_without_a_stated_capability_is_that_of_its_model(name: str, has: bool):
+    gpu = Gpu(index=0, name=name, compute_capability=NOT_RECORDED)
+    assert has_bf16(gpu, load_catalogue()) is has
+    assert not has_bf16(Gpu(index=0), load_catalogue())
