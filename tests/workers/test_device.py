@@ -154,7 +154,7 @@ def test_a_gpu_has_its_uuid_from_every_torch(in_torch: InTorch) -> None:
         SETUP
         + """
 from types import SimpleNamespace
-from rigtune_worker.conditions import device_uuid
+from rigtune_worker.rank_conditions import device_uuid
 torch.cuda._raw_device_uuid_nvml = lambda: ["GPU-aaaa", "GPU-bbbb", "GPU-cccc"]
 os.environ["CUDA_VISIBLE_DEVICES"] = "2,1"
 answer = []

@@ -1,4 +1,4 @@
-"""What a benchmark over several hosts would start, for `rigtune fleet bench --dry-run`."""
+"""Plan what a benchmark over several hosts would start, for `rigtune fleet bench --dry-run`."""
 
 from pathlib import Path
 from typing import NamedTuple

@@ -15,8 +15,8 @@ import os
 import time
 from typing import Any
 
-from .conditions import conditions, device_uuid, host_conditions
 from .protocol import Answer, CaseError, SetupError, is_out_of_memory, is_peer_lost
+from .rank_conditions import conditions, device_uuid, host_conditions
 from .worker_process import die_with_parent, print_exception, run_and_leave
 
 BENCHES = (

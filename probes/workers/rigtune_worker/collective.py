@@ -8,8 +8,8 @@ from typing import Callable, Iterator
 import torch
 import torch.distributed as dist
 
-from .conditions import available_on_host
 from .protocol import CaseError
+from .rank_conditions import available_on_host
 
 ELEMENT_BYTES = 4
 POSITIONS = 97

@@ -7,7 +7,7 @@ import os
 import re
 from typing import Iterable
 
-from .conditions import available_on_host, field_bytes, text_of
+from .rank_conditions import available_on_host, field_bytes, text_of
 
 CPU = "/sys/devices/system/cpu/cpu{}"
 NODE_MEMORY = "/sys/devices/system/node/node{}/meminfo"

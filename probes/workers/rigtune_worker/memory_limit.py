@@ -8,9 +8,9 @@ import resource
 
 import torch
 
-from .conditions import available_on_host, text_of
 from .peak_memory import status_bytes
 from .protocol import CaseError
+from .rank_conditions import available_on_host, text_of
 
 MARGIN = 0.8
 """Share of the currently available memory that may be used; the remainder is for other programs."""

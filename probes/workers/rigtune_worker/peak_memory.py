@@ -10,7 +10,7 @@ import sys
 
 import torch
 
-from .conditions import field_bytes
+from .rank_conditions import field_bytes
 
 
 class PeakMemory:

@@ -15,8 +15,8 @@ import tempfile
 import time
 from typing import Any, Iterator, NamedTuple
 
-from .conditions import text_of
 from .protocol import SetupError
+from .rank_conditions import text_of
 
 MIB = 1024**2
 BLOCK = MIB

@@ -21,10 +21,10 @@ from typing import Any, TextIO
 import torch
 import torch.distributed as dist
 
-from .conditions import cpu_name
 from .parallel import choose_device, largest, process_group
 from .peak_memory import PeakMemory
 from .protocol import SetupError, dump_line, is_out_of_memory
+from .rank_conditions import cpu_name
 from .rigtune_helper import StopRequest, agree
 from .trainer import TrainConfig, Trainer
 from .worker_process import die_with_parent, run_and_leave

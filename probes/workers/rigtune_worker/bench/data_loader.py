@@ -10,10 +10,10 @@ import torch
 import torch.distributed as dist
 from torch.utils.data import DataLoader
 
-from ..conditions import available_on_host
 from ..image_data import ITEM_BYTES, Endless, ImageLike
 from ..parallel import cases_within_budget, largest
 from ..protocol import Answer, CaseError, Timing
+from ..rank_conditions import available_on_host
 from ..sampling import FEWEST_SAMPLES, half_width
 from ..storage_file import small_files
 

@@ -11,10 +11,10 @@ import torch
 import torch.distributed as dist
 
 from ..cases import HOST, all_ready, attempt
-from ..conditions import device_uuid
 from ..copies import Copies, bound_to, check_pattern, page_locked, pattern
 from ..parallel import agreed, shared_share
 from ..protocol import Answer, CaseError, Timing
+from ..rank_conditions import device_uuid
 from ..timing import Budget, time_calls
 
 TO_DEVICE, TO_HOST = 1, 2

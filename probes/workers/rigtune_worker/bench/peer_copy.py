@@ -8,9 +8,9 @@ from typing import Any
 import torch
 
 from ..cases import attempt
-from ..conditions import device_uuid
 from ..copies import Copies, check_pattern, pattern
 from ..protocol import Answer
+from ..rank_conditions import device_uuid
 from ..timing import Budget, time_calls
 
 
