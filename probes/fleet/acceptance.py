@@ -170,7 +170,7 @@ def _gaps(reports: Sequence[NodeReport], rates: Sequence[RateRow]) -> Iterator[s
         yield f"{plural(len(alike), 'node')} without any measurement ({first_names(alike)}): {why}."
     disturbed = sum(metric.was_disturbed for report in answered for metric in report.metrics)
     if disturbed:
-        yield f"{plural(disturbed, 'measurement')} on busy or throttled parts: they do not count."
+        yield f"{plural(disturbed, 'measurement')} on parts in use by others: they do not count."
     for name, rows in grouped((row.metric, row) for row in rates).items():
         missing = len(answered) - len(unmeasured) - len(_nodes_with(answered, name))
         if missing > 0:

@@ -74,7 +74,7 @@ class Metric(Record, kw_only=True):
     unit: str
     samples: tuple[float, ...]
     is_larger_better: bool = True
-    quality: Literal["good", "busy", "throttled", "retest"] = "good"
+    quality: Literal["good", "busy"] = "good"
     version: str = ""
     """Version of the benchmark; another version starts a new series."""
     reference_share: float | None = None
@@ -84,8 +84,8 @@ class Metric(Record, kw_only=True):
 
     @property
     def was_disturbed(self) -> bool:
-        """True if the part was busy or throttled, so that the samples do not show its own speed."""
-        return self.quality in ("busy", "throttled")
+        """True if others used the node, so that the samples do not show the speed of the part."""
+        return self.quality == "busy"
 
     @property
     def is_usable(self) -> bool:

@@ -74,7 +74,7 @@ def words_of_kind(kind: tuple[str, ...]) -> str:
 def series_of(reports: Iterable[NodeReport]) -> Iterator[Series]:
     """Yield the values of every quantity, by groups of nodes of the same kind.
 
-    Values of busy or throttled parts are left out, because they do not show the part's own speed.
+    Values of parts in use by others are left out, because they do not show the part's own speed.
     """
     groups: dict[tuple[str, str, str, tuple[str, ...]], list[Value]] = {}
     for report in reports:

@@ -110,8 +110,8 @@ MEASURED = (metric(1.0, reference_share=1.0),)
             ["1 node without any measurement (a): no benchmark gave a result there (see the notes)."],
         ),
         (
-            [node("a", metrics=(*MEASURED, metric(2.0, quality="busy"), metric(2.0, quality="throttled")))],
-            ["2 measurements on busy or throttled parts: they do not count."],
+            [node("a", metrics=(*MEASURED, metric(2.0, quality="busy"), metric(2.0, quality="busy")))],
+            ["2 measurements on parts in use by others: they do not count."],
         ),
         (
             [

@@ -160,10 +160,9 @@ def test_bursts_are_found_although_the_median_is_that_of_the_peers():
     assert subjects_of(compare_nodes(reports), "bursts") == ["n5 GPU0"]
 
 
-@pytest.mark.parametrize("quality", ["busy", "throttled"])
-def test_disturbed_measurements_judge_no_part(quality):
+def test_disturbed_measurements_judge_no_part():
     reports = Fleet(40, 1, factor=lambda node, gpu: 0.5 if node == 1 else 1.0).run()
-    metrics = tuple(msgspec.structs.replace(metric, quality=quality) for metric in reports[1].metrics)
+    metrics = tuple(msgspec.structs.replace(metric, quality="busy") for metric in reports[1].metrics)
     reports[1] = msgspec.structs.replace(reports[1], metrics=metrics)
     assert not compare_nodes(reports)
 

@@ -218,7 +218,7 @@ def test_rates_without_a_value_in_the_catalogue_and_busy_parts_are_gaps(tmp_path
     reports[2] = msgspec.structs.replace(reports[2], metrics=busy)
     text = output(capsys, "accept", write_run(tmp_path / "run", reports, START))[1]
     assert r"gemm\_flops\_per\_s: the catalogue has no value" in text
-    assert "8 measurements on busy or throttled parts" in text
+    assert "8 measurements on parts in use by others" in text
     assert "| no value |" in text
 
 
