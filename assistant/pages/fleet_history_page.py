@@ -35,6 +35,7 @@ def _measurements(points: Sequence[Point]) -> Section:
     for (metric, part_id), group in itertools.groupby(points, lambda point: (point.metric, point.part_id)):
         values = list(group)
         last, first = values[-1], values[0]
+        since = datetime.datetime.fromtimestamp(first.at, datetime.timezone.utc).date()
         centre = statistics.median(point.value for point in values)
         rows.append(
             (
@@ -43,7 +44,7 @@ def _measurements(points: Sequence[Point]) -> Section:
                 _curve([point.value for point in values[-_MOST_POINTS:]]),
                 f"{last.value:.4g} {last.unit}",
                 f"{percent(last.value / centre - 1)} against the median" if centre else "",
-                f"{len(values)} runs since {datetime.datetime.fromtimestamp(first.at).date()}",
+                f"{len(values)} runs since {since}",
             )
         )
     columns = (Column(fixed=True), Column(), Column(fixed=True), Column(fixed=True), Column(), Column())
