@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from assistant.pages.blocks import Column, Page, Section, Table, section
 from assistant.pages.fleet_page import change_words
 from assistant.usecases.fleet.fleet_store import History, Point
-from probes.base.units import percent
+from probes.base.units import percent, plural
 
 _LEVELS = "▁▂▃▄▅▆▇█"
 _MOST_POINTS = 40
@@ -44,7 +44,7 @@ def _measurements(points: Sequence[Point]) -> Section:
                 _curve([point.value for point in values[-_MOST_POINTS:]]),
                 f"{last.value:.4g} {last.unit}",
                 f"{percent(last.value / centre - 1)} against the median" if centre else "",
-                f"{len(values)} runs since {since}",
+                f"{plural(len(values), 'run')} since {since}",
             )
         )
     columns = (Column(fixed=True), Column(), Column(fixed=True), Column(fixed=True), Column(), Column())

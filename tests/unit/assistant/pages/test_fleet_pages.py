@@ -317,7 +317,7 @@ def point(value: float, **fields: Any) -> Point:
         ((1.0, 2.0, 3.0), "GPU0 copy ▁▅█ 3 GB/s 50 % against the median 3 runs since 2026-11-01"),
         ((4.0, 4.0, 2.0), "GPU0 copy ██▁ 2 GB/s -50 % against the median 3 runs since 2026-11-01"),
         ((5.0, 5.0), "GPU0 copy ▁▁ 5 GB/s 0 % against the median 2 runs since 2026-11-01"),
-        ((0.0,), "GPU0 copy ▁ 0 GB/s 1 runs since 2026-11-01"),
+        ((0.0,), "GPU0 copy ▁ 0 GB/s 1 run since 2026-11-01"),
         ((-1e308, 1e308), "GPU0 copy ▁█ 1e+308 GB/s 2 runs since 2026-11-01"),
     ],
 )
