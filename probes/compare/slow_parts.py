@@ -134,15 +134,17 @@ def slow_parts(rates: Mapping[Pair, float], *, least_difference: float) -> tuple
     """
     best = largest((name, rate) for pair, rate in rates.items() for name in pair)
     bad = outliers(best, worse="low", least_difference=least_difference)
-    usual = quantile(list(best.values()), 0.5) if bad else 0.0
     members = {outlier.name for outlier in bad}
     remaining = {"\0".join(sorted(pair)): rate for pair, rate in rates.items() if not pair & members}
     slow = outliers(remaining, worse="low", least_difference=least_difference)
-    usual_pair = quantile(list(remaining.values()), 0.5) if slow else 0.0
     return (
-        *(SlowPart(outlier.name, outlier.value, usual) for outlier in bad),
-        *(SlowPart(frozenset(pair.name.split("\0")), pair.value, usual_pair) for pair in slow),
+        *(SlowPart(outlier.name, outlier.value, _median(best)) for outlier in bad),
+        *(SlowPart(frozenset(pair.name.split("\0")), pair.value, _median(remaining)) for pair in slow),
     )
+
+
+def _median(rates: Mapping[str, float]) -> float:
+    return quantile(list(rates.values()), 0.5)
 
 
 def words_of_part(part: str | Pair) -> str:

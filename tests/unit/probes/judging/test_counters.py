@@ -72,6 +72,12 @@ def test_counts_are_those_since_the_earlier_run() -> None:
     assert snapshot(later, NOW_S) == snapshot(node(downed=3, rows=2), NOW_S)
 
 
+def test_a_snapshot_tells_when_its_counters_started():
+    now = snapshot(node(uptime_s=7 * DAY_S), NOW_S)
+    assert now is not None
+    assert (now.booted_s, now.taken_s) == (NOW_S - 604800, NOW_S)
+
+
 @pytest.mark.parametrize(
     ("booted_s", "taken_s", "is_earlier"), [(0, -1, True), (60, -1, True), (9000, -1, False), (0, 1, False)]
 )
