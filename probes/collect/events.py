@@ -40,7 +40,7 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
 def _kernel_logs(source: Source, options: CollectOptions) -> tuple[Output, ...] | Unknown:
     """Return every kernel log of the source.
 
-    On a live machine, the journal is read only if the ring buffer cannot be read.
+    The journal is read only if the ring buffer cannot be read, and on a live machine only by deep checks.
     """
     texts = outputs(source, "kernel-log", _DMESG, timeout_s=_TIMEOUT_S)
     if (

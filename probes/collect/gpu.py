@@ -89,7 +89,7 @@ def _by_nvml(source: Source) -> tuple[tuple[Gpu, ...] | Unknown, float | Unknown
 
 
 def _read(source: Source) -> _Texts:
-    """Run every reader. On a live machine, run only live readers, and stop after the first failure."""
+    """Run every reader. On a live machine, run only live readers, and stop if the first of them fails."""
     of_driver: list[tuple[Gpu, ...]] = []
     of_others: list[tuple[Gpu, ...]] = []
     on_bus: set[str] = set()

@@ -171,7 +171,10 @@ def read_spaces(source: Source) -> dict[str, Space] | Unknown:
 
 
 def collect_power(source: Source, options: CollectOptions) -> dict[str, object]:
-    """Return the field `power`, as the management controller reports it; only deep checks start ipmitool."""
+    """Return the field `power`: readings of the management controller, and the capacity that firmware states.
+
+    Only deep checks start ipmitool and dmidecode.
+    """
     evidence: list[EvidenceRef] = []
     failed, alarms = _sensors(source, evidence)
     return {

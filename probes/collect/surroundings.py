@@ -92,8 +92,8 @@ _CLOUD_MARKS = (
     _CloudMark(field="sys_vendor", text="UpCloud", provider="upcloud"),
     _CloudMark(field="product_name", text="OpenStack", provider="openstack"),
 )
-"""Sources: cloud-init 0066a6b, tools/ds-identify; for Amazon systemd, src/basic/virt.c; for IBM public node
-agents. Read 2026-11.
+"""Sources: cloud-init 0066a6b, tools/ds-identify; for Amazon, systemd's src/basic/virt.c; for IBM, the code
+of public node agents. Read 2026-11.
 """
 PLATFORM_FILES = (
     "/opt/amazon/ofi-nccl",
@@ -182,7 +182,7 @@ def _devices(source: Source, folder: str, prefix: str = "") -> tuple[str, ...] |
 
 
 def _proxies(source: Source) -> tuple[State, ...] | Unknown:
-    """Return the sidecars on whose ports a program listens, because sidecars share the pod's network."""
+    """Return the sidecars all of whose ports are in use; a sidecar shares the pod's network."""
     texts = [read_text(source, path) for path in _TCP]
     if isinstance(texts[0], Unknown):
         return texts[0]

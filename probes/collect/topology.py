@@ -122,7 +122,10 @@ def _accelerator(family: str, device: PciDevice, catalogue: Catalogue | None) ->
 
 
 def _relevant(devices: dict[str, PciDevice]) -> tuple[PciDevice, ...]:
-    """Return the devices; bridges and others only if they are on the path of a GPU, NVSwitch or NIC."""
+    """Return the devices; bridges and others only if they are on the path of a GPU, NVSwitch or NIC.
+
+    A device with a fault is always kept, and so is a bridge or device whose place or class is unknown.
+    """
     above: set[str] = set()
     for device in devices.values():
         parent = device.parent if device.kind in ("gpu", "nvswitch", "rdma") else None
@@ -248,7 +251,10 @@ def _link(source: Source, a: _Place, b: _Place) -> Link:
 
 
 def _nvlink_count(a: _Place, b: _Place) -> int:
-    """Return the number of NVLinks between two GPUs: direct links, or the fewer links to shared switches."""
+    """Return the number of NVLinks between two GPUs.
+
+    Without direct links, this is the number of the GPU with fewer links to switches.
+    """
     if isinstance(a.nvlinks, Unknown) or isinstance(b.nvlinks, Unknown):
         return 0
     direct = 0

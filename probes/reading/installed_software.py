@@ -276,7 +276,7 @@ def _services(source: Source, evidence: list[EvidenceRef]) -> tuple[State, ...] 
 
 
 def _packages(source: Source) -> _Packages | Unknown:
-    """Return the versions of relevant installed packages; missing packages appear only on stderr."""
+    """Return the versions of relevant installed packages; messages about missing packages are ignored."""
     failure: Unknown = NOT_RECORDED
     for argv in (_DPKG, _RPM):
         result = source.run(argv, timeout_s=10)

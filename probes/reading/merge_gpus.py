@@ -122,7 +122,7 @@ def _joined(slots: list[list[Gpu]]) -> Merged[Gpu]:
 
 
 def _with_parts(gpu: Gpu, slot: list[Gpu]) -> Gpu:
-    """Return a merged GPU with the NVLinks, processes and MIG devices of all texts."""
+    """Return a merged GPU with the NVLinks, processes, MIG devices and failed queries of all texts."""
     failed = only_known(record.failed_queries for record in slot)
     return msgspec.structs.replace(
         gpu,

@@ -128,12 +128,12 @@ def merge_interfaces(groups: Iterable[tuple[Interface, ...]]) -> Merged[Interfac
 
 
 def merge_links(sources: Sequence[tuple[Link, ...]]) -> Merged[Link]:
-    """Return each pair once, in the order of first appearance, as the first source reports it.
+    """Return each pair once, in the order of first appearance, with its most specific kind.
 
-    NVLink has priority over any PCIe distance, because a listing of the PCI bus does not show NVLinks. Two
-    sources with different numbers of NVLinks contradict each other. Two PCIe distances do not contradict each
-    other, because tools classify distances differently (on Grace nvidia-smi prints SYS for a single NUMA
-    node).
+    Equally specific kinds are taken from the first source. A PCIe distance has priority over an unknown kind,
+    and NVLink over any PCIe distance, because a listing of the PCI bus does not show NVLinks. Two sources
+    with different numbers of NVLinks contradict each other. Two PCIe distances do not contradict each other,
+    because tools classify distances differently (on Grace nvidia-smi prints SYS for a single NUMA node).
     """
     by_pair = grouped((frozenset((link.a, link.b)), link) for links in sources for link in links)
     contradictions: list[Contradiction] = []
@@ -169,10 +169,10 @@ _VOLATILE_OF_NICS = frozenset({
 def merge_nics(records: Sequence[Nic]) -> Merged[Nic]:
     """Return one record per port, in the order of first appearance. `records` are in order of trust.
 
-    A record without a name belongs to the ports of its PCI device, or else to the ports with its LID. Without
-    a match the record stays separate, named by its address or LID. A record of a PCI device is left out if
-    named ports have no address: the record may describe one of these ports, and a card would be counted
-    twice.
+    A record without a name belongs to the ports of its PCI device, or else to the ports with its LID and port
+    number. An unmatched record stays separate, named by its address or LID. But an unmatched record with a
+    PCI address is left out if the address of any named port is unknown: the record may describe this port,
+    and the card would be counted twice.
     """
     ports = grouped(((nic.name, nic.port), nic) for nic in records if nic.name)
     unplaced = any(all(isinstance(nic.pci_bus_id, Unknown) for nic in group) for group in ports.values())

@@ -186,7 +186,7 @@ def _libraries(source: Source, prefix: str) -> list[str]:
 
 
 def _prefix_packages(prefix: str, version: str) -> tuple[str, ...]:
-    """Return the package folders of an installation; Debian's own Python has three."""
+    """Return the package folders of an installation, with those that only Debian's Python has."""
     library = posixpath.join(prefix, "lib")
     packages = (f"{library}/python{version}/site-packages", f"{prefix}/lib64/python{version}/site-packages")
     if prefix in ("/usr", ""):

@@ -114,7 +114,7 @@ class TextReader(Record, Generic[R], kw_only=True):
     """Function for a text that only reports an error: `(text: str) -> Unknown | None`."""
 
     def read(self, source: Source) -> tuple[ReadText[R], ...] | Unknown:
-        """Return the content of each text of this kind; without a text, the reason why the command failed."""
+        """Return the content of each text of this kind; Unknown if there is none."""
         texts = outputs(
             source, self.kind, *self.commands, timeout_s=self.timeout_s, even_failed=self.even_failed
         )
@@ -229,10 +229,10 @@ GPUS: tuple[TextReader[Gpu], ...] = (
 )
 """Texts that report GPUs.
 
-A text without NVML's indices (lspci, an NCCL topology) results in `index=UNNUMBERED`. If no other source
-reports such a GPU, it is numbered by its PCI address, as in NVML. If there are texts of the driver, the other
-texts only add values to the GPUs that the driver reports. On a live machine, NVML is queried first; the live
-rows are read if NVML does not answer.
+A text without NVML's indices (lspci, a template of an NCCL topology) results in `index=UNNUMBERED`. If no
+other source reports such a GPU, it is numbered by its PCI address, as in NVML. If there are texts of the
+driver, the other texts only add values to the GPUs that the driver reports. On a live machine, NVML is
+queried first; the live rows are read if NVML does not answer.
 """
 
 NICS: tuple[TextReader[Nic], ...] = (
@@ -274,8 +274,8 @@ LINKS: tuple[TextReader[Link], ...] = (
 )
 """Texts that report pairs of devices.
 
-Devices have the names of the other facts: `GPU0` by NVML's index, NICs by their RDMA device (`mlx5_0`), and
-NICs without one by the name in the text (`NIC3`).
+Devices have the same names as in the other facts: `GPU0` by NVML's index, and `mlx5_0` by the RDMA device. A
+NIC without a known RDMA device has the name or address that the text contains (`NIC3`).
 """
 
 PEER_ACCESS: tuple[TextReader[PeerAccess], ...] = (

@@ -42,9 +42,9 @@ class CommandRunner:
         """Run `argv` without a shell or input, in the C locale, as its own process group.
 
         The whole group is killed at the deadline, or when the command writes more than `max_output_bytes`;
-        the result contains the output until then. If a command cannot start or does not end, the result has a
-        `failure`; no exception is raised. A program that hung is not started again for a while: later runs
-        fail at once with the same reason.
+        the result contains the output until then. If a command cannot start, does not end or writes too much,
+        the result has a `failure`; no exception is raised. A program that hung is not started again for a
+        while: later runs fail at once with the same reason.
         """
         name = printable(argv[0])
         missing = CommandResult(failure=Unknown(Reason.TOOL_MISSING, f"{name} is not installed"))
@@ -108,7 +108,7 @@ class CommandRunner:
 
 
 def path_of_program(name: str) -> str | None:
-    """Return the program that PATH selects, but never a program in the current folder.
+    """Return the program that PATH selects; None if there is none outside the current folder.
 
     `shutil.which` is not used, because its module loads three compression libraries.
     """

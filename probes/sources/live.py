@@ -41,8 +41,9 @@ _REASONS = {
 
 
 class LiveSource:
-    """Reads the running machine. Every question is bounded in time and size; failures are values.
+    """Reads the running machine. Answers are bounded in size; failures are values.
 
+    Every question is bounded in time, except for files that the kernel generates (`_KERNEL_TREES`).
     Threads may share a source. Use it as a context manager, or call `close()`, so that no started process
     remains.
     """

@@ -40,7 +40,7 @@ def open_loose(files: Sequence[tuple[str, bytes]]) -> StoredSource:
         _merge(together, answers_of_file, name)
     if len(strangers) == len(files):
         raise InputError(
-            f"{', '.join(strangers)} is of no kind that rigtune knows",
+            f"{', '.join(strangers)} {'is' if len(strangers) == 1 else 'are'} of no kind that rigtune knows",
             "Give the whole output of one command, unedited, or a recording; `rigtune list kinds` names "
             "the kinds of text that can be read.",
         )

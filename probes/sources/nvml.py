@@ -87,9 +87,10 @@ class NvmlClient:
     deadline, the child is ended, and a new child repeats the call once, with more time. A device that misses
     two deadlines is not queried again, but other devices are. A call about no device, or about two devices,
     is not repeated after two missed deadlines, but other calls are made. The client makes no more calls if
-    the first call, which initialises the library, misses two deadlines, or if late calls together exceed
-    `LONGEST_WAIT_S`. A call that crashed the library is not repeated; other calls use a new child. The child
-    answers in the order of the questions, so many questions may be pending (see `expect`).
+    the first call, which initialises the library, crashes or misses two deadlines, or if late calls together
+    exceed `LONGEST_WAIT_S`. Any other call that crashed the library is not repeated, but other calls use a
+    new child. The child answers in the order of the questions, so many questions may be pending (see
+    `expect`).
     """
 
     def __init__(self, *, timeout_s: float = 5.0, start_timeout_s: float = 10.0) -> None:

@@ -28,7 +28,7 @@ CASES = Path(__file__).parents[1] / "lint" / "cases"
 SHARED = Context(machine=MACHINE, nccl_version="2.21.5", torch_version="2.8.0")
 
 MOST_FINDINGS = 20
-"""Findings in each file; a rule about the machine has one in nearly every text."""
+"""Maximum number of findings in each file, because a rule about the machine has one in nearly every text."""
 
 
 def _texts() -> Iterator[tuple[str, str, Context]]:

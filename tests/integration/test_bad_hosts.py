@@ -72,7 +72,7 @@ def bench(lab: Lab, torch_python: str, tmp_path: Path):
 
 
 def ranks_of(folder: Path) -> list[int]:
-    """Return the processes of the ranks and of their launchers on all hosts, which name the work folder."""
+    """Return the ids of processes on all hosts, except pytest, whose command line names the work folder."""
     processes = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):

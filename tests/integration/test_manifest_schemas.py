@@ -1,6 +1,6 @@
 """Test manifests of every kind of job against Kubernetes' own schemas and the projects' custom resources.
 
-Neither set of schemas is part of this repository. `RIGTUNE_KUBERNETES_PYTHON` names an interpreter that has
+None of the schemas is part of this repository. `RIGTUNE_KUBERNETES_PYTHON` names an interpreter that has
 kubernetes-validate; `RIGTUNE_COMPOSE_SCHEMA` names the compose-spec.json of compose-spec/compose-spec;
 `RIGTUNE_SKYPILOT_PYTHON` and `RIGTUNE_SAGEMAKER_PYTHON` name interpreters with SkyPilot and with version 3 of
 SageMaker's SDK; `RIGTUNE_CRDS` names a folder with the CustomResourceDefinitions of kubeflow/trainer,

@@ -28,7 +28,7 @@ def matrix(kind: Kind, *, nics: int = 8, nodes: dict[str, int] | None = None, gp
 
 
 def board(near: Kind, nodes: dict[str, int] | None = None) -> Kind:
-    """Return the kinds of an NVSwitch board whose NICs are placed by `near` (PIX, or empty for the rest)."""
+    """Return the kinds of an NVSwitch board; if `near` returns no kind, the NUMA nodes decide."""
     places = NODES if nodes is None else nodes
 
     def kind(a: str, b: str) -> str:

@@ -1,6 +1,6 @@
 """Test the scripts for accelerate and DeepSpeed with the real tools.
 
-RIGTUNE_ACCELERATE_PYTHON and RIGTUNE_DEEPSPEED_PYTHON name interpreters that have them.
+RIGTUNE_ACCELERATE_PYTHON and RIGTUNE_DEEPSPEED_PYTHON name interpreters that have these tools.
 """
 
 from __future__ import annotations

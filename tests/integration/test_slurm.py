@@ -1,4 +1,4 @@
-"""Test the Slurm script on a real Slurm with two virtual nodes on this machine.
+"""Test the Slurm script on a real Slurm with virtual nodes on this machine.
 
 Needs root, slurmctld, slurmd and munged.
 """

@@ -1,4 +1,4 @@
-"""Test `rigtune verify` with real launchers: Slurm on two virtual nodes, ssh, and mpirun. Needs root."""
+"""Test `rigtune verify` with real launchers: Slurm on virtual nodes, ssh, and mpirun. Needs root."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def _tight() -> Any:
 
 
 def _risky() -> Any:
-    """Return the layout where the fastest may run out of memory and a safe one is 1.7 % slower."""
+    """Return the layout of a plan whose fastest layout may run out of memory, unlike slightly slower ones."""
     program, cluster = program_named("megatron"), h100_cluster()
     workload = default_workload(find_model("qwen2.5-7b"), cluster, program=program)
     return make_plan(workload, cluster, MachineFacts(), Pins(), program=program).chosen

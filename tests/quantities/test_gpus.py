@@ -82,7 +82,7 @@ def _reason(rate: _Rate) -> str:
 
 
 def _answers(rate: _Rate) -> Iterator[tuple[float | bool, ...]]:
-    """Yield the figures of a run on eight GPUs, of one that offloads on one, and of two machines."""
+    """Yield the figures of a run on eight GPUs, of a run that offloads on one GPU, and of two machines."""
     run = {**_RUN, "gpu": rate.gpu, "precision": _PRECISIONS.get(rate.dtype, rate.dtype or "bf16-mixed")}
     yield figures(predict_row({**run, "n_gpus": "8", "global_batch": "8", "sharding": "fsdp"}))
     yield figures(predict_row({**run, "n_gpus": "1", "global_batch": "1", "sharding": "zero3 offload"}))

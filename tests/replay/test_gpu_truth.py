@@ -39,7 +39,7 @@ KIND_BY_NAME = (
     (r"table-", ("nvidia-smi-table",)),
     (r"", ("nvidia-smi-text",)),
 )
-"""Kinds of text that read a file, by its name; the first row that matches counts."""
+"""Kinds of text as which a file must be recognised, by its name; the first row that matches counts."""
 
 FAULT_CHECKS = {
     "rowremap-pending": "row-remap",

@@ -98,7 +98,7 @@ def texts_below(folder: Path, *suffixes: str) -> tuple[tuple[str, bytes], ...]:
 
 
 def recorded(*folders: str) -> tuple[tuple[str, bytes], ...]:
-    """Return recorded texts; without the folder of recordings those of this repository."""
+    """Return recorded texts, or texts of this repository if the folder of recordings is missing."""
     rows = [row for folder in folders for row in texts_below(MACHINES / folder) if len(row[1]) < 200_000]
     return tuple(rows) or texts_below(TESTS / "golden" / "text", ".txt")
 

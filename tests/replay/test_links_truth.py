@@ -361,7 +361,7 @@ def test_facts_agree_with_the_index(path: str) -> None:
 
 
 def test_score() -> None:
-    """Print a table of the files, the truths that the index states, and the truths that rigtune reports."""
+    """Print the numbers of files, stated truths and reported truths; all stated truths must be reported."""
     files, stated, met = defaultdict(int), defaultdict(int), defaultdict(int)
     for path, row in recorded().items():
         folder = row["kind"]

@@ -15,7 +15,7 @@ PARSERS = Path(__file__).parent / "program_parsers"
 
 
 def required_variable(name: str) -> str:
-    """Return the value of a variable that names an interpreter or a folder; the test is skipped without."""
+    """Return the value of a variable that names an interpreter or a folder; skip the test if it is unset."""
     value = os.environ.get(name)
     if not value:
         pytest.skip(f"needs {name}: where the program is installed")

@@ -1,4 +1,4 @@
-"""A real Slurm cluster of three virtual nodes with eight simulated GPUs each, on this machine.
+"""A real Slurm cluster of virtual nodes with eight simulated GPUs each, on this machine.
 
 Needs root and Slurm.
 """

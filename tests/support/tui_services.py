@@ -86,7 +86,7 @@ class ScriptedServices:
         self.suites: list[str] = []
         self.pinned: list[MeasurementSet] = []
         self.release = threading.Event()
-        """Event that lets held stages go on; the pilot's test sets it at its end."""
+        """Event that lets the stages in `holds` continue; `opened` sets the event when the test ends."""
         self.calls: list[str] = []
         self.requests: list[PlanRequest] = []
         self.commands: list[Command] = []

@@ -94,7 +94,7 @@ assert os.sched_getaffinity(0) == before
 
 
 def test_a_shape_that_was_asked_for_fails_rather_than_disappears(in_torch: InTorch) -> None:
-    """A requested shape may be too slow, or too large: the 1 TiB of the largest is never written."""
+    """A requested shape may be too slow, or too large: the product of the largest shape is never computed."""
     lines = in_torch(
         in_group("""
 square, column = {"m": 64, "n": 64, "k": 64}, {"m": 64, "n": 64, "k": 2**20}

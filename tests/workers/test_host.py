@@ -30,7 +30,7 @@ COPY = {"operation": "copy", "numa_node": 0, "memory_node": 0}
 
 @pytest.fixture
 def start(environment: dict[str, str], tmp_path: Path) -> Callable[..., subprocess.Popen[str]]:
-    """Return a function that starts a benchmark's worker with one rank; its answer lies in `tmp_path`."""
+    """Return a function that starts a benchmark's worker with one rank, which writes to `tmp_path`."""
 
     def begin(
         python: str, bench: str, cases: list[dict[str, Any]], budget_s: float = 0.6, **more: Any

@@ -87,7 +87,7 @@ def test_sharding_checkpointing_and_accumulating_learn_the_same(train, ddp, more
 
 
 def test_clipping_limits_sharded_gradients_by_the_norm_over_all_ranks(train, ddp):
-    """A decay of 0.5 for the second moment lets Adam see that the norms of the steps are limited."""
+    """With a decay of 0.5 for the second moment, limited norms of gradients change Adam's steps."""
     settings = {"gradient_clipping": 0.05, "beta2": 0.5, "schedule": "linear"}
     clipped = losses(train(ranks=2, **settings))
     assert losses(train(ranks=2, strategy="fsdp", **settings)) == pytest.approx(clipped, rel=1e-4)
@@ -103,7 +103,7 @@ def test_groups_that_share_parameters_learn_the_same(train, alone, more):
 
 
 def test_each_group_of_ranks_has_one_copy_of_the_parameters(on_ranks):
-    """Four ranks form two groups: each rank has the same half of the elements as one of the other group."""
+    """Four ranks form two groups; each rank has the same half of the model as a rank of the other group."""
     code = f"""
 import torch
 from rigtune_worker.model import ModelShape
@@ -256,7 +256,7 @@ def test_impossible_settings_are_refused_with_their_name(in_torch):
 
 
 def test_the_learning_rate_follows_the_schedule_of_the_recipe(in_torch):
-    """A warm-up of 2 of 12 steps, then each course to a tenth; `wsd` falls in the last half."""
+    """After a warm-up of 2 of 12 steps, all but `constant` fall to a tenth; `wsd` falls in the last half."""
     code = (
         "from rigtune_worker.rigtune_helper import learning_rate_factor\n"
         "from rigtune_worker.trainer import TrainConfig\nanswer = []\n"

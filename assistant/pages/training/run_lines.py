@@ -37,8 +37,8 @@ def run_lines(run: RunCost, *, is_gpu: bool) -> list[str]:
         share = 0.0 if isinstance(run.lost_share, Unknown) else run.lost_share
         paid = "; the price includes this time" if price else ""
         lines.append(
-            f"about {plural(round(run.interruptions), 'interruption')} by failures are expected, which lose "
-            f"{hours(lost)} ({percent(share)} of the time){paid}"
+            f"expected: about {plural(round(run.interruptions), 'interruption')} by failures, with "
+            f"{hours(lost)} lost ({percent(share)} of the time){paid}"
         )
     return lines
 
@@ -46,7 +46,7 @@ def run_lines(run: RunCost, *, is_gpu: bool) -> list[str]:
 def program_line(fastest: FastestProgram) -> str:
     """Return which program would be fastest, and by how much."""
     if not fastest.speed_up:
-        return f"no other program of {len(fastest.compared)} is clearly faster here"
+        return f"no other program is clearly faster here (compared: {len(fastest.compared)})"
     return (
         f"fastest program here: {fastest.title}, {percent(fastest.speed_up)} faster ({fastest.layout}); "
         f"--program {fastest.program} plans for it"

@@ -1,4 +1,7 @@
-"""Parse ipmitool: sensors (`sdr`, `sdr elist`, `sensor`), power (`dcmi power reading`) and `mc info`."""
+"""Parse ipmitool: sensors (`sdr`, `sdr elist`, `sensor`), power (`dcmi power reading`) and `mc info`.
+
+The capacity of the power supplies is parsed from `dmidecode -t 39`.
+"""
 
 import re
 
@@ -23,8 +26,8 @@ class Sensor(Record, kw_only=True):
     line: int
     name: str
     state: str
-    """`ok`, `ns` or `na` (nothing read), `nc` (beyond a non-critical limit), `cr` (critical), `nr` (not
-    recoverable), `us` (unspecified)."""
+    """`ok`; `ns` or `na`: nothing read; `nc`: beyond a non-critical limit; `cr`: critical; `nr`: not
+    recoverable; `us`: unspecified; `0x0180`: bits of a discrete sensor, in hexadecimal."""
     words: str
     """The reading, or the events of a discrete sensor."""
 

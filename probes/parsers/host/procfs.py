@@ -1,4 +1,4 @@
-"""Parse small files of /proc: meminfo, limits, cpuinfo, status, cgroup."""
+"""Parse small files of /proc: meminfo, limits, cpuinfo, status, net/tcp, cgroup."""
 
 import re
 from collections.abc import Iterable

@@ -32,8 +32,8 @@ def settings_of(text: str, names: tuple[str, ...]) -> dict[str, str]:
 
 
 def gpus_of_node(text: str, host: str) -> int | None:
-    """Return the number of GPUs of a node in slurm.conf; 0 if the node's line names no GPU, None if the node
-    has no line.
+    """Return the number of GPUs of a node in slurm.conf; 0 if neither the node's line nor the defaults name
+    a GPU, None if the node has no line.
     """
     default = ""
     for row in parse_lines(text):

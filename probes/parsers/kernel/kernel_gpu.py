@@ -60,7 +60,7 @@ def pci_device(address: str) -> str:
 
 
 def named_gpu(message: str) -> str | None:
-    """Return the GPU of a line that ends with its address (`The NVIDIA GPU 0000:b3:00.0`), or None.
+    """Return the GPU of a line such as `NVRM: The NVIDIA GPU 0000:b3:00.0`; None for other lines.
 
     The driver continues its report in the next line.
     """
@@ -69,7 +69,10 @@ def named_gpu(message: str) -> str | None:
 
 
 def is_broken_xid(message: str) -> bool:
-    """Return whether a line begins like an Xid or SXid but contains no number."""
+    """Return whether a line contains the beginning of an Xid or SXid.
+
+    In a line that no row reads, the number is missing.
+    """
     return _BROKEN_XID.search(message) is not None
 
 

@@ -99,10 +99,10 @@ class KernelLog(Record, kw_only=True):
 
 
 def recognise(text: str) -> bool:
-    """Return whether most lines of the text look like a log, or one line can come only from a kernel."""
+    """Return whether half of the first lines look like a log, or one line can come only from a kernel."""
     lines = [line for line in text[:_SAMPLE].split("\n") if line.strip()][:200]
     marked = sum(is_log_line(line) for line in lines)
-    # Most lines must have a prefix, because logs of programs may quote a few lines of the kernel.
+    # Half of the lines must have a prefix, because logs of programs may quote a few lines of the kernel.
     if marked and (
         marked * 2 >= len(lines)
         or sum(is_log_line(line) or is_syslog_line(line) for line in lines) * 2 >= len(lines)
@@ -112,7 +112,7 @@ def recognise(text: str) -> bool:
 
 
 def _lines_with(text: str, words: tuple[str, ...]) -> Iterator[str]:
-    """Yield the first eight lines that contain each of `words`."""
+    """Yield, for each of `words`, the first eight lines that contain it."""
     for word in words:
         position, line_count = text.find(word), 0
         while position >= 0 and line_count < 8:
@@ -156,8 +156,8 @@ def parse_kernel_log(text: str) -> KernelLog:
 def _settle(tally: Tally, chains: XidChains, event: KernelEvent | None, message: str) -> None:
     """Note the earlier events that a line ends.
 
-    A boot ends all events, a load of the driver ends its events, and a recovery ends the events of the
-    device.
+    A boot ends all events. A load of the driver ends the driver's events, except those of the load itself. A
+    recovery ends the driver's events of the device. A file server that answers again ends its own events.
     """
     match event:
         case XidError() if is_recovered(event):

@@ -98,7 +98,7 @@ def take_apart(line: str) -> LogLine:
 
     `explain` has an `Unwrapper` (`probes/logs/envelopes.py`) for the same prefixes, and the two share
     patterns. They stay two functions because their results differ: `check` needs the time as printed and the
-    program that wrote the line, and reads one line in a million. `Unwrapper` removes the prefixes of
+    program that wrote the line, and reads only lines with known words. `Unwrapper` removes the prefixes of
     launchers too, computes seconds, remembers hosts from line to line and leaves the program in the text;
     each of these takes time for every line.
     """

@@ -115,7 +115,7 @@ class Tally:
         device: str | None = None,
         but: frozenset[str] = frozenset(),
     ) -> None:
-        """Mark earlier events as settled: all events, or only the events of the given kinds or device.
+        """Mark earlier events as settled: all events, or only those of the given kinds and device.
 
         `but` contains variants that continue.
         """

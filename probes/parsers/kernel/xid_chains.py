@@ -51,10 +51,11 @@ class XidChains:
         self._links: dict[str, dict[int, _Link]] = {}
 
     def root_of(self, xid: LoggedXid, gpu: str | None, time_s: float | None, line: int) -> int | None:
-        """Return the first Xid of the chain that this Xid continues; None if it begins one.
+        """Return the first Xid of the chain that this Xid continues; None if this Xid continues no chain.
 
         Without times, only the order of lines decides. `line` grows from Xid to Xid. In a log in which
-        somebody replaced the addresses, GPUs cannot be distinguished, so no chain is reported.
+        somebody replaced the addresses (`gpu` is None), GPUs cannot be distinguished, so the result is None.
+        An Xid that reports a recovery ends the chains of its GPU.
         """
         if gpu is None:
             return None

@@ -1,6 +1,6 @@
 """Parse `nvidia-smi nvlink -e`: the error counters of each NVLink since the driver was loaded.
 
-Drivers up to Hopper print replays, recoveries and CRC errors. NVLink 5 has other counters; its counters of
+For GPUs up to Hopper, drivers print replays, recoveries and CRC errors. NVLink 5 has other counters; those of
 lost or repeated data fill the same three fields. People run the command in a loop with banners, cut its
 output, and join links without errors in one line (`Links 0-2, 4-5: Replay/Recovery/CRC Errors: 0`).
 """
@@ -45,7 +45,7 @@ _NOT_COUNTED = "successful"
 _MOST = 2**63
 """Maximum of a count; larger counts are stored as this value."""
 _MOST_LINKS = 64
-"""Upper bound for link numbers: twice the number of links of any GPU."""
+"""Upper bound for link numbers, above the number of links of any GPU."""
 
 
 Links = dict[int, dict[str, int]]

@@ -78,7 +78,7 @@ class Tree:
         return path if count == 1 else f"{path}#{count}"
 
     def text_at(self, path: str) -> str | None:
-        """Return the text at `path`; None if there is none.
+        """Return the text at `path`: empty for a section, None if `path` does not exist.
 
         If a section on the way contains words in place of values (`GPU is lost`), return those words.
         """
@@ -264,8 +264,8 @@ def _throttle_reasons(tree: Tree) -> tuple[str, ...] | Unknown:
 def active_reasons(flags: list[tuple[str, str]]) -> tuple[str, ...] | Unknown:
     """Return the active clock event reasons.
 
-    The result is Unknown if `hw_slowdown` is missing and the text contains a name that NVML does not have:
-    the text may be damaged and hide the hardware's own flag.
+    The result is Unknown if a flag cannot be read. It is also Unknown if `hw_slowdown` is missing and the
+    text contains a name that NVML does not have: the text may be damaged and hide the hardware's own flag.
     """
     values = [(name, switch(text, name)) for name, text in flags]
     if unknown := first_unknown(*(value for _, value in values)):

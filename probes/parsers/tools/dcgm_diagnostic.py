@@ -73,7 +73,10 @@ class _Test:
         ]
 
     def _device_results(self) -> list[tuple[str, tuple[str, ...], int]]:
-        """Return the results. An entry of DCGM 4's summary that a device's result repeats is left out."""
+        """Return the results without the summary of DCGM 4, if results of devices follow.
+
+        A summary other than Pass or Skip is kept if no device has the same result.
+        """
         if len(self.results) < 2 or self.results[0][1] != (HOST,):
             return self.results
         first, *others = self.results

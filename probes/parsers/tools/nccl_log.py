@@ -137,8 +137,10 @@ def parse_nccl_log(text: str) -> tuple[LogEvent, ...]:
 
 
 def _sockets(text: str) -> tuple[Sighting, int] | None:
-    """Return the problem that nodes communicate by TCP, and its position; None if a faster network is
-    unlikely.
+    """Return the problem that nodes communicate by TCP although they may have RDMA devices, and its position.
+
+    None if the log contains no sign of TCP or a sign of RDMA, or if NCCL has no plugin for RDMA and reports
+    that there is no RDMA device.
     """
     used = _SOCKETS.search(text)
     if used is None or _RDMA.search(text) is not None:

@@ -171,7 +171,10 @@ class _Run:
         return results + self.verdicts
 
     def _names(self) -> Names:
-        """Return the collective's name from its own line, or else from the columns of the largest size."""
+        """Return the collective and the number of ranks.
+
+        What no line of the log reports is derived from the row of the largest size.
+        """
         if not self.rows:
             return Names(self.name or "collective", self.ranks or None)
         largest = max((row for row, _ in self.rows), key=lambda row: row.size)

@@ -45,7 +45,7 @@ _READ_REQUEST = re.compile(r"MaxReadReq (\d{2,4}) bytes")
 _BUS = re.compile(r"Bus: primary=([0-9a-f]{2}), secondary=([0-9a-f]{2}), subordinate=([0-9a-f]{2})")
 _ALL_ONES = re.compile(r"\(rev ff\)|!!! Unknown header type 7f|\bffff:ffff\b|Illegal Vendor ID")
 _SURPRISE_DOWN = re.compile(r"UESta[:=].{0,40}?\bSDES\+")
-"""The status of uncorrectable errors; masks and severities print the same flags of a healthy device."""
+"""Only the status of uncorrectable errors: masks and severities contain this flag for healthy devices too."""
 _LOOSE = re.compile(r"ACSCtl:[ \t]*SrcValid[+-] |UESta[:=][ \t]*DLP[+-] ")
 _ACS_LINE = re.compile(r"ACSCtl:[ \t]*SrcValid[+-] ")
 _ACS = {

@@ -107,7 +107,7 @@ def parse_numa_nodes(text: str) -> tuple[NumaNode, ...]:
 def parse_nics(text: str) -> tuple[Nic, ...]:
     """Return the RDMA ports.
 
-    NCCL names only active ports; others are identified by the address of their card.
+    NCCL names only active ports; a card without active ports is identified by its address.
     """
     topology = parse_nccl_topology(text)
     nics: list[Nic] = []
@@ -185,7 +185,7 @@ def _nvlinks(links: tuple[tuple[str, int, bool], ...]) -> tuple[NvLink, ...]:
 
 
 def parse_links(text: str) -> tuple[Link, ...]:
-    """Return the links of all GPUs and NICs. NCCL has no host bridges, so PHB means the same NUMA node."""
+    """Return the links of all GPUs and NICs. The XML has no host bridges, so PHB means the same NUMA node."""
     topology = parse_nccl_topology(text)
     ends = [(f"GPU{index}", place) for index, place in _gpu_places(topology)]
     for place in topology.places:
@@ -214,7 +214,10 @@ def _link(a: End, b: End, parents: dict[str, str | Unknown | None], sees_nvlink:
 
 
 def _nvlink_count(a: TopologyPlace, b: TopologyPlace) -> int:
-    """Return the NVLinks (xGMI links on AMD) between two GPUs; over switches, the smaller number of both."""
+    """Return the number of NVLinks (xGMI links on AMD) between two GPUs.
+
+    If both are connected to NVSwitches, this is the number of the GPU with fewer links to switches.
+    """
     if a.gpu is None or b.gpu is None:
         return 0
     direct = sum(count for target, count, _ in a.gpu.nvlinks if target == b.device.bus_id)

@@ -1,8 +1,9 @@
 """Parse `nvidia-smi topo -m` as drivers print it, and as people paste it.
 
 Pastes lose tabs, join header cells, keep colour codes (also as literal `^[[4m`), cut lines and drop legends.
-A cell that may have been cut, a row that does not fit the header and two cells that contradict each other are
-ignored. A word that is not a distance is read as an unknown link. A row that lost tabs is read and reported.
+A cell that may have been cut and a row that does not fit the header are ignored. Two cells that contradict
+each other, and a word that is not a distance, are read as a link of unknown kind. A row that lost tabs is
+read and reported.
 """
 
 import itertools
@@ -30,7 +31,7 @@ A cell ends at the end of a word or, if its tab was lost, at the next cell or th
 could be split in two ways, is not a cell.
 """
 _OTHER_CELL = re.compile(r"\s*([A-Z][A-Z0-9]{1,7}|\?{1,3}|<unknown>)(?=\s|$)")
-"""A word that no driver has printed so far."""
+"""A word that is not a known distance but has the form of a cell."""
 _NIC_NAME = re.compile(r"\s*(NIC\d{1,3})\s*:\s*(\S+)\s*")
 _KINDS: dict[str, LinkKind] = {
     "SYS": "SYS",
@@ -42,7 +43,7 @@ _KINDS: dict[str, LinkKind] = {
 }
 """Kind of link by the printed word; drivers before 384 print `SOC` for SYS."""
 _MOST_DEVICES = 512
-"""Maximum number of devices of a matrix: more than any machine has. A larger text could take minutes."""
+"""Maximum number of devices of a matrix, more than any machine has. Larger ones could take minutes."""
 _CPU_COLUMN = re.compile(r"CPU\s*Affinity")
 _GPU_LABEL = re.compile(r"[ \t]*GPU\d+\s*")
 _REFUSAL = re.compile(
@@ -202,8 +203,8 @@ def unread(text: str) -> tuple[Unread, ...]:
                 devices_with_rows.add(name)
                 why = _doubt(line, row, devices)
                 unread_parts += [Unread(source="", line=number, text=name, why=why)] if why else []
-        # People leave out the rows of all NICs, which contain nothing new about GPUs. If only some of them
-        # are missing, the text was cut.
+        # People leave out the rows of all NICs, which contain nothing new about GPUs. If only some rows of
+        # NICs are missing, the text was cut.
         others = [name for name in devices if not name.startswith("GPU")]
         has_nics = any(name in devices_with_rows for name in others)
         missing = [
@@ -234,7 +235,7 @@ def _doubt(line: str, row: list[str], devices: tuple[str, ...]) -> str:
 
 
 def _matrices(text: str) -> Iterator[tuple[int, str]]:
-    """Return the first line (from 1) and the text of each matrix, which ends at the next header."""
+    """Return the first line's number (from 1) and the text of each matrix, which ends at the next header."""
     lines = text.splitlines(keepends=True)
     heads = [number for number, line in enumerate(lines) if _header(_plain(line)) is not None]
     for start, end in itertools.pairwise((*heads, len(lines))):

@@ -170,7 +170,7 @@ def _inforom_valid(checksum: NvmlValue | Unknown) -> bool | Unknown:
 def _memory_health(
     device: Device, fields: dict[int, int | Unknown], ecc: NvmlValue | Unknown, remapped: NvmlValue | Unknown
 ) -> GpuMemoryHealth:
-    """Return error counts over the board's life, spare rows and retired pages."""
+    """Return error counts, spare rows and retired pages of the GPU's memory."""
     sram = device.ask("nvmlDeviceGetSramEccErrorStatus")
     return GpuMemoryHealth(
         ecc_pending=flag(item(ecc, 1)),

@@ -1,7 +1,7 @@
 """Make accelerate treat the ranks of this CPU as GPUs, because accelerate shards only on GPUs.
 
-Python imports this file at its start if the folder is on PYTHONPATH. Without this, accelerate falls back to
-DDP on a CPU and says nothing.
+Python imports this file at its start if the folder is on PYTHONPATH. Without this file, accelerate falls back
+to DDP on a CPU without a message.
 """
 
 import os

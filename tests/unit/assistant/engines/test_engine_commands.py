@@ -75,7 +75,7 @@ def test_slurm_copies_an_archive_to_a_name_that_is_then_removed(monkeypatch):
 
 @pytest.mark.parametrize(("archives", "minutes"), [(0, 8), (1, 15)])
 def test_an_allocation_lasts_as_long_as_all_that_may_run_in_it(archives, minutes, tmp_path, monkeypatch):
-    """Three steps may run, each 120 s and 40 s to start and end; a copy may take 120 s, the removal 60 s."""
+    """Each of three passes has 120 s, 120 s for an archive, and 40 s around both; the removal has 60 s."""
     program = tmp_path / "sinfo"
     program.write_text("#!/bin/sh\necho g1 idle\n")
     program.chmod(0o755)

@@ -1,4 +1,4 @@
-"""Test that each node has one outcome whatever it prints, an honest node its verdict, and the head no bug."""
+"""Test nodes that print anything: each has one outcome, an honest node keeps its verdict, no bug is shown."""
 
 from __future__ import annotations
 

@@ -81,14 +81,14 @@ LENGTH = "1000 steps, 8000 samples, 32000 tokens"
             {"interruptions": 1.0},
             [
                 f"{LENGTH}: 10 h, 80 GPU hours",
-                "about 1 interruption by failures are expected, which lose 1 h (10 % of the time)",
+                "expected: about 1 interruption by failures, with 1 h lost (10 % of the time)",
             ],
         ),
         (
             {"interruptions": 2.4, "cost": 200.0},
             [
                 f"{LENGTH}: 10 h, 80 GPU hours, price 200",
-                "about 2 interruptions by failures are expected, which lose 1 h (10 % of the time); "
+                "expected: about 2 interruptions by failures, with 1 h lost (10 % of the time); "
                 "the price includes this time",
             ],
         ),
@@ -119,7 +119,7 @@ def experiment(strategy: str, **fields: Any) -> Experiment:
 
 
 def test_the_section_of_a_run_names_the_fastest_program_and_an_experiment():
-    slower = "no other program of 2 is clearly faster here"
+    slower = "no other program is clearly faster here (compared: 2)"
     faster = "fastest program here: Megatron-LM, 25 % faster (tp 2); --program megatron plans for it"
     assert program_line(fastest(0.0)) == slower
     assert program_line(fastest(0.25)) == faster

@@ -1,4 +1,4 @@
-"""Measure with stand-in interpreters that crash, hang, lie and die: all of it becomes data."""
+"""Measure with stand-in interpreters that crash, hang or give wrong answers: each failure is recorded."""
 
 from __future__ import annotations
 

@@ -115,8 +115,8 @@ def test_a_benchmark_between_hosts_starts_with_two(bench_id: str) -> None:
         BENCHES[bench_id].requests(cpu_context(2, hosts=tuple("abcd"[:hosts]))) for hosts in (0, 1, 2, 4)
     ]
     assert [bool(each) for each in asked] == [False, False, True, True]
-    # TCP takes 2 directions x 2 numbers of streams x 1 or 3 rounds of pairs x 2.2 s. The other one
-    # takes two minutes for collectives, and half a second for each of the 1 or 3 distances in the circle.
+    # TCP takes 2 directions x 2 numbers of streams x 1 or 3 rounds of pairs x 2.2 s. `across-nodes` takes
+    # two minutes for collectives, and half a second for each of the 1 or 3 distances in the circle.
     seconds = {"network": (8.8, 26.4), "across-nodes": (120.5, 121.5)}[bench_id]
     assert [each[0].budget_s for each in asked[2:]] == pytest.approx(seconds)
 
@@ -136,7 +136,7 @@ def test_ranks_on_cpus_keep_to_their_own_cores(device: str, pinned: bool, size: 
 
 
 def test_collectives_double_their_sizes_where_a_fit_needs_them() -> None:
-    """The quick suite measures all-reduce in full, and every second or so size of the other collectives."""
+    """The quick suite measures all sizes of all-reduce, and fewer sizes of the other collectives."""
     (quick,), (full,) = (requests("collectives", "cuda", 8, suite=suite) for suite in ("quick", "full"))
 
     def sizes(request, collective: str) -> list[int]:

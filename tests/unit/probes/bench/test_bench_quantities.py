@@ -98,7 +98,7 @@ def searched(hosts: int, rate: float, dead: tuple[str, ...] = ()) -> tuple[list[
 
 @pytest.mark.parametrize(("noise", "lines"), [(0.03, 1), (0.06, 2)])
 def test_two_lines_are_tried_above_a_residual_of_three_percent(noise: float, lines: int) -> None:
-    """The six smallest sizes take longer than one line by the share `noise`, and the others less long."""
+    """The six smallest sizes take longer than a line predicts by the share `noise`, all larger sizes less."""
     curve = []
     for power in range(12):
         size = 1024.0 * 4**power

@@ -99,7 +99,10 @@ def test_exactly_the_bad_hosts_and_links_are_found(cluster):
 def test_ten_thousand_hosts_need_few_runs_and_rounds_and_small_groups(
     count, bad, dead, most_runs, most_rounds
 ):
-    """The goal for 10 bad of 10 000 hosts is 400 runs and 10 rounds; 2 % of the runs are disturbed."""
+    """The goal for 10 slow or dead hosts of 10 000 is 400 runs and 10 rounds; 2 % of the runs are disturbed.
+
+    Some rows allow fewer runs or rounds.
+    """
     cluster = Cluster(count, bad, seed=count + bad, dead=dead)
     result = cluster.search(disturbed=0.02)
     print(f"{count} hosts, {bad} slow, {dead} dead: {result.runs} runs, {result.rounds} rounds")  # noqa: T201

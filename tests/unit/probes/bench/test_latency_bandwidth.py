@@ -181,7 +181,7 @@ def test_the_report_of_a_run_has_the_statistics_of_its_samples():
 
 @pytest.mark.parametrize("sizes", [3, 5, 6, 12])
 def test_two_lines_need_three_sizes_each(sizes):
-    """Up to the middle the time is constant; from there it grows ten times faster than it should."""
+    """The time is constant below the middle, and then proportional to the size and at least four times it."""
     points = [
         (4.0**power, 1.0 if power < sizes / 2 else 4.0 ** (power - sizes / 2 + 1)) for power in range(sizes)
     ]

@@ -24,7 +24,7 @@ from tests.support.machines import CATALOGUE, evidence_of, h100_node
 from tests.support.measured import collective, copies, earlier, gemm, measured, scattered
 
 WIDE = (0.1, 0.2, 1.0, 1.0, 3.0, 4.0)
-"""Samples that scatter by ±190 %, as multiples of the median."""
+"""Samples with a `Measurement.spread` of 181 %, as multiples of the median."""
 
 
 def evidence(*measurements: Measurement, baselines: tuple[Baseline, ...] = ()) -> Evidence:

@@ -1,7 +1,8 @@
-"""Compare what is read from the small logs of all causes. RIGTUNE_UPDATE_GOLDEN=1 writes the files anew.
+"""Compare what is read from the small logs of each cause with a stored file.
 
-Other tests compare the first cause; here no field of an event, rank, time or fact may change unnoticed. Of the
-sentences only the numbers are compared, because words change without a change of meaning.
+RIGTUNE_UPDATE_GOLDEN=1 writes the stored files anew. Other tests compare the first cause; here no event with its
+fields, rank and time may change unnoticed, and no fact. Of the sentences only the numbers are compared, because
+words change without a change of meaning.
 """
 
 from __future__ import annotations

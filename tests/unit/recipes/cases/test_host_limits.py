@@ -78,7 +78,7 @@ def test_gradients_that_wait_for_the_last_micro_batch_are_reduced_once() -> None
 
 
 def test_fused_kernels_write_eight_bits_themselves() -> None:
-    """Check that casts are the largest cost of 8 bits in a model with narrow layers."""
+    """Check that separate casts to 8 bits add more than a tenth to the products of narrow layers."""
     fused = resolved(
         LLAMA, stack="megatron-core", precision="fp8", hidden="1024", ffn_hidden="4096", n_heads="16"
     )
@@ -135,7 +135,10 @@ def test_each_expert_quantises_its_operands() -> None:
 
 
 def test_thousands_of_ranks_do_not_wait_for_one_ring() -> None:
-    """Nodes have copies of shared optimizer states if a ring over all ranks takes longer."""
+    """Where a ring over all ranks would be slower, each node keeps a copy of the optimizer states.
+
+    Each rank of the node stores a part of this copy.
+    """
     row = {
         "model": "bert-large",
         "family": "encoder",

@@ -1,4 +1,4 @@
-"""Data that is binned by length: the mean length determines time, the longest sequence memory."""
+"""Data that is binned by length: the mean length determines the time, the greatest length the memory."""
 
 import pytest
 

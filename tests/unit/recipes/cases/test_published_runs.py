@@ -1,4 +1,4 @@
-"""Predictions against training runs that others published, by the one scorer that defines the errors."""
+"""Predictions against training runs that others published; the script `SCORER` computes the errors."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ CHOICE = re.compile(r"^choice .* mean regret ([\d.]+)%", re.MULTILINE)
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Return the scorer's report on language models and encoders, and on image models."""
+    """Return the reports of `SCORER` on `transformers` (language models and encoders) and on `images`."""
     folder = tmp_path_factory.mktemp("runs")
     with RUNS.open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))

@@ -85,7 +85,7 @@ def models(draw: st.DrawFn) -> TransformerModel:
 
 @st.composite
 def jobs(draw: st.DrawFn) -> tuple[Workload, Candidate, Cluster, Stack]:
-    """Return a model with a layout that its sizes allow, on H100s."""
+    """Return a model with a layout that its sizes allow, on H100s or on a CPU."""
     model = draw(models())
     tensor, stages, context = (
         draw(st.sampled_from((1, 2, 8))),

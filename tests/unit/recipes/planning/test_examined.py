@@ -1,4 +1,4 @@
-"""Times of candidates with a part of the pipeline's bubble, and candidates with the least memory."""
+"""Times of candidates with a part of the pipeline's bubble."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _time(**parts: object) -> TimeBreakdown:
 
 @pytest.mark.parametrize("share", [1.0, 0.5, 0.0])
 def test_a_part_of_the_bubble_shortens_the_step_by_the_rest(share: float):
-    """A step of S seconds with the overhead O lengthens its bubble B by the factor S / (S - O)."""
+    """In a step of S seconds, the overhead O lengthens the bubble B by the factor S / (S - O)."""
     time = _time(bubble=0.01)
     total, overhead = seconds_of(time), time.overhead
     assert isinstance(overhead, float)

@@ -65,7 +65,7 @@ def test_the_terms_add_up(gpus: int) -> None:
 
 
 def test_blocks_that_the_allocator_keeps_are_given_back_when_memory_is_short() -> None:
-    """A GPU of 80 GB has room for the kept blocks; on one of 24 GB the total ends at its memory."""
+    """A GPU of 80 GB has room for the kept blocks; on a GPU of 24 GB some are given back."""
     roomy = memory(micro_batch="540")
     tight = memory(micro_batch="540", gpu="RTX 3090")
     assert roomy.total is not None

@@ -57,7 +57,7 @@ def compare(row: dict[str, str], answer: CasePrediction, inside: dict[str, list[
 
 
 def measured_over_predicted_time(row: dict[str, str], answer: CasePrediction) -> float | None:
-    """Return measured over predicted time by the first speed that both sides have, in the scorer's order.
+    """Return measured over predicted time by the first figure that both have: step time, tokens/s, samples/s.
 
     A rate is the inverse of a time.
     """

@@ -134,7 +134,7 @@ def test_a_measured_noise_scale_is_the_batch_and_the_limit() -> None:
     ],
 )
 def test_published_laws(law: str, argument: float, expected: float) -> None:
-    """Zhang 2024: 93.2 x 85^0.47 = 752 sequences of 512; the others are their formulas by hand."""
+    """Zhang 2024: 93.2 x 85^0.47 = 752 sequences of 512; the other rows follow from their laws' formulas."""
     row = load_batch_laws()[law]
     assert row.batch_tokens(argument) == pytest.approx(expected, rel=0.03)
     assert row.covers(argument)

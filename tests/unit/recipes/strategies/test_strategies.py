@@ -109,7 +109,7 @@ def test_gain_is_at_most_the_exposed_communication(
 
 
 def test_half_of_the_bytes_halves_slow_communication() -> None:
-    """All of an 8B model's exposed communication is gradients, 20 to 42 s of them on a link of 10 Gb/s."""
+    """All exposed communication between two nodes at 10 Gb/s is gradients, whose bytes fp16 halves."""
     here = situation("llama-3.2-1b", nodes=2, network=SLOW, pins=DDP)
     answer = verdict(strategy_named("fp16-compression"), here)
     share = here.exposed_s / number(here.total_s)
@@ -173,7 +173,7 @@ def test_speeds_of_unknown_gpus_are_unknown() -> None:
 
 
 def test_slow_network_suggests_an_experiment() -> None:
-    """Two nodes at 10 Gb/s: a plan for Llama 3 8B names a strategy, also if the plan leaves a node idle."""
+    """On two nodes at 10 Gb/s, a job has two suggestions, even if its plan uses only one node."""
     here = situation("llama-3-8b", nodes=2, network=SLOW)
     best, second = experiments(here, here.plan)
     assert (best.strategy, second.strategy) == ("diloco", "bf16-compression")

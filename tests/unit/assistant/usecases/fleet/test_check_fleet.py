@@ -71,7 +71,7 @@ elif kind == "empty":
 
 @pytest.fixture
 def ask(tmp_path):
-    """Return a function that runs one local process per kind of node, and returns the result."""
+    """Return a function that runs local processes as nodes, one per kind unless `nodes` is given."""
     script = tmp_path / "node.py"
     script.write_text(NODE)
     claims = tmp_path / "claims"
