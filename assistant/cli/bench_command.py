@@ -282,8 +282,8 @@ def _settings(
 ) -> BenchSettings:
     """Return the settings that the options describe.
 
-    Raises UsageError for a path that does not exist, a step that does not name a function and an existing
-    file, and an unknown model.
+    Raises UsageError for a path that does not exist, a step that names no function or a missing file,
+    and an unknown model.
     """
     if data is not None and not data.exists():
         raise UsageError(

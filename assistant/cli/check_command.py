@@ -317,7 +317,7 @@ def _earlier_counters(facts: MachineFacts, now: datetime.datetime) -> Snapshot |
 
 
 def _policy(file: Path | None, learn: Path | None) -> Policy:
-    """Return the policy of the command line or RIGTUNE_POLICY, by default one without any settings.
+    """Return the policy of the command line or RIGTUNE_POLICY, by default a policy without settings.
 
     With --learn the policy of RIGTUNE_POLICY is ignored. Raises UsageError if --policy is given too.
     """

@@ -31,7 +31,7 @@ _OUTPUT = click.option(
 
 
 def _nodes(pattern: str, engine_name: str | None) -> tuple[tuple[str, ...], "EngineRow", str]:
-    """Return the nodes, the engine and the reason for it.
+    """Return the nodes, the engine, and the reason why this engine was chosen.
 
     Raises UsageError, also for an engine without a shared folder.
     """

@@ -346,7 +346,10 @@ def collect_options(python: str | None, *, ask_interpreters: bool = True) -> Col
 def facts_of(
     from_paths: tuple[Path, ...] = (), machine: str | None = None, python: str | None = None
 ) -> MachineFacts:
-    """Return the facts of the machine that `--from`, `--machine` and `--python` name, by default this one."""
+    """Return the facts of the machine that `--from` or `--machine` names, by default this one.
+
+    `python` is the value of `--python`, the training interpreter.
+    """
     from assistant.usecases.probe import probe_machine  # many commands read no machine
 
     probing = probe_machine(source_of(from_paths, machine), collect_options(python))

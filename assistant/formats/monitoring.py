@@ -74,7 +74,7 @@ def problem_line(finding: Finding) -> str:
 
 
 def reason_line(verdict: Verdict, fail_on: FailOn = "fail", *, first_only: bool = False) -> str:
-    """Return the reasons why the exit code is not 0, the worst first; empty if the code is 0."""
+    """Return the worst reason why the exit code is not 0, and the ids of other checks; empty for code 0."""
     problems = decisive(verdict, fail_on)
     if not problems:
         return "verdict host: nothing is known about this machine" * (verdict.verdict is Status.UNKNOWN)
@@ -202,7 +202,7 @@ def _gpu_labels(gpu: Gpu) -> dict[str, str]:
 
 
 def metric_lines(name: str, words: str, samples: Iterable[tuple[Mapping[str, str], float]]) -> list[str]:
-    """Return the help, the type and the samples of a gauge; no lines without a sample."""
+    """Return the help, the type and the samples of a gauge; no lines if there is no sample."""
     lines = [f"{name}{_labels(labels)} {value}" for labels, value in samples]
     return [f"# HELP {name} {words}", f"# TYPE {name} gauge", *lines] if lines else []
 

@@ -1,4 +1,4 @@
-"""Show a run over a fleet: the answer, each bad node with its reason, causes, and lists to paste."""
+"""Show a run over a fleet: counts, nodes that jobs should avoid with reasons, causes, lists to paste."""
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 

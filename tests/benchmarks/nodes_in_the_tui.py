@@ -2,7 +2,7 @@
 
 python -m tests.benchmarks.nodes_in_the_tui [NODES]
 
-Every time ends when the screen is drawn, and includes the milliseconds that Textual's pilot waits for each key.
+Every time but the last ends when the screen is drawn, the last when the node is judged. Each includes the milliseconds that Textual's pilot waits for each key.
 """
 
 from __future__ import annotations

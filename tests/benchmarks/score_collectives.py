@@ -84,7 +84,7 @@ def line(name: str, found: list[float]) -> str:
 def show(
     title: str, items: list[dict[str, str]], found: list[float], key: Callable[[dict[str, str]], str]
 ) -> None:
-    """Print one table, grouped by `key` of each row. Refused rows are counted, not scored."""
+    """Print one table, grouped by `key` of each row. Refused rows are left out."""
     groups: dict[str, list[float]] = collections.defaultdict(list)
     for row, value in zip(items, found, strict=True):
         if not math.isnan(value):

@@ -25,7 +25,7 @@ FIGURES = ("allocated", "reserved", "device")
 
 
 def transformer_rows(*paths: Path) -> list[tuple[dict[str, str], ResolvedCase]]:
-    """Return every row about a transformer whose case resolves; of all tables if none is named."""
+    """Return every row about a transformer whose case resolves, by default of all tables."""
     return [
         (row, resolved) for row, resolved in resolved_rows(*paths) if isinstance(resolved.job, TransformerJob)
     ]

@@ -317,7 +317,7 @@ def _brief_line(bench_id: str, subject: str, rows: Sequence[Result]) -> str:
 
 
 def hosts_page(result: HostSearch) -> Page:
-    """Return each bad host and link with its evidence on the next line, then the cost of the search."""
+    """Return each bad host and link with its slow rates on the next lines, then the cost of the search."""
     lines = [line for fault in result.bad_hosts for line in _host(fault)]
     for link in result.bad_links:
         lines.append(

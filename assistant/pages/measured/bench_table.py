@@ -229,7 +229,7 @@ def results_table(rows: Sequence[Result], *, width: int) -> Table:
 
 
 def _name(row: Result, *, with_case: bool) -> tuple[Words, Words]:
-    """Return glyph, name and case. Further results of the same case are shown without name and case."""
+    """Return the glyph, and the name of the result, followed by its case if `with_case` is set."""
     glyph: tuple[str, Tone] = (
         ("·", "dim") if row.status is None else (STATUS[row.status].glyph, STATUS[row.status].tone)
     )

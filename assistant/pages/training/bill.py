@@ -57,7 +57,7 @@ def speed(
     *,
     per: str = "GPU",
 ) -> str:
-    """Return tokens per second and MFU, if they are known; `per` is the word for a rank's device."""
+    """Return the known ones of tokens/s, samples/s and MFU; `per` is the word for a rank's device."""
     parts = (
         [f"{_rate(tokens_per_s_per_gpu)} tokens/s per {per}"]
         if isinstance(tokens_per_s_per_gpu, float | int)

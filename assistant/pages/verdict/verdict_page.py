@@ -43,7 +43,7 @@ def verdict_page(verdict: Verdict, *, verbose: bool = False) -> Page:
 
 
 def name_of(verdict: Verdict) -> str:
-    """Return the host's name, else the source of the facts."""
+    """Return the host's name; if it is unknown, the source of the facts, or `this machine`."""
     source = verdict.source if verdict.source not in ("", "live") else "this machine"
     return value_or(verdict.hostname, source)
 

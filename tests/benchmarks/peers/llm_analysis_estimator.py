@@ -1,4 +1,4 @@
-"""Ask llm-analysis for memory and time of 16-bit training of GPT-like models under tensor, pipeline, expert and
+"""Ask llm-analysis for memory and time of 16-bit and 8-bit training of GPT-like models under tensor, pipeline, expert and
 ZeRO parallelism.
 
 The published wheel of llm-analysis counts two MLP matrices, so a gated MLP is given as a plain MLP of 1.5 times the
