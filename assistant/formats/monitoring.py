@@ -66,7 +66,7 @@ _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
 
 
 def problem_line(finding: Finding) -> str:
-    """Return `nvlink-active GPU3: 17 of 18 NVLinks are up (17 up, 1 down)`."""
+    """Return `nvlink-active GPU3: NVLinks are down (17 up; down: link 0)`."""
     observed = (
         f" ({finding.observed})" if finding.observed and finding.observed not in finding.summary else ""
     )

@@ -284,7 +284,7 @@ def _without_cause(summary: str, first: str) -> str:
 def brief_lines(measurements: Sequence[Measurement]) -> list[str]:
     """Return the last results, one line per benchmark and subject.
 
-    An example is `gemm GPU0-7 GEMM bf16 8192³ 705 TFLOP/s (GPU5 -18 %), fp32 8192³ 52 TFLOP/s`.
+    An example is `gemm  GPU0-7  GEMM bf16 8192³ 705 TFLOP/s (GPU5 -18 %), fp32 8192³ 52 TFLOP/s`.
     """
     rows = results(
         [entry for entry in measurements if entry.metric not in SECONDARY and not is_link(entry)],

@@ -46,7 +46,7 @@ def time_terms(time: TimeBreakdown) -> Shares:
 
 
 def _rate(value: float) -> str:
-    """Return a rate with at least three digits."""
+    """Return a rate with three digits, or all digits of a whole number below 100 000."""
     return count(value if value >= 1000 else float(f"{value:.3g}"))
 
 

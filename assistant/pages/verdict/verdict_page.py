@@ -49,7 +49,7 @@ def name_of(verdict: Verdict) -> str:
 
 
 def counts_line(findings: Iterable[Finding]) -> str:
-    """Return `1 failed (nvlink), 3 could not be checked, 120 passed`."""
+    """Return `1 failed (fabric), 3 could not be checked, 120 passed`."""
     return ", ".join(text for text, _ in counts(findings, with_groups=True)) or "no findings"
 
 
