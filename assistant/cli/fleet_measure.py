@@ -179,7 +179,7 @@ def find_bad(
 
 
 def _racks(named: tuple[str, ...], engine: "EngineRow") -> dict[str, str]:
-    """Return the rack of each node as `--rack` states it, or by default its switch, if that is known.
+    """Return the rack of each node as `--rack` states it, or by default its switch, if the switch is known.
 
     Raises UsageError for a rack without nodes.
     """

@@ -52,7 +52,7 @@ class Number(click.FloatRange):
 class ProgramCommand(click.Command):
     """A command that takes the user's own training command after `--`.
 
-    It may have any number of arguments before `--`.
+    The command may have any number of arguments before `--`.
     """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -74,7 +74,7 @@ def program_after_dashes() -> tuple[str, ...]:
 def source_options(function: Command) -> Command:
     """Add `--from PATH` (repeatable) and `--machine NAME`.
 
-    They select a recording, pasted files or a catalogue machine.
+    The options select a recording, pasted files or a catalogue machine.
     """
     function = click.option(
         "--machine",

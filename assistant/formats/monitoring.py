@@ -92,7 +92,8 @@ def shortened(text: str) -> str:
 def nagios_text(verdict: Verdict) -> str:
     """Return `RIGTUNE CRITICAL - nvlink-active GPU3: ... | failed=1;;0 ...`, then the other problems.
 
-    The number `blocking` counts the problems that determine the exit code; they come first, one per line.
+    The number `blocking` counts the problems that determine the exit code. These problems come first, one per
+    line.
     """
     problems = [
         problem_line(finding)

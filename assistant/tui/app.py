@@ -74,7 +74,7 @@ class RigtuneApp(App[int]):
     def __init__(self, services: Services, *, ascii_only: bool = False) -> None:
         self._ascii_filters = [AsciiFilter()] * ascii_only
         super().__init__()
-        # Read the descriptor now: if the terminal closes before the first screen is drawn, it is lost.
+        # Read the descriptor now: it is lost if the terminal closes before the first screen is drawn.
         self._terminal = terminal_descriptor()
         self.services = services
         self.state = State(source_title=services.title, is_live=services.is_live)

@@ -33,7 +33,7 @@ NOT_FITTED = ("nnScaler",)
 
 
 def measured_us(row: dict[str, str]) -> float | None:
-    """Return the microseconds of one collective, if need be from its bus bandwidth; None without a measurement."""
+    """Return the microseconds of one collective, or computed from the bus bandwidth; None without a measurement."""
     if float(row["time_us"] or 0) > 0:
         return float(row["time_us"])
     if float(row["busbw_gbps"] or 0) > 0:

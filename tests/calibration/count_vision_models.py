@@ -5,8 +5,8 @@ its own); no weights are loaded and no numbers are computed. Run again when an a
 
     python tests/calibration/count_vision_models.py [--only NAME ...] [--output FILE]
 
-A training step is traced twice, with two batch sizes: counts that grow with the batch belong to an image, the
-others to the step.
+A training step is traced twice, with two batch sizes: counts that grow with the batch belong to an image, all
+other counts to the step.
 """
 
 # ruff: noqa: PLC0415 - torchvision can only be imported after `_without_compiled_operators`

@@ -219,7 +219,7 @@ class _Features(nn.Module):
 
 @dataclass
 class Entry:
-    """A model that timm does not have: how it is built and what one sample is."""
+    """A model that timm does not have: the function that builds it, and the shape of one sample."""
 
     id: str
     build: Callable[[], nn.Module]

@@ -57,7 +57,7 @@ def speed(
     *,
     per: str = "GPU",
 ) -> str:
-    """Return the known ones of tokens/s, samples/s and MFU; `per` is the word for a rank's device."""
+    """Return tokens/s, samples/s and MFU, each only if known; `per` is the word for a rank's device."""
     parts = (
         [f"{_rate(tokens_per_s_per_gpu)} tokens/s per {per}"]
         if isinstance(tokens_per_s_per_gpu, float | int)

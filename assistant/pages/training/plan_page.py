@@ -139,7 +139,7 @@ def decisions(plan: Plan) -> Section:
 
 
 def _others(row: Decision) -> Words:
-    """Return the alternatives of a decision; empty if its reason compares them already, as for a layout."""
+    """Return the alternatives of a decision; empty if the reason already compares them, as for a layout."""
     if not row.alternatives or row.name not in _WITH_ALTERNATIVES:
         return words()
     return words((f"; or {'; or '.join(row.alternatives)}", "dim"))

@@ -253,7 +253,7 @@ def way(
     *,
     is_live: bool,
 ) -> Section:
-    """Return the steps from a new machine to a launch script: finished steps, and how to take the others."""
+    """Return the steps from a new machine to a launch script: finished steps, and keys for the others."""
     planned = (
         f"{plan.workload.model.title}: {plan.chosen.strategy}, micro-batch {plan.chosen.micro_batch}"
         if plan

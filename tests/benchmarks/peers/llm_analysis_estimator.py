@@ -44,7 +44,7 @@ GPUS = {
     "A10G": "a10g-pcie-24gb",
     "A6000": "a6000-48gb",
 }
-"""Names in llm-analysis's own catalogue. For a run on another GPU it can predict the memory, but not the time."""
+"""Names in llm-analysis's own catalogue. For other GPUs it predicts memory, but no time."""
 RECOMPUTATION = {"none": 0, "selective": 1, "full": 2}
 STAGES = {"none": 0, "zero1": 1, "zero2": 2, "zero3": 3}
 PARTS = (
