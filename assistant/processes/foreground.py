@@ -21,9 +21,8 @@ def run_in_foreground(argv: tuple[str, ...]) -> int:
     """Run `argv` to its end and return its exit code, 128 + N after signal N, as shells do.
 
     SIGINT, SIGTERM and SIGHUP are forwarded to the child, except a SIGINT that the terminal sent to both.
-    This process waits until the child ends. On
-    Linux the child gets SIGTERM even if this process is killed with SIGKILL. Raises WorkerError if the child
-    cannot be started.
+    This process waits until the child ends. On Linux the child gets SIGTERM even if this process is killed
+    with SIGKILL. Raises WorkerError if the child cannot be started.
     """
     program = shutil.which(argv[0])
     if program is None:

@@ -33,7 +33,7 @@ NOT_FITTED = ("nnScaler",)
 
 
 def measured_us(row: dict[str, str]) -> float | None:
-    """Return the microseconds of one collective, or computed from the bus bandwidth; None without a measurement."""
+    """Return the microseconds of a collective as measured, or as the bus bandwidth gives them; None without both."""
     if float(row["time_us"] or 0) > 0:
         return float(row["time_us"])
     if float(row["busbw_gbps"] or 0) > 0:

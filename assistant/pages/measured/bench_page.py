@@ -44,7 +44,7 @@ _MOST_CASES = 4
 _MOST_LINES = 3
 """Largest number of cases that are named for one log: a faulty GPU may fail in every case."""
 _MUCH_NOISE = 0.1
-"""Share of slow runs of good hosts above which the page mentions the noise."""
+"""Share of slow runs of good hosts from which on the page mentions the noise."""
 _MOST_LINKS = 4
 _DIRECTIONS = {
     "sends": "is slow when it sends",

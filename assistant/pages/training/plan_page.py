@@ -205,8 +205,8 @@ def notices(plan: Plan) -> Section:
 def others(plan: Plan, most: int | None = _REJECTED_SHOWN) -> Section:
     """Return the ties, the alternatives that are slower, and the rejected candidates; `most` of each.
 
-    Each row has the reason why the candidate lost, or its memory and speed. The last line
-    names what was not searched.
+    Each row has the reason why the candidate lost, or its memory and speed. The last line names
+    what was not searched.
     """
     ranks = _ranks(plan)
     ties = [row for row in plan.alternatives if row.is_tie]

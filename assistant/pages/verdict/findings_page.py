@@ -48,8 +48,8 @@ def rows(findings: Sequence[Finding], *, show_all: bool, query: str = "") -> tup
 
     Passed and skipped findings are returned only with `show_all`. With `query`, only findings that contain
     all its words are returned. Without `query` and `show_all`, findings that differ only in their subject
-    share a line, and so do checks that could not be made for the
-    same reason if there are many; waived findings are hidden.
+    share a line, and so do checks that could not be made for the same reason if there are many; waived
+    findings are hidden.
     """
     asked = query.lower().split()
     is_short = not show_all and not asked

@@ -13,7 +13,7 @@ from probes.judging.reporting import fold_names
 from probes.judging.verdict import Verdict
 
 _MOST_NAMES = 6
-"""Largest number of checks that are named for one reason; the JSON names all checks."""
+"""Number of checks that are named for a reason which more than seven checks share; the JSON names all."""
 _NOT_GIVEN = NOT_RECORDED.words
 _EXPLAINS = {"gpu-driver": "gpus"}
 """Checks, each with the data that is missing if the check fails.
