@@ -1,4 +1,4 @@
-"""Draw every screen and dialog of the terminal UI for several machines at two sizes, for a person to look at.
+"""Draw the screens of the terminal UI for several machines, and its dialogs for one, at two sizes.
 
     python -m tests.pictures FOLDER          SVG files, and PNG files if chromium or rsvg-convert exists
     python -m tests.pictures --readme FILE   the one picture of the README: the plan for a catalogue machine

@@ -82,7 +82,7 @@ def floors(arrows: Arrows) -> dict[str, int]:
 
 
 def direct_arrows(arrows: Arrows) -> Arrows:
-    """Return the arrows that do not follow from others."""
+    """Return the arrows that do not follow from other arrows."""
     reached: Arrows = {}
 
     def reach(room: str) -> set[str]:

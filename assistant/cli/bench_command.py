@@ -264,8 +264,8 @@ def _keep(measured: MeasurementSet, *, pins: bool, quiet: bool) -> None:
 
 
 def _exit_code(measured: MeasurementSet, judgement: Judgement, fail_on: FailOn) -> int:
-    # A wrong result is a finding about the machine, no failure of the benchmark; neither is a host that is
-    # left out, if the benchmark measured the others.
+    # A wrong result is a finding about the machine, not a failure of the benchmark. A host that is left out
+    # is no failure either, if the benchmark measured the other hosts.
     with_result = {measurement.bench_id for measurement in measured.measurements}
     if any(
         failure.kind != WRONG and not (failure.kind == "busy" and failure.bench_id in with_result)
@@ -282,8 +282,8 @@ def _settings(
 ) -> BenchSettings:
     """Return the settings that the options describe.
 
-    Raises UsageError for a path that does not exist, a step that does not name a function and an existing
-    file, and an unknown model.
+    Raises UsageError for a path that does not exist, a step that names no function or a missing file,
+    and an unknown model.
     """
     if data is not None and not data.exists():
         raise UsageError(

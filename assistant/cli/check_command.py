@@ -246,7 +246,7 @@ def check_command(
 def _site_checks(
     policy: Policy, file: Path | None, source: Source, selection: Selection
 ) -> tuple[SiteCheck, ...]:
-    """Return the commands of the policy; none if the machine is not live or their check is not selected.
+    """Return the commands of the policy; none if the machine is not live or `site-checks` is not selected.
 
     Raises InputError if others can write the policy.
     """
@@ -317,7 +317,7 @@ def _earlier_counters(facts: MachineFacts, now: datetime.datetime) -> Snapshot |
 
 
 def _policy(file: Path | None, learn: Path | None) -> Policy:
-    """Return the policy of the command line or RIGTUNE_POLICY, by default one without any settings.
+    """Return the policy of the command line or RIGTUNE_POLICY, by default a policy without settings.
 
     With --learn the policy of RIGTUNE_POLICY is ignored. Raises UsageError if --policy is given too.
     """

@@ -81,7 +81,7 @@ def _end(profile: Profile, code: int, message: str) -> None:
 
 
 def _profile_in(arguments: list[str]) -> Profile:
-    """Return the profile that the arguments name; click is not used, because it may refuse them."""
+    """Return the profile that the arguments name; click is not used, because it may refuse arguments."""
     named: Profile | None = None
     output_format: Format | None = None
     for word, following in itertools.pairwise([*arguments, ""]):

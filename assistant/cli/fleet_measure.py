@@ -31,7 +31,7 @@ _OUTPUT = click.option(
 
 
 def _nodes(pattern: str, engine_name: str | None) -> tuple[tuple[str, ...], "EngineRow", str]:
-    """Return the nodes, the engine and the reason for it.
+    """Return the nodes, the engine, and the reason why this engine was chosen.
 
     Raises UsageError, also for an engine without a shared folder.
     """
@@ -179,7 +179,7 @@ def find_bad(
 
 
 def _racks(named: tuple[str, ...], engine: "EngineRow") -> dict[str, str]:
-    """Return the rack of each node as `--rack` states it, or by default its switch, if that is known.
+    """Return the rack of each node as `--rack` states it, or by default its switch, if the switch is known.
 
     Raises UsageError for a rack without nodes.
     """

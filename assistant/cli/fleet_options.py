@@ -139,7 +139,7 @@ def described_run(reach: Reach, question: "Question") -> "FleetRun | None":
 
 
 def emit_engine(row: "EngineRow", reason: str, nodes: tuple[str, ...]) -> None:
-    """Print the engine, the reason for it and its nodes, as every `--dry-run` begins."""
+    """Print the engine, the reason why it was chosen, and the nodes: the first lines of every `--dry-run`."""
     from assistant.engines.clustershell_runs import folded
 
     title = row.title_inside if row.title_inside and os.environ.get(row.variable) else row.title

@@ -52,7 +52,7 @@ class Number(click.FloatRange):
 class ProgramCommand(click.Command):
     """A command that takes the user's own training command after `--`.
 
-    It may have any number of arguments before `--`.
+    The command may have any number of arguments before `--`.
     """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -74,7 +74,7 @@ def program_after_dashes() -> tuple[str, ...]:
 def source_options(function: Command) -> Command:
     """Add `--from PATH` (repeatable) and `--machine NAME`.
 
-    They select a recording, pasted files or a catalogue machine.
+    The options select a recording, pasted files or a catalogue machine.
     """
     function = click.option(
         "--machine",
@@ -346,7 +346,10 @@ def collect_options(python: str | None, *, ask_interpreters: bool = True) -> Col
 def facts_of(
     from_paths: tuple[Path, ...] = (), machine: str | None = None, python: str | None = None
 ) -> MachineFacts:
-    """Return the facts of the machine that `--from`, `--machine` and `--python` name, by default this one."""
+    """Return the facts of the machine that `--from` or `--machine` names, by default this one.
+
+    `python` is the value of `--python`, the training interpreter.
+    """
     from assistant.usecases.probe import probe_machine  # many commands read no machine
 
     probing = probe_machine(source_of(from_paths, machine), collect_options(python))

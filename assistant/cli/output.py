@@ -39,7 +39,7 @@ def encoding_of(stream: TextIO) -> str:
 
 
 def shows_utf8() -> bool:
-    """Return whether the user's locale is UTF-8, so that the terminal can show more than ASCII."""
+    """Return whether the terminal can show more than ASCII: the user's locale is UTF-8, or none is set."""
     everything, characters, language = (os.environ.get(name, "") for name in ("LC_ALL", "LC_CTYPE", "LANG"))
     # Python itself sets LC_CTYPE to C.UTF-8 if the user's locale is C, or is not installed (PEP 538).
     is_coerced = characters == "C.UTF-8" and language

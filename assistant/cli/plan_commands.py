@@ -311,7 +311,9 @@ def _request_of(model: str, wanted: dict[str, Any], command: Command, *, for_rec
 
 
 def _own_program(model: str, *, is_here: bool) -> Command:
-    """Return the user's training command: `script.py ARGS`, `python script.py ARGS` or `-m module ARGS`.
+    """Return the user's training command, or the command of the reference workload without PROGRAM.
+
+    PROGRAM is `script.py ARGS`, `python script.py ARGS` or `-m module ARGS`.
 
     A launcher before the program (`torchrun`, `accelerate launch`, `mpirun` ...) is left out, and a message
     names each of its options.

@@ -1,4 +1,4 @@
-"""`rigtune export` and `run`: write launch files from a recipe, or start it."""
+"""`rigtune export` and `run`: write launch files from a recipe, or start the recipe."""
 
 import shlex
 from collections.abc import Iterator, Sequence

@@ -39,8 +39,8 @@ def list_command(kind: str, output_format: str) -> None:
 def _cells(kind: str, entry: dict[str, Any]) -> tuple[str, ...]:
     """Return the cells of one line.
 
-    A check also has its group, tier and weight, and after the title the data that it needs; a benchmark has
-    its suites.
+    Besides id and title, a check has its group, its tier, `required` and the data that it needs, a benchmark
+    its suites and costs, a rule its severity, and a strategy how it works and when it is chosen.
     """
     if kind == "benchmarks":
         return entry["id"], ", ".join(entry["suites"]) or "on request", _benchmark_words(entry)

@@ -236,7 +236,7 @@ def _rate(row: RateRow) -> tuple[str, ...]:
 
 
 def _names(nodes: Sequence[str], wanted: int) -> str:
-    """Return the names of the nodes if they are at most half of the wanted nodes, else an empty text."""
+    """Return the first names of the nodes; an empty text if they are more than half of the wanted nodes."""
     if len(nodes) * 2 > wanted:
         return ""
     return escaped(first_names(nodes, _MOST_NAMES))

@@ -66,7 +66,7 @@ _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
 
 
 def problem_line(finding: Finding) -> str:
-    """Return `nvlink-active GPU3: 17 of 18 NVLinks are up (17 up, 1 down)`."""
+    """Return `nvlink-active GPU3: NVLinks are down (17 up; down: link 0)`."""
     observed = (
         f" ({finding.observed})" if finding.observed and finding.observed not in finding.summary else ""
     )
@@ -74,7 +74,7 @@ def problem_line(finding: Finding) -> str:
 
 
 def reason_line(verdict: Verdict, fail_on: FailOn = "fail", *, first_only: bool = False) -> str:
-    """Return the reasons why the exit code is not 0, the worst first; empty if the code is 0."""
+    """Return the worst reason why the exit code is not 0, and the ids of other checks; empty for code 0."""
     problems = decisive(verdict, fail_on)
     if not problems:
         return "verdict host: nothing is known about this machine" * (verdict.verdict is Status.UNKNOWN)
@@ -92,7 +92,8 @@ def shortened(text: str) -> str:
 def nagios_text(verdict: Verdict) -> str:
     """Return `RIGTUNE CRITICAL - nvlink-active GPU3: ... | failed=1;;0 ...`, then the other problems.
 
-    The number `blocking` counts the problems that determine the exit code; they come first, one per line.
+    The number `blocking` counts the problems that determine the exit code. These problems come first, one per
+    line.
     """
     problems = [
         problem_line(finding)
@@ -202,7 +203,7 @@ def _gpu_labels(gpu: Gpu) -> dict[str, str]:
 
 
 def metric_lines(name: str, words: str, samples: Iterable[tuple[Mapping[str, str], float]]) -> list[str]:
-    """Return the help, the type and the samples of a gauge; no lines without a sample."""
+    """Return the help, the type and the samples of a gauge; no lines if there is no sample."""
     lines = [f"{name}{_labels(labels)} {value}" for labels, value in samples]
     return [f"# HELP {name} {words}", f"# TYPE {name} gauge", *lines] if lines else []
 

@@ -1,6 +1,6 @@
 """Generate the JSON Schemas of the output of `--format json`, and of policies, from the records themselves.
 
-They are published in `assistant/docs/schemas/`; `python -m assistant.formats.schemas` rewrites them.
+The schemas are published in `assistant/docs/schemas/`; `python -m assistant.formats.schemas` rewrites them.
 """
 
 import importlib

@@ -1,4 +1,4 @@
-"""Show advice: each line with its facts, its commands and its source."""
+"""Show advice: each line with its fact, its commands and its source."""
 
 from collections.abc import Iterator
 
@@ -19,7 +19,7 @@ _WIDTH = 11
 
 
 def lines_page(advice: Advice) -> Page:
-    """Return the page: counts, what to do, what is unknown, the rest, and texts to copy."""
+    """Return the page: counts, what to do, what is unknown, notes, what is in order, and texts to copy."""
     counted = [
         f"{number} {name}"
         for kind, (_, _, name) in _KINDS.items()

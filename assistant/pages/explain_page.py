@@ -33,7 +33,7 @@ _FACTS = {
 }
 """Clear names for facts whose names can be misunderstood: `init_incomplete: 0` means that rank 0 waits."""
 _NO_FAILURE = "the logs show no failure, but something that you should check"
-"""Answer for runs that need no more evidence, for example runs that a user or a scheduler ended."""
+"""Answer for healthy runs with warnings, and for runs that, for example, a user or a scheduler ended."""
 
 
 def explain_page(explanation: Explanation, *, verbose: bool = False, folds: bool = False) -> Page:
@@ -83,7 +83,7 @@ def _answer(explanation: Explanation) -> str:
 
 
 def _listed(parts: list[str], most: int) -> str:
-    """Return the first `most` parts and the number of the others."""
+    """Return the first `most` parts and the number of the remaining parts."""
     return ", ".join(parts[:most]) + (f" and {len(parts) - most} more" if len(parts) > most else "")
 
 
@@ -111,7 +111,7 @@ def _status(diagnosis: Diagnosis) -> Status:
 
 
 def _evidence(line: EvidenceLine, *, folds: bool, names_source: bool) -> Row:
-    """Return the place and the text of a line. The text is not wrapped, so that people can search for it."""
+    """Return the place and the text of a line; without `folds` it is not wrapped, which eases a search."""
     place = f"{line.source}:{line.line}" if names_source else f"{line.line}"
     text = line.text.strip()
     shown = text if len(text) <= _LONGEST_LINE else f"{text[:_LONGEST_LINE]}…"

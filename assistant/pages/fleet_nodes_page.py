@@ -81,7 +81,7 @@ def no_nodes(query: str, *, is_reading: bool) -> Section:
 
 
 def node_detail(node: NodeResult, slow: Iterable[FleetFinding]) -> Section:
-    """Return every reason against one node, worst first, then its group, places, state and bad outcome."""
+    """Return a node's findings, slow parts and remark, then its group, places, unusual state and outcome."""
     rows = [Row(words(f"{each.subject}: {each.summary}"), STATUS[each.status].badge) for each in node.reasons]
     rows += [
         Row(finding.summary.removeprefix(f"{node.node} "), words(("slow", "caution"))) for finding in slow
@@ -97,7 +97,7 @@ def node_detail(node: NodeResult, slow: Iterable[FleetFinding]) -> Section:
 
 
 def report_title(report: NodeReport, run: str) -> str:
-    """Return the title of a node's screens, which names the run; other screens name a recording there."""
+    """Return the title of a node's screens, which names the run instead of a recording."""
     return f"no report in {run}" if _is_silent(report) else f"only its report in {run}"
 
 
@@ -131,7 +131,7 @@ def recording_words(node: str) -> str:
 
 
 def no_reported_gpu(report: NodeReport) -> tuple[Row, ...]:
-    """Return what a report without a list of GPUs says about them."""
+    """Return what a report without a list of GPUs states about the node's GPUs."""
     number, models = report.attributes.get("gpus", ""), report.attributes.get("gpu_model", "")
     if _is_silent(report):
         reported = words("The node gave no report in this run.")

@@ -1,4 +1,4 @@
-"""Show a run over a fleet: the answer, each bad node with its reason, causes, and lists to paste."""
+"""Show a run over a fleet: counts, nodes that jobs should avoid with reasons, causes, lists to paste."""
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
@@ -123,7 +123,7 @@ def _node_table(rows: Sequence[tuple[str, ...]]) -> Table:
 
 
 def _together(names: tuple[str, ...], fold: Fold) -> str:
-    """Return the pattern of the names; if it is too long, the first name and the number of the others."""
+    """Return the pattern of the names; if it is too long, the first name and the number of other names."""
     pattern = fold(names)
     return pattern if len(pattern) <= _LONGEST_PATTERN else f"{names[0]} and {len(names) - 1} more"
 

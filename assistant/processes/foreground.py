@@ -1,4 +1,4 @@
-"""Run a child in the foreground: it shares the terminal of this process and gets the signals sent to it."""
+"""Run a child in the foreground: it shares the terminal and gets the signals sent to this process."""
 
 import contextlib
 import os
@@ -20,9 +20,9 @@ _TIED = Path(__file__).with_name("tied.py")
 def run_in_foreground(argv: tuple[str, ...]) -> int:
     """Run `argv` to its end and return its exit code, 128 + N after signal N, as shells do.
 
-    SIGINT, SIGTERM and SIGHUP are forwarded to the child, and this process waits until the child ends. On
-    Linux the child gets SIGTERM even if this process is killed with SIGKILL. Raises WorkerError if the child
-    cannot be started.
+    SIGINT, SIGTERM and SIGHUP are forwarded to the child, except a SIGINT that the terminal sent to both.
+    This process waits until the child ends. On Linux the child gets SIGTERM even if this process is killed
+    with SIGKILL. Raises WorkerError if the child cannot be started.
     """
     program = shutil.which(argv[0])
     if program is None:

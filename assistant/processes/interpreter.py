@@ -38,7 +38,7 @@ class _Torch(Record, kw_only=True):
 class Interpreter(_Torch, kw_only=True):
     """The properties of a training interpreter, as reported by a program that it ran.
 
-    An empty value means that torch lacks the feature.
+    Except for `cuda_error`, an empty value means that torch lacks the feature.
     """
 
     path: str

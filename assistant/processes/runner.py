@@ -106,7 +106,7 @@ class Job:
         return self._guard.wait()
 
     def stop(self) -> int:
-        """Send SIGTERM to all processes, after the grace time SIGKILL to the rest; return the exit code."""
+        """Send SIGTERM to all processes, and SIGKILL to those left after `grace_s`; return the exit code."""
         assert self._guard.stdin is not None  # noqa: S101 - opened above
         with contextlib.suppress(OSError):
             self._guard.stdin.close()

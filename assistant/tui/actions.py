@@ -33,8 +33,6 @@ class Action(Record, frozen=True, kw_only=True):
     screens: tuple[str, ...] = ()
     """Ids of the screens on which the action applies; empty for all screens."""
     footer: bool = True
-    dangerous: bool = False
-    """True if the action occupies the machine or writes files; the UI announces it and asks before it."""
     needs_machine: bool = False
     """True if the action makes no sense for a node of which only the report is known."""
 
@@ -97,7 +95,6 @@ ACTIONS: tuple[Action, ...] = (
         help="Run the chosen suite of benchmarks; it occupies the devices that the screen names",
         key="s",
         screens=("benchmarks",),
-        dangerous=True,
         needs_machine=True,
     ),
     Action(
@@ -162,7 +159,6 @@ ACTIONS: tuple[Action, ...] = (
         help="Write the files of the shown launcher; asks for the folder",
         key="e",
         screens=("recipe",),
-        dangerous=True,
         needs_machine=True,
     ),
     Action(
@@ -228,7 +224,7 @@ def shown_key(action: Action) -> str:
 
 
 def screen_bindings(screen: str) -> list[BindingType]:
-    """Return the bindings of the actions that only `screen` has."""
+    """Return the bindings of the actions of `screen` that do not apply to all screens."""
     return [_binding(row, f"screen.{row.id}") for row in ACTIONS if screen in row.screens]
 
 

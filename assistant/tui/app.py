@@ -74,7 +74,7 @@ class RigtuneApp(App[int]):
     def __init__(self, services: Services, *, ascii_only: bool = False) -> None:
         self._ascii_filters = [AsciiFilter()] * ascii_only
         super().__init__()
-        # Read the descriptor now: if the terminal closes before the first screen is drawn, it is lost.
+        # Read the descriptor now: it is lost if the terminal closes before the first screen is drawn.
         self._terminal = terminal_descriptor()
         self.services = services
         self.state = State(source_title=services.title, is_live=services.is_live)
@@ -119,7 +119,7 @@ class RigtuneApp(App[int]):
             )
 
     def begin_work(self) -> None:
-        """Show the first screen and start what fills it."""
+        """Show the first screen, and start to read the machine."""
         self.switch_mode(SCREENS[0].id)
         self._probe()
 
@@ -336,7 +336,8 @@ class RigtuneApp(App[int]):
     def _follow(self, stage: str) -> None:
         """Start the stages that follow `stage`.
 
-        The checks follow a probe; plan and recipe follow if a page shows them.
+        The checks follow a probe. A comparison, the checks and a new plan in place of an old one
+        follow a benchmark run. A recipe follows a plan.
         """
         match stage:
             case "probe":

@@ -99,7 +99,8 @@ _ASCII = str.maketrans(
 def ascii_text(text: str) -> str:
     """Return `text` in ASCII with the same width in cells.
 
-    Known characters are replaced by a similar ASCII character, all others by a question mark.
+    Known characters and letters with accents are replaced by similar ASCII characters, all others by
+    question marks.
     """
     if text.isascii():
         return text

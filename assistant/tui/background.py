@@ -1,8 +1,8 @@
 """Run threads beside the terminal UI: use cases that post their events, and a watch on the terminal.
 
 When the app ends, the library Textual waits for its own worker threads, so a command that hangs would block
-the terminal. The threads of this module are daemons: the end of the app does not wait for them. Only a
-benchmark is requested to stop, and gets a short time to end its processes.
+the terminal. The threads of this module are daemons: the end of the app does not wait for them. All
+use cases are requested to stop, but only a benchmark gets a short time to end its processes.
 """
 
 import os

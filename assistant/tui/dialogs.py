@@ -257,7 +257,7 @@ class WorkloadDialog(Dialog[JobRequest]):
 
     @on(Input.Changed)
     def _changed(self, event: Input.Changed) -> None:
-        self.query_one(f"#{event.input.id}-complaint").display = False  # it was about the earlier text
+        self.query_one(f"#{event.input.id}-complaint").display = False  # it complained about the earlier text
         if event.input.has_focus:
             self._show_choices(event.input)
 

@@ -29,7 +29,7 @@ class PanelBox(Static):
     """A box with the full height of its section; an empty section is hidden."""
 
     def show(self, section: Section, width: int = 100) -> None:
-        """Draw `section`; its figures are `width` cells wide."""
+        """Draw `section`; its charts are `width` cells wide."""
         self.display = not section.is_empty
         self.border_title = line(section.title)
         self.update(body(section, width))
@@ -101,7 +101,7 @@ class Frame(Screen[None]):
         raise NotImplementedError
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Return whether an action applies; Textual's name."""
+        """Return whether an action applies; Textual calls this method by its name."""
         return self.desk.state.has_machine or action not in MACHINE_ACTIONS
 
     def leave(self) -> bool:

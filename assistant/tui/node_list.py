@@ -1,6 +1,6 @@
-"""Draw a list of many nodes: only the lines that are visible are made, so that 10 000 nodes stay quick.
+"""Draw a list of many nodes: only visible lines are made, so that a list of 10 000 nodes stays fast.
 
-The library's table and option list measure every row after each change of the filter, which takes about a
+Textual's own table and option list measure every row after each change of the filter, which takes about a
 second for 10 000 rows (`tests/benchmarks/nodes_in_the_tui.py`).
 """
 
@@ -102,7 +102,7 @@ class NodeList(ScrollView, can_focus=True):
         self.post_message(self.Drawn())
 
     def render_line(self, y: int) -> Strip:
-        """Return one visible line; Textual's name."""
+        """Return one visible line; Textual calls this method by its name."""
         place, width = y + round(self.scroll_offset.y), self.size.width
         if place >= len(self.rows):
             return Strip.blank(width, self.rich_style)

@@ -31,7 +31,7 @@ def line(cell: Cell) -> Text:
 
 
 def body(section: Section, width: int = 100) -> RenderableType:
-    """Return the blocks of a section; figures are `width` cells wide."""
+    """Return the blocks of a section; charts are `width` cells wide."""
     parts: list[RenderableType] = []
     for is_rows, group in itertools.groupby(section.blocks, key=lambda block: isinstance(block, Row)):
         blocks = list(group)

@@ -100,7 +100,10 @@ class State(Record, frozen=True, kw_only=True):
 
 
 def begin(state: State, stage: str, title: str) -> State:
-    """Return the state in which `stage` runs; an earlier problem with the stage is removed."""
+    """Return the state in which `stage` runs, without an earlier problem with the stage.
+
+    Results of an earlier benchmark run or export are removed when the same stage begins again.
+    """
     dropped: dict[str, dict[str, object]] = {
         "bench": {"measured": MeasurementSet(), "judgement": Judgement(), "measuring_note": ""},
         "export": {"written": ()},

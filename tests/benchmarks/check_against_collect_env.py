@@ -133,7 +133,10 @@ def contenders(options: argparse.Namespace, folder: Path) -> dict[str, Contender
 
 
 def medians_s(commands: Mapping[str, Contender], rounds: int) -> dict[str, float]:
-    """Run the commands in turns, so that a busy moment affects all; a first round does not count."""
+    """Return the median wall time of each command.
+
+    The commands take turns, so that a busy moment affects all of them. The first round does not count.
+    """
     samples: dict[str, list[float]] = {name: [] for name in commands}
     for number in range(rounds + 1):
         for name, command in commands.items():

@@ -110,7 +110,7 @@ def situation_on(cluster: Cluster) -> Situation:
 
 
 def gains(measured: dict[str, Any], way: str) -> list[float]:
-    """Return the part of the DDP step that a way saved, round by round."""
+    """Return the share of the time of a DDP step that a way saved, round by round."""
     pairs = zip(measured["times"][way], measured["times"]["ddp"], strict=True)
     return [1 - taken / plain for taken, plain in pairs]
 

@@ -74,7 +74,7 @@ def make_step(way: str, shape: ModelShape, settings: dict) -> Step:
 
 
 def timed(work: Callable[[], None], repeats: int) -> float:
-    """Return the seconds of one of `repeats` runs, from a barrier to a barrier."""
+    """Return the mean seconds of a run; `repeats` runs take place between two barriers."""
     dist.barrier()
     start = time.perf_counter()
     for _ in range(repeats):

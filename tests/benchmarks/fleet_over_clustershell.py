@@ -1,4 +1,4 @@
-"""Start local processes in place of nodes by rigtune's engine and by ClusterShell alone; print the ratios of times.
+"""Start local processes in place of nodes by rigtune's engine and by ClusterShell alone; print the ratios of CPU times.
 
 python -m tests.benchmarks.fleet_over_clustershell [NODES]
 """

@@ -5,7 +5,7 @@ their ratios.
     [--folder FOLDER]
 
     memory      STREAM's copy and triad (compiled here by gcc with OpenMP, all cores) and mbw (one thread; it counts a copied byte
-                once, rigtune and STREAM twice, so rigtune's figure is halved for it)
+                once, rigtune and STREAM twice, so rigtune's figure is halved for mbw)
     storage     fio, the same file, block size and depth, direct
     tcp         iperf3, one stream between two network namespaces made here; needs root
     gemm        numpy with its own BLAS, and torch's BLAS called without torch, which separates the effect of the method

@@ -2,7 +2,8 @@
 
 python -m tests.benchmarks.nodes_in_the_tui [NODES]
 
-Every time ends when the screen is drawn, and includes the milliseconds that Textual's pilot waits for each key.
+Every time except the last ends when the screen is drawn; the last ends when the node is judged. Each time includes the
+milliseconds that Textual's pilot waits for each key.
 """
 
 from __future__ import annotations

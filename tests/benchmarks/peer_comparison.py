@@ -1,4 +1,4 @@
-"""Compare two predictors by the scorer's measures, over the measured runs that both answer."""
+"""Compare the errors of two predictors over the measured runs that both answer."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def memory_error(measured: Answer, said: Answer) -> float | None:
 
 
 def compared(measure: str, pairs: Sequence[tuple[float, float]]) -> list[Comparison]:
-    """Return median and 90th percentile of the magnitude of pairs of errors, rigtune's first."""
+    """Return the median and the 90th percentile of the absolute errors; pairs have rigtune's error first."""
     if not pairs:
         return []
     ours, theirs = (sorted(abs(error) for error in side) for side in zip(*pairs, strict=True))

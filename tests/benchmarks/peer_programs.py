@@ -1,6 +1,4 @@
-"""Short programs of its own that `measure_against_tools.py` writes out and compares with; none uses anything
-of rigtune.
-"""
+"""Programs that `measure_against_tools.py` writes to files and compares with rigtune; none uses rigtune."""
 
 from __future__ import annotations
 

@@ -149,7 +149,7 @@ def memory(facts: MachineFacts, folder: Path) -> Contest:
 
     def stream() -> Rates:
         if not (folder / "stream").exists():
-            raise MissingError("gcc is not installed, which STREAM is compiled by")
+            raise MissingError("gcc, which compiles STREAM, is not installed")
         copy, triad, _ = output_of(
             [str(folder / "stream"), str(ARRAY_BYTES), str(PEER_S)], OMP_NUM_THREADS=str(cores)
         ).split()
@@ -197,7 +197,7 @@ def storage(facts: MachineFacts, folder: Path) -> Contest:
     def ours() -> Rates:
         rates = measured(facts, "storage", data_path=str(path))
         if any(not m.parameters["direct"] for m in rates):
-            raise MissingError(f"{folder} knows no direct reads: name another --folder")
+            raise MissingError(f"{folder} does not support direct reads: name another --folder")
         reading = "read_bandwidth_bytes_per_s"
         return rates_of(
             rates, {name: {"metric": reading, "order": order} for name, (order, *_) in shapes.items()}

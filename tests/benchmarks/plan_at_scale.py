@@ -19,7 +19,7 @@ GPUS_PER_NODE = 8
 
 
 class Job(NamedTuple):
-    """A model, and optionally the program that trains it and a batch that the ranks can share.
+    """A model, and optionally the program that trains it and the global batch in sequences.
 
     Without a program, the command compares all programs.
     """

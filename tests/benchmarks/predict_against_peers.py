@@ -11,8 +11,8 @@
 Each peer runs in its own interpreter, by default this one, and is left out if it cannot be imported. `deepspeed` and
 `accelerate` need torch, which is best installed first; llm-analysis needs `pip install --no-deps llm-analysis fire
 termcolor`. A peer gets the sizes, layout, precision and batch that rigtune read from the row, so an unknown name costs
-it nothing. Measures are those of the scorer of published runs: |predicted / measured - 1|, and the share of runs whose
-fit into the memory was predicted wrongly. `ratio` is the peer's error over rigtune's; below 1 the peer is ahead.
+it nothing. The measures are |predicted / measured - 1|, and the share of runs whose fit into the memory was predicted
+wrongly. `ratio` is the peer's error over rigtune's; below 1 the peer is ahead.
 
 Reads `training_open.csv`, `device_open.csv` and `collectives_open.csv` below $RIGTUNE_SHARED/data (default
 ../shared).

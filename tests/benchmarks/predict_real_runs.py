@@ -10,8 +10,8 @@ Step times are medians of the worker's own training benchmarks; peak memory is w
 out for tensors (tests/benchmarks/tensor_memory.py).
 
 The bench has measured none of the configurations: `differs` states the differences from the nearest measured step.
-The files of `--bench` and `--runs` are read if they exist. They are written if they do not exist or if a run in them
-was disturbed. `--attempts 0` only compares.
+The files of `--bench` and `--runs` are read if they exist. The file of `--bench` is written if it does not exist. Runs
+that the file of `--runs` lacks, or that were disturbed, are made and written. `--attempts 0` only compares.
 
 Other programs disturb measurements. Each benchmark and run is repeated until other programs take little of the CPUs,
 at most `--attempts` times, and the least disturbed attempt counts. Runs that stay disturbed are marked, and the median
@@ -57,7 +57,7 @@ T = TypeVar("T")
 
 
 def kept(path: str | None, kind: type[T]) -> T | None:
-    """Return the results of an earlier run that the file contains."""
+    """Return the results of an earlier run that the file contains; None if there is no file."""
     return msgspec.json.decode(Path(path).read_bytes(), type=kind) if path and Path(path).exists() else None
 
 
@@ -94,7 +94,7 @@ def main() -> int:
         "--attempts",
         type=int,
         default=3,
-        help="to find a quiet moment for each benchmark and run; 0: none, compare alone",
+        help="to find a quiet moment for each benchmark and run; 0: only compare",
     )
     parser.add_argument(
         "--configurations",

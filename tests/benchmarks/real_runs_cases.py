@@ -136,9 +136,9 @@ IMAGES_ON_GPU = (
 
 
 def chosen(on_gpu: bool, only: set[str], most: tuple[int | None, int | None]) -> list[Configuration | Images]:
-    """Return the runs with the names `only`, or all runs without names: transformers, then residual networks.
+    """Return the runs whose names are in `only`, or all runs if `only` is empty.
 
-    `most` is the largest number of each of the two kinds.
+    Transformers come before residual networks. `most` is the largest number of runs of each of the two kinds.
     """
     kinds: tuple[tuple[Configuration | Images, ...], ...] = (
         (ON_GPU, IMAGES_ON_GPU) if on_gpu else (ON_CPU, IMAGES_ON_CPU)

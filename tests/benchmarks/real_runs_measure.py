@@ -53,7 +53,7 @@ class Measured(Record, kw_only=True):
 
 
 def request_of(run: Configuration | Images, facts: MachineFacts) -> BenchRequest:
-    """Return the training benchmark of this one step, with as many threads per rank as in a recipe."""
+    """Return the training benchmark of this configuration, with as many threads per rank as in a recipe."""
     context = bench_context(facts)
     ranks = run.ranks or default_ranks(facts)
     case: Case = {"micro_batch": run.micro_batch, "precision": run.precision}

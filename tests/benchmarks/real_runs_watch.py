@@ -23,6 +23,6 @@ def least_disturbed(measure: Callable[[], T], share_of: Callable[[T], float], at
 
 
 def disturbance(made: MeasurementSet) -> float:
-    """Return the largest share of the CPUs that other programs took during a measurement; 1 without any."""
+    """Return the largest share of the CPUs that other programs took during a measurement; 1 if none exists."""
     shares = [float(one.conditions.get("others_cpu_share", 0.0)) for one in made.measurements]
     return max(shares, default=1.0)

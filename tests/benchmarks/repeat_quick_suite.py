@@ -40,7 +40,7 @@ class Spread(NamedTuple):
     key: Key
     unit: str
     medians: list[float]
-    told_runs: int
+    marked_runs: int
 
     @property
     def largest_over_smallest(self) -> float:
@@ -144,11 +144,11 @@ def main() -> int:
         middle = quantity(statistics.median(spread.medians), spread.unit)
         ratio = f"{spread.largest_over_smallest:7.2f} {spread.variation:9.1%}"
         print(
-            f"{ratio} {good:>6} {spread.told_runs:>3}/{len(runs)}  {middle:>14}  "
+            f"{ratio} {good:>6} {spread.marked_runs:>3}/{len(runs)}  {middle:>14}  "
             f"{'; '.join(filter(None, spread.key))}"
         )
     within = [spread.largest_over_smallest - 1 <= options.limit for spread in spreads]
-    explained = [spread.told_runs > 0 for spread, good in zip(spreads, within, strict=True) if not good]
+    explained = [spread.marked_runs > 0 for spread, good in zip(spreads, within, strict=True) if not good]
     print(
         f"\n{sum(within)} of {len(within)} figures within {options.limit:.0%}; of the others {sum(explained)} "
         "were marked as unreliable"

@@ -33,7 +33,7 @@ NOT_FITTED = ("nnScaler",)
 
 
 def measured_us(row: dict[str, str]) -> float | None:
-    """Return the microseconds of one collective, if need be from its bus bandwidth; None without a measurement."""
+    """Return the microseconds of a collective as measured, or as the bus bandwidth gives them; None without both."""
     if float(row["time_us"] or 0) > 0:
         return float(row["time_us"])
     if float(row["busbw_gbps"] or 0) > 0:
@@ -84,7 +84,7 @@ def line(name: str, found: list[float]) -> str:
 def show(
     title: str, items: list[dict[str, str]], found: list[float], key: Callable[[dict[str, str]], str]
 ) -> None:
-    """Print one table, grouped by `key` of each row. Refused rows are counted, not scored."""
+    """Print one table, grouped by `key` of each row. Refused rows are left out."""
     groups: dict[str, list[float]] = collections.defaultdict(list)
     for row, value in zip(items, found, strict=True):
         if not math.isnan(value):

@@ -39,7 +39,7 @@ def run_steps(make: Callable[[], Callable[[], object]]) -> None:
 
 
 def peak_bytes(make: Callable[[], Callable[[], object]], device: torch.device) -> int:
-    """Return the peak bytes of tensors while `make` builds a step and while that step runs."""
+    """Return the peak bytes of tensors while `make` builds a step and while that step runs twice."""
     gc.collect()
     if device.type == "cuda":
         torch.cuda.empty_cache()

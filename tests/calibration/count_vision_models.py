@@ -1,12 +1,12 @@
-"""Count image models on the meta device and write `recipes/data/vision_models.toml`.
+"""Count the operations of image models on the meta device and write `recipes/data/vision_models.toml`.
 
 Needs timm and torchvision beside torch (`pip install --no-deps timm torchvision pillow` in an environment of
 its own); no weights are loaded and no numbers are computed. Run again when an architecture is to be added:
 
     python tests/calibration/count_vision_models.py [--only NAME ...] [--output FILE]
 
-A training step is traced twice, with two batch sizes: what grows with the batch belongs to an image, the rest
-to the step.
+A training step is traced twice, with two batch sizes: counts that grow with the batch belong to an image, all
+other counts to the step.
 """
 
 # ruff: noqa: PLC0415 - torchvision can only be imported after `_without_compiled_operators`
@@ -38,7 +38,7 @@ _BATCHES = (2, 4)
 
 
 def count(model: nn.Module, step: Callable[[int], Tensor]) -> tuple[dict[str, float], int]:
-    """Return the counts of one image, and parameters. Operators are those of a whole step."""
+    """Return the counts of one image, with the operators of a whole step, and the number of parameters."""
     resident = [*model.parameters(), *model.buffers()]
     traced = []
     for batch in _BATCHES:
@@ -94,8 +94,7 @@ def timm_names() -> list[str]:
 
     wanted = re.compile("|".join(_FAMILIES))
     names = [name for name in timm.list_models() if wanted.match(name) and not _LEFT_OUT.search(name)]
-    # Names with and without `tf_` are one architecture with another padding; the plain name says the size of
-    # the paper.
+    # Names with and without `tf_` are one architecture with different padding; the name with `tf_` is kept.
     return [name for name in names if f"tf_{name}" not in names]
 
 

@@ -31,7 +31,9 @@ The shares exceed 80 %, so that new runs reach 80 %; classes with unseen parts h
 """
 NAMES: dict[Fitted, str] = {"time": "step_time", "memory": "peak_memory"}
 FEWEST = 20
-"""Fewest runs of a kind that determine the ends of its interval, or of a class its widening."""
+"""Fewest seen runs that alone determine the ends of a kind's interval, and fewest runs of a class for its
+widening.
+"""
 CLASSES: tuple[Familiarity, ...] = ("seen-seen", "seen-unseen", "unseen-seen", "unseen-unseen")
 FITTED = Path(__file__).resolve().parents[2] / "recipes" / "data" / "fitted.toml"
 
@@ -54,7 +56,7 @@ def source_of(item: Item) -> str:
 def left_out_runs(
     figure: Fitted, items: Sequence[Item], prefix: str, *, folds: int, rounds: int, refits: bool
 ) -> list[LeftOut]:
-    """Return all runs, each with its ratio to the prediction of a fit without its source."""
+    """Return all runs that can be predicted, each with its ratio to the prediction without its source."""
     priors = {row.id: row.prior for row in load_priors().values() if row.id.startswith(prefix)}
     start = fit(items, prefix, rounds=rounds).values if refits else {}
     runs = []
@@ -113,7 +115,7 @@ def widenings(runs: Sequence[LeftOut], ends: dict[str, tuple[float, float]]) -> 
 
 
 def coverage(runs: Sequence[LeftOut], ends: dict[str, tuple[float, float]], powers: dict[Familiarity, float]):
-    """Print the share of left-out runs inside their intervals, by whether fits saw their software and GPU."""
+    """Print the share of left-out runs inside their intervals: by class, by kind and of all runs."""
     inside = collections.defaultdict(list)
     for run in runs:
         is_inside = power_of(run, ends) <= powers[run.seen]

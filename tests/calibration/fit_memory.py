@@ -25,7 +25,7 @@ FIGURES = ("allocated", "reserved", "device")
 
 
 def transformer_rows(*paths: Path) -> list[tuple[dict[str, str], ResolvedCase]]:
-    """Return every row about a transformer whose case resolves; of all tables if none is named."""
+    """Return every row about a transformer whose case resolves, by default of all tables."""
     return [
         (row, resolved) for row, resolved in resolved_rows(*paths) if isinstance(resolved.job, TransformerJob)
     ]
@@ -68,7 +68,7 @@ def _peak(row: dict[str, str], resolved: ResolvedCase) -> Callable[[], float | N
 
 
 def right_about_fitting(rows: list[tuple[dict[str, str], ResolvedCase]]) -> dict[bool, list[bool]]:
-    """Return for runs that ran (True) and that lacked memory (False) which of them were predicted rightly."""
+    """Return whether predictions were right: of runs that ran (True), of runs that lacked memory (False)."""
     said: dict[bool, list[bool]] = {True: [], False: []}
     for row, resolved in rows:
         if row["oom"] not in ("true", "false"):

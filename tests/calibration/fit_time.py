@@ -40,7 +40,7 @@ def measured_step_s(row: dict[str, str], resolved: ResolvedCase) -> float | None
 
 
 def items(*paths: Path) -> list[Item]:
-    """Return every transformer run with a known layout and a measured speed; of all tables by default."""
+    """Return every transformer run with a known layout and a measured speed, by default of all tables."""
     collected = []
     for row, resolved in resolved_rows(*paths):
         if not isinstance(resolved.job, TransformerJob):

@@ -26,7 +26,7 @@ from tests.calibration.runs import arguments, fitted, resolved_rows
 
 
 def items(*paths: Path) -> list[Item]:
-    """Return every run of an image model whose speed was measured; of all tables if none is named."""
+    """Return every run of an image model whose speed was measured, by default of all tables."""
     collected = []
     for row, resolved in resolved_rows(*paths):
         if not row["samples_per_s"] or not isinstance(resolved.job, ImageJob):

@@ -1,8 +1,8 @@
 """Fit parameter rows to measurements robustly, with priors, and repeat the fit with each source left out.
 
 The residual of a measurement is ln(predicted / measured). Its weight falls with the number of measurements of
-the same source, so that a large table does not decide for all others. A residual far beyond what a good model
-misses by hardly counts (Cauchy's loss): such runs have a cause that their row does not state. Each parameter
+the same source, so that a large table does not decide for all others. A residual far beyond the error of a
+good model hardly counts (Cauchy's loss): such runs have a cause that their row does not state. Each parameter
 is held near its prior, so that the literature decides what the measurements leave open.
 """
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 SOFTNESS = 0.2
-"""Residual beyond which a measurement counts less and less: what a good model misses by."""
+"""Residual beyond which a measurement counts less and less: the error of a good model."""
 STEP = 0.02
 ROUNDS = 12
 NEAR = 1e-4
@@ -78,7 +78,10 @@ def residuals(items: Sequence[Item], values: dict[str, float]) -> list[float]:
 def fit(
     items: Sequence[Item], prefix: str, *, start: Mapping[str, float] | None = None, rounds: int = ROUNDS
 ) -> Fit:
-    """Fit all figures with a prior whose id starts with `prefix`, from `start` or their present values."""
+    """Fit the figures that items read and whose ids start with `prefix`.
+
+    The fit begins with the values in `start`, and with the present values of other figures.
+    """
     import numpy as np  # noqa: PLC0415 - the fit alone needs it
 
     rows = [row for row in load_priors().values() if row.id.startswith(prefix)]

@@ -27,7 +27,7 @@ def _convs(dims: int, *widths: int) -> nn.Sequential:
 
 
 class _UNet(nn.Module):
-    """U-Net with two convolutions a level, strided or pooled descent and transposed ascent."""
+    """U-Net with two convolutions per level, max pooling downwards and transposed convolutions upwards."""
 
     def __init__(
         self, dims: int, channels: int, classes: int, widths: tuple[int, ...], *, heads: int = 1
@@ -55,7 +55,7 @@ class _UNet(nn.Module):
 
 
 class _Ssd300(nn.Module):
-    """SSD300 on ResNet-50 up to conv4 without its stride.
+    """SSD300 on a ResNet up to conv4, without the stride of conv4.
 
     The source is NVIDIA/DeepLearningExamples, PyTorch/Detection/SSD.
     """
@@ -219,7 +219,7 @@ class _Features(nn.Module):
 
 @dataclass
 class Entry:
-    """A model that timm does not have: how it is built and what one sample is."""
+    """A model that timm does not have: the function that builds it, and the shape of one sample."""
 
     id: str
     build: Callable[[], nn.Module]

@@ -35,7 +35,7 @@ def published_rows(*paths: Path) -> Iterator[dict[str, str]]:
 
 
 def resolved_rows(*paths: Path) -> Iterator[tuple[dict[str, str], ResolvedCase]]:
-    """Yield every published run whose case resolves; of all tables if none is named."""
+    """Yield every published run whose case resolves, by default of all tables."""
     for row in published_rows(*(paths or (OPEN, OPEN_2, OWN))):
         try:
             yield row, resolve(case_of_row(row))

@@ -36,7 +36,7 @@ def test_a_key_has_one_meaning_per_screen(screen):
 def test_every_key_has_one_meaning_on_all_screens():
     meanings: dict[str, set[str]] = {}
     for row in ACTIONS:
-        if row.key and row.key != "enter":  # enter opens what the screen shows
+        if row.key and row.key != "enter":  # enter has another meaning on each screen
             meanings.setdefault(row.key, set()).add(row.id)
     assert not {key: ids for key, ids in meanings.items() if len(ids) > 1}
 

@@ -1,4 +1,4 @@
-"""Test that every benchmark has its two files, and that rigtune's table and the worker's table agree."""
+"""Test that every benchmark has a worker module, and that rigtune's and the worker's tables agree."""
 
 from __future__ import annotations
 

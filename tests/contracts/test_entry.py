@@ -1,4 +1,4 @@
-"""Test that the installed program loads its own modules, whatever the shell has set for a training job."""
+"""Test the start of the program: its own modules, broken installations, interrupts, narrow terminals."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def commands() -> list[str]:
 
 
 def rigtune(line: str, folder: Path, **limits: int) -> subprocess.CompletedProcess[str]:
-    """Run a line of a page in the folder; `nofile` is the limit of open files."""
+    """Run a line of a page in the folder; `limits` are resource limits, such as `nofile`."""
 
     def limit() -> None:
         for name, value in limits.items():

@@ -73,7 +73,7 @@ def test_another_python_needs_a_wheelhouse(tmp_path):
 
 
 def wheelhouse_of(folder: Path, commit: str | None) -> Path:
-    """Return a new folder with a wheel of rigtune 9.1, which states its commit unless it is None."""
+    """Return a new folder with a wheel of rigtune 9.1, which states `commit` unless this is None."""
     information = "rigtune-9.1.dist-info"
     files = {
         "rigtune/__init__.py": "def main():\n    print('from the wheelhouse')\n",

@@ -1,4 +1,4 @@
-"""Test that every GPU of `list gpus` works in every command; checks use only rows marked `checked`."""
+"""Test that `predict`, `plan` and `advise` accept every GPU, and that checks use only `checked` rows."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def machine_with(gpu: GpuModel) -> MachineFacts:
-    """Return a node whose driver reports the name and the memory of this model, and nothing else about it."""
+    """Return a node of H100s whose driver reports the name and the memory of this model."""
     gpus = tuple(h100(index, name=gpu.driver_name, memory_bytes=gpu.memory_bytes) for index in range(2))
     return h100_node(gpus=gpus)
 

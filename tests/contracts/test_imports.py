@@ -83,9 +83,9 @@ HEAVY = {
 """Modules that a check of the live machine does not need; each takes a millisecond or more to load."""
 
 OWN_MODULES_AT_MOST = 260
-"""Loading a module takes a fifth of a millisecond. A machine without GPUs and NICs needs 171 modules, one
-with eight GPUs 204; the rest is for machines that have everything. Checks that do not apply are not loaded
-(`probes/judging/policies/selection.py`).
+"""Loading a module takes a fifth of a millisecond. A machine without GPUs and RDMA ports needs about 160
+modules, and a machine with eight GPUs about 180; the limit leaves room for machines that also have NVLinks,
+NVSwitches and RDMA ports. Checks that do not apply are not loaded (`probes/judging/policies/selection.py`).
 """
 
 PATTERNS_AT_MOST = 20

@@ -76,7 +76,7 @@ def test_rigtune_works_beside_a_package_named_recipes(wheel: Path, tmp_path: Pat
     pip = (sys.executable, "-m", "pip", "--python", python, "--disable-pip-version-check")
     done = _run(*pip, "install", "--no-deps", "--no-index", foreign_wheel, wheel, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    # The rest of the dependencies come from the interpreter that runs the tests.
+    # The dependencies come from the interpreter that runs the tests.
     dependencies = next(Path(entry) for entry in sys.path if entry.endswith("site-packages"))
     (next((site / "lib").glob("python3*")) / "site-packages" / "dependencies.pth").write_text(
         f"{dependencies}\n"

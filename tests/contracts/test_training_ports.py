@@ -1,6 +1,7 @@
 """Test that `check`, the plan's network rate and the exported script agree on the ports that train.
 
-The machines are all recordings, the catalogue, and some for which the three once gave different answers.
+The tests use every recording, every machine of the catalogue, and machines for which the three once gave
+different answers.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ def test_the_version_names_the_commit(module: str) -> None:
 
 
 def test_a_checkout_names_the_commit_that_git_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Cover a loose reference, a packed reference and a worktree."""
+    """Cover a loose reference, a packed reference, a worktree and a detached HEAD."""
 
     def git(*words: str, folder: Path = tmp_path) -> str:
         argv = ("git", "-c", "user.name=a", "-c", "user.email=a@example.org", *words)

@@ -96,7 +96,7 @@ def _models(gpus: Sequence[Gpu], facts: MachineFacts) -> Subject:
 
 
 def _times(names: Sequence[str], gpus: Sequence[Gpu]) -> str:
-    """Return `8 x ` before the name of a model."""
+    """Return the number of GPUs as `8 x `; empty for one GPU and for an unknown model."""
     is_named = any(subject_name(gpu) == names[0] and known(gpu.name) for gpu in gpus)
     return f"{len(names)} x " if is_named and len(names) > 1 else ""
 
@@ -255,7 +255,7 @@ def _kind(link: Link) -> str:
 
 
 def _fabric(facts: MachineFacts, gpus: Sequence[Gpu]) -> Subject:
-    """Return the NVSwitches and the fabric state that GPUs and services report; empty without NVSwitches."""
+    """Return the NVSwitches and the fabric state that GPUs and services report; empty without any of them."""
     switches = [device for device in value_or(facts.pci_devices, ()) if device.kind == "nvswitch"]
     software = facts.software
     groups = grouped((_membership(gpu), subject_name(gpu)) for gpu in gpus)

@@ -125,7 +125,7 @@ def _memory(facts: MachineFacts) -> Line:
 
 
 def _settings(facts: MachineFacts) -> Line:
-    """Return the kernel settings that affect speed, and whether the clock is synchronized."""
+    """Return the kernel settings that affect speed, the state of the clock, and the uptime."""
     kernel, clock = facts.kernel, facts.clock
     return joined(
         (
@@ -147,7 +147,7 @@ def _uptime(uptime_s: float) -> str:
 
 
 def _trouble(facts: MachineFacts, *, verbose: bool) -> Line:
-    """Return the memory errors that the kernel counts, and blocked processes, if there are any."""
+    """Return memory errors and blocked processes; with `verbose`, also the number of zombies."""
     kernel, blocked = facts.kernel, items_of(facts.kernel.blocked_processes)
     return Line(
         tone="caution",
@@ -200,7 +200,7 @@ def _limit(value: Limit, form: str) -> str | Unknown:
 
 
 def _power(facts: MachineFacts) -> Line:
-    """Return what the management controller reports, if its reports were read."""
+    """Return the power draw, failed supplies and alarms, and the capacity that the firmware states."""
     power = facts.power
     failed, alarms = items_of(power.failed_supplies), items_of(power.sensor_alarms)
     line = joined(

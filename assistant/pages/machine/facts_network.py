@@ -113,7 +113,7 @@ def _nics(facts: MachineFacts, *, verbose: bool) -> Subject:
 
 
 def _counters(nics: Sequence[Nic], *, verbose: bool) -> list[Line]:
-    """Return high error counters (with `verbose` all that are not zero), and bit errors of cables."""
+    """Return high error counters; with `verbose`, all that are not zero and the bit error rates."""
     numbers = load_thresholds().numbers
     counted = []
     for nic in nics:

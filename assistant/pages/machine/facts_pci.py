@@ -1,4 +1,4 @@
-"""Describe the PCI bus: anomalies in one line; with `-v` the bridges above GPUs, NICs and NVSwitches."""
+"""Describe the PCI bus: a summary; with `-v` also the bridges above GPUs, NICs and NVSwitches."""
 
 from collections import Counter
 
@@ -40,7 +40,7 @@ def _bridges(tree: Tree, ends: list[PciDevice]) -> list[PciDevice]:
 
 
 def _summary(tree: Tree, ends: list[PciDevice], names: dict[str, str]) -> list[Line]:
-    """Return payload sizes, bridges that redirect traffic, and links slower than both ends support."""
+    """Return payload sizes, redirecting bridges, too narrow links, and devices without a driver."""
     bridges = _bridges(tree, ends)
     payloads = Counter(device.max_payload_bytes for device in ends if known(device.max_payload_bytes))
     # NVSwitches exchange no data over PCIe.
@@ -89,7 +89,7 @@ def _name(device: PciDevice, names: dict[str, str]) -> str:
 
 
 def _drawn(tree: Tree, ends: list[PciDevice], names: dict[str, str]) -> list[Line]:
-    """Return every bridge above one of `ends` as a tree, in which each device follows its parent."""
+    """Return `ends` and every bridge above them as a tree, in which each device follows its parent."""
     wanted = {device.bus_id for device in ends} | {bridge.bus_id for bridge in _bridges(tree, ends)}
     below: dict[str, list[str]] = {}
     roots = []

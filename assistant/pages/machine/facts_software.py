@@ -94,7 +94,7 @@ def _libraries(facts: MachineFacts, *, verbose: bool) -> list[Line]:
 
 
 def _services(facts: MachineFacts) -> Line:
-    """Return the units by state, failed units first."""
+    """Return the units by state, active units last."""
     services = facts.software.services
     if isinstance(services, Unknown):
         return Line("", (("", services),))

@@ -103,7 +103,7 @@ def cut(text: str, most: int) -> str:
 
 
 def first(items: Sequence[str], most: int, more: str = "more") -> list[str]:
-    """Return the first `most` of `items` and the number of the others.
+    """Return the first `most` of `items` and the number of the remaining items.
 
     If only one item is left, it is shown too.
     """

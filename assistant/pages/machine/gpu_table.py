@@ -92,7 +92,7 @@ def _row(group: Sequence[Gpu], findings: Sequence[Finding]) -> tuple[Cell, ...]:
 
 
 def gpu_title(gpus: Sequence[Gpu]) -> str:
-    """Return `8 × NVIDIA H100 80GB HBM3, 80.0 GiB`; different models are counted separately."""
+    """Return `8 × NVIDIA H100 80GB HBM3, 79.6 GiB`; different models are counted separately."""
     models = Counter(
         short(gpu.name) + (f", {gib(gpu.memory_bytes)}" if known(gpu.memory_bytes) else "") for gpu in gpus
     )

@@ -25,10 +25,7 @@ def _host(facts: MachineFacts | None) -> str:
 
 
 def short_name(host: str) -> str:
-    """Return the first label of a host name, because a full name would leave no room for the rest.
-
-    The label is at most as long as DNS allows.
-    """
+    """Return a host name; a long name is shortened to its first label, and a long label is cut."""
     if len(host) <= _HOST_WIDTH:
         return host
     label = host.split(".", 1)[0]

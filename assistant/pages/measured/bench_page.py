@@ -44,7 +44,7 @@ _MOST_CASES = 4
 _MOST_LINES = 3
 """Largest number of cases that are named for one log: a faulty GPU may fail in every case."""
 _MUCH_NOISE = 0.1
-"""Share of slow runs of good hosts above which the page mentions the noise."""
+"""Share of slow runs of good hosts from which on the page mentions the noise."""
 _MOST_LINKS = 4
 _DIRECTIONS = {
     "sends": "is slow when it sends",
@@ -284,7 +284,7 @@ def _without_cause(summary: str, first: str) -> str:
 def brief_lines(measurements: Sequence[Measurement]) -> list[str]:
     """Return the last results, one line per benchmark and subject.
 
-    An example is `gemm GPU0-7 GEMM bf16 8192³ 705 TFLOP/s (GPU5 -18 %), fp32 8192³ 52 TFLOP/s`.
+    An example is `gemm  GPU0-7  GEMM bf16 8192³ 705 TFLOP/s (GPU5 -18 %), fp32 8192³ 52 TFLOP/s`.
     """
     rows = results(
         [entry for entry in measurements if entry.metric not in SECONDARY and not is_link(entry)],
@@ -317,7 +317,7 @@ def _brief_line(bench_id: str, subject: str, rows: Sequence[Result]) -> str:
 
 
 def hosts_page(result: HostSearch) -> Page:
-    """Return each bad host and link with its evidence on the next line, then the cost of the search."""
+    """Return each bad host and link with its slow rates on the next lines, then the cost of the search."""
     lines = [line for fault in result.bad_hosts for line in _host(fault)]
     for link in result.bad_links:
         lines.append(

@@ -149,7 +149,7 @@ def name_of(bench_id: str, metric: str, parameters: dict[str, Parameter]) -> str
 
 
 def case(parameters: dict[str, Parameter]) -> str:
-    """Return a short name of the case: `bf16 8192³`, `host→device pinned 512 MiB`."""
+    """Return a short name of the case: `bf16 8192³`, `host→device 512 MiB`."""
     sizes = [str(parameters[name]) for name in ("m", "n", "k") if name in parameters]
     shape = f"{sizes[0]}³" if len(sizes) == 3 and len(set(sizes)) == 1 else "×".join(sizes)
     within = parameters.get("direction") == "device_to_device"
@@ -229,7 +229,7 @@ def results_table(rows: Sequence[Result], *, width: int) -> Table:
 
 
 def _name(row: Result, *, with_case: bool) -> tuple[Words, Words]:
-    """Return glyph, name and case. Further results of the same case are shown without name and case."""
+    """Return the glyph, and the name of the result, followed by its case if `with_case` is set."""
     glyph: tuple[str, Tone] = (
         ("·", "dim") if row.status is None else (STATUS[row.status].glyph, STATUS[row.status].tone)
     )

@@ -217,7 +217,7 @@ def worth_a_line(measurements: Sequence[Measurement], *, show_all: bool) -> list
 def _by_case(
     measurements: Sequence[Measurement],
 ) -> dict[tuple[str, str], dict[tuple[str, str], list[Measurement]]]:
-    """Return measurements by benchmark and case, then by pair; those of a pair differ in size (`bytes`).
+    """Return measurements by benchmark and case, then by pair; measurements of one pair differ in `bytes`.
 
     Cases with fewer than `_FEWEST_PAIRS` pairs are left out.
     """

@@ -59,7 +59,7 @@ class Result(NamedTuple):
 
     @property
     def status(self) -> Status | None:
-        """The worst status of the comparisons; None without comparisons."""
+        """FAIL if errors were counted; else the worst status of the comparisons, None without comparisons."""
         if self.metric in _COUNTED and self.median > 0:
             return Status.FAIL
         statuses = {comparison.status for comparison in self.comparisons}
@@ -75,7 +75,7 @@ def results(
     """Return the lines in the order of the measurements; with `show_all`, every case of a sweep has a line.
 
     A line has the comparisons of the case that it shows. Only the best case of a sweep is compared with a
-    published reference. A line of another case repeats the comparison of the best case.
+    published reference. Without `show_all`, a line of another case repeats the comparison of the best case.
     """
     groups = grouped((_group_key(entry), entry) for entry in measurements if entry.samples)
     judged = grouped((_sweep_key(comparison), comparison) for comparison in comparisons)

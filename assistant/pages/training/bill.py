@@ -46,7 +46,7 @@ def time_terms(time: TimeBreakdown) -> Shares:
 
 
 def _rate(value: float) -> str:
-    """Return a rate with at least three digits."""
+    """Return a rate with three digits, or all digits of a whole number below 100 000."""
     return count(value if value >= 1000 else float(f"{value:.3g}"))
 
 
@@ -57,7 +57,7 @@ def speed(
     *,
     per: str = "GPU",
 ) -> str:
-    """Return tokens per second and MFU, if they are known; `per` is the word for a rank's device."""
+    """Return tokens/s, samples/s and MFU, each only if known; `per` is the word for a rank's device."""
     parts = (
         [f"{_rate(tokens_per_s_per_gpu)} tokens/s per {per}"]
         if isinstance(tokens_per_s_per_gpu, float | int)

@@ -124,7 +124,7 @@ FIELDS = (
 
 
 class JobRequest(Record, kw_only=True):
-    """The plan that the user wants, the program to plan for, and the launcher to show first."""
+    """The plan that the user wants, the command that each rank runs, and the launcher to show first."""
 
     request: PlanRequest = PlanRequest()
     command: Command = REFERENCE

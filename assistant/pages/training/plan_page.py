@@ -120,7 +120,7 @@ def _limit(plan: Plan) -> str:
 
 
 def decisions(plan: Plan) -> Section:
-    """Return a table of the decisions; few columns leave room for the reasons at 80 columns.
+    """Return a table of the decisions; it has two columns, so that 80 characters leave room for the reasons.
 
     Variables with the same value for the same reason are one row, such as both names of a renamed variable.
     """
@@ -139,7 +139,7 @@ def decisions(plan: Plan) -> Section:
 
 
 def _others(row: Decision) -> Words:
-    """Return the alternatives of a decision; empty if its reason compares them already, as for a layout."""
+    """Return the alternatives of a decision; empty if the reason already compares them, as for a layout."""
     if not row.alternatives or row.name not in _WITH_ALTERNATIVES:
         return words()
     return words((f"; or {'; or '.join(row.alternatives)}", "dim"))
@@ -205,7 +205,8 @@ def notices(plan: Plan) -> Section:
 def others(plan: Plan, most: int | None = _REJECTED_SHOWN) -> Section:
     """Return the ties, the alternatives that are slower, and the rejected candidates; `most` of each.
 
-    Each row has the reason why the candidate lost. The last line names what was not searched.
+    Each row has the reason why the candidate lost, or its memory and speed. The last line names
+    what was not searched.
     """
     ranks = _ranks(plan)
     ties = [row for row in plan.alternatives if row.is_tie]

@@ -110,7 +110,7 @@ def sensitivity_page(answers: Sensitivity) -> Page:
 
 
 def best_words(answers: Sensitivity) -> str:
-    """Return the single change that would gain most, such as `twice the network bandwidth: +6 %`."""
+    """Return a sentence about the single change that would gain most, such as twice the bandwidth."""
     if answers.base.layout and isinstance(answers.base.tokens_per_s, Unknown):
         return (
             f"The speed is unknown, and so is the effect of the hardware: {answers.base.tokens_per_s.detail}"

@@ -46,9 +46,10 @@ class FindingRow(NamedTuple):
 def rows(findings: Sequence[Finding], *, show_all: bool, query: str = "") -> tuple[FindingRow, ...]:
     """Return the findings, problems first, in the order of the checks within a status.
 
-    With `query`, only findings that contain all its words are returned. Without `query` and `show_all`,
-    findings that differ only in their subject share a line, and so do checks that could not be made for the
-    same reason if there are many; waived findings are hidden.
+    Passed and skipped findings are returned only with `show_all`. With `query`, only findings that contain
+    all its words are returned. Without `query` and `show_all`, findings that differ only in their subject
+    share a line, and so do checks that could not be made for the same reason if there are many; waived
+    findings are hidden.
     """
     asked = query.lower().split()
     is_short = not show_all and not asked
@@ -75,7 +76,7 @@ def rows(findings: Sequence[Finding], *, show_all: bool, query: str = "") -> tup
 
 
 def _line_of(same: Sequence[Finding]) -> tuple[str, ...]:
-    """Return the texts of a line, by which lines that would look equal are detected."""
+    """Return the texts of a line; two lines with the same texts would look equal."""
     return (same[0].status.value, same[0].summary, *(finding.subject for finding in same))
 
 
@@ -123,7 +124,7 @@ def _cells(same: Sequence[Finding], *, names_check: bool) -> tuple[Words, ...]:
 
 
 def title(findings: Sequence[Finding], shown: int, *, show_all: bool, query: str) -> str:
-    """Return counts by status, and the number of hidden findings."""
+    """Return counts by status, then the number of matches with a query, or of hidden findings without one."""
     statuses = tuple(status for status in STATUS if show_all or status not in _QUIET)
     counted = ", ".join(text for text, _ in counts(findings, statuses)) or "nothing wrong"
     more = f"a shows {len(findings) - shown} more" if len(findings) > shown else ""
@@ -252,7 +253,7 @@ def way(
     *,
     is_live: bool,
 ) -> Section:
-    """Return the steps from a new machine to a launch script: finished steps, and the keys for the others."""
+    """Return the steps from a new machine to a launch script: finished steps, and keys for the others."""
     planned = (
         f"{plan.workload.model.title}: {plan.chosen.strategy}, micro-batch {plan.chosen.micro_batch}"
         if plan

@@ -13,7 +13,7 @@ from probes.judging.reporting import fold_names
 from probes.judging.verdict import Verdict
 
 _MOST_NAMES = 6
-"""Largest number of checks that are named for one reason; the JSON names all checks."""
+"""Number of checks that are named for a reason which more than seven checks share; the JSON names all."""
 _NOT_GIVEN = NOT_RECORDED.words
 _EXPLAINS = {"gpu-driver": "gpus"}
 """Checks, each with the data that is missing if the check fails.
@@ -43,13 +43,13 @@ def verdict_page(verdict: Verdict, *, verbose: bool = False) -> Page:
 
 
 def name_of(verdict: Verdict) -> str:
-    """Return the host's name, else the source of the facts."""
+    """Return the host's name; if it is unknown, the source of the facts, or `this machine`."""
     source = verdict.source if verdict.source not in ("", "live") else "this machine"
     return value_or(verdict.hostname, source)
 
 
 def counts_line(findings: Iterable[Finding]) -> str:
-    """Return `1 failed (nvlink), 3 could not be checked, 120 passed`."""
+    """Return `1 failed (fabric), 3 could not be checked, 120 passed`."""
     return ", ".join(text for text, _ in counts(findings, with_groups=True)) or "no findings"
 
 

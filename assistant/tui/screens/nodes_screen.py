@@ -1,4 +1,4 @@
-"""Show the nodes of a fleet's run: verdict, reason and group of each, with a filter as the user types."""
+"""Show the nodes of a fleet's run: verdict, reason and group of each, filtered while the user types."""
 
 from typing import TYPE_CHECKING, cast
 

@@ -1,8 +1,8 @@
 """Predict each point of aiconfigurator's tables of matrix products and collectives from the other points.
 
 The published rows are points of these tables, so each point is left out before it is predicted. The error shows
-how accurate interpolation in a dense table of measurements can be. It is a bound on what a model can reach, and no
-prediction of a training run by aiconfigurator.
+how accurate interpolation in a dense table of measurements can be. It is a bound on the accuracy of models, not an error of
+aiconfigurator's predictions of training runs.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def table(path: str) -> pd.DataFrame:
 
 @functools.cache
 def products(path: str, dtype: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return sizes (m, n, k) and seconds; of several kernels for one size, the median."""
+    """Return sizes (m, n, k) and seconds; seconds are medians over the kernels of a size."""
     rows = table(path)
     rows = rows[rows.gemm_dtype == dtype].groupby(["m", "n", "k"], as_index=False).latency.median()
     return rows[["m", "n", "k"]].to_numpy(dtype=float), rows.latency.to_numpy() / 1e3

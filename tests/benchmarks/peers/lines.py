@@ -25,7 +25,7 @@ class CannotSayError(Exception):
 
 
 def serve(answer: Callable[[dict[str, Any]], dict[str, Any]], version: str) -> None:
-    """Answer every line of stdin."""
+    """Write the version of the peer, then the answer to every line of stdin."""
     _ANSWERS.write(json.dumps({"version": version}) + "\n")
     for line in sys.stdin:
         question = json.loads(line)

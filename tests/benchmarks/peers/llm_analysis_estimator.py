@@ -1,4 +1,4 @@
-"""Ask llm-analysis for memory and time of 16-bit training of GPT-like models under tensor, pipeline, expert and
+"""Ask llm-analysis for memory and time of 16-bit and 8-bit training of GPT-like models under tensor, pipeline, expert and
 ZeRO parallelism.
 
 The published wheel of llm-analysis counts two MLP matrices, so a gated MLP is given as a plain MLP of 1.5 times the
@@ -44,7 +44,7 @@ GPUS = {
     "A10G": "a10g-pcie-24gb",
     "A6000": "a6000-48gb",
 }
-"""Names in llm-analysis's own catalogue. For a run on another GPU it can predict the memory, but not the time."""
+"""Names in llm-analysis's own catalogue. For other GPUs it predicts memory, but no time."""
 RECOMPUTATION = {"none": 0, "selective": 1, "full": 2}
 STAGES = {"none": 0, "zero1": 1, "zero2": 2, "zero3": 3}
 PARTS = (

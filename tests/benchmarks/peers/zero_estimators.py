@@ -20,7 +20,7 @@ GIB = 2**30
 
 
 def answer(question: dict[str, Any]) -> dict[str, Any]:
-    """Return the memory of the model states of one rank; without sharding it is that of ZeRO-2 on one GPU."""
+    """Return the memory of the model states of one rank; without sharding, that of ZeRO-2 on one GPU."""
     sharding, ranks = question["sharding"], question["dp"] * question["fsdp"]
     need(holds=question["tuning"] == "full", otherwise="adapters")
     need(holds=question["adam"], otherwise="another optimizer than Adam")
