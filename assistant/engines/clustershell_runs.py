@@ -50,7 +50,7 @@ def nodes_of(pattern: str) -> tuple[str, ...]:
 
 
 def named_hosts(pattern: str, program: str) -> tuple[str, ...]:
-    """Return the nodes of a pattern, for a program that cannot list nodes. Raises UsageError if empty."""
+    """Return the nodes of a pattern, for a program that cannot list nodes. Raises UsageError without one."""
     if not pattern:
         raise UsageError(f"{program} needs host names", "name them, for example -w 'gpu[001-064]'")
     return nodes_of(pattern)

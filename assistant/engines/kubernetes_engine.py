@@ -72,7 +72,7 @@ def _all_nodes() -> dict[str, str]:
 
 
 def places() -> Places:
-    """Return the places that the labels of the nodes state."""
+    """Return the places that the nodes' labels give."""
     labels = {item["metadata"]["name"]: item["metadata"].get("labels", {}) for item in _items("nodes")}
     return {node: place for node, each in labels.items() if (place := places_of_labels(each))}
 

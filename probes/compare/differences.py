@@ -86,9 +86,11 @@ def is_one_machine(all_facts: Sequence[MachineFacts]) -> bool:
 def compare(
     before_facts: MachineFacts, after_facts: MachineFacts, *, everything: bool = False
 ) -> tuple[Difference, ...]:
-    """Return the differences from `before_facts` to `after_facts`, hardware first, values that became known
-    or unknown last. Volatile values are left out unless `everything`. For different machines, serial numbers
-    and addresses are left out unless `everything`.
+    """Return the differences from `before_facts` to `after_facts`.
+
+    The order is: subjects that are gone or new, changed values, values that became unknown or known; within
+    each kind, GPUs and NICs come first. Volatile values are left out unless `everything`. For different
+    machines, serial numbers and addresses are left out unless `everything`.
     """
     by = _identity([before_facts, after_facts])
     skip = _skip(everything=everything, same=is_one_machine([before_facts, after_facts]))

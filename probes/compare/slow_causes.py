@@ -180,9 +180,7 @@ def of_collective(evidence: Evidence) -> Cause | None:
 
 
 def _of_slow_pairs(evidence: Evidence) -> Cause | None:
-    """Return the cause if copies of only a few pairs fail their reference: every ring includes these slow
-    pairs.
-    """
+    """Return the cause if copies of a few pairs fail their reference; a ring is as slow as such a pair."""
     copies = [copy for copy in beside_references(evidence) if copy.measured.bench_id == "peer-copy"]
     slow = {copy.measured.subject: copy for copy in copies if copy.status is Status.FAIL}
     if not slow or len(slow) > _FEW_PAIRS or len(slow) == len({copy.measured.subject for copy in copies}):

@@ -59,7 +59,7 @@ class Verdict(Record, kw_only=True):
     waived: int = 0
     """Findings that do not count because a waiver of the policy covers them."""
     notes: tuple[str, ...] = ()
-    """Notes for the operator about waivers that no longer cover any finding."""
+    """Notes on the run with which counters are compared, and on waivers that no longer cover any finding."""
     mode: Mode = "accept"
     tier: Tier = "deep"
     deep_only: tuple[str, ...] = ()
