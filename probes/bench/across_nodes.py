@@ -30,7 +30,7 @@ _PAIR_BYTES = {"cuda": 256 * MIB, "cpu": 8 * MIB}
 _PAIR_S = {"cuda": 0.5, "cpu": 0.5}
 """Seconds for a round of pairs."""
 _MOST_ROUNDS = 63
-"""Maximum number of distances that are measured. It limits the time on large clusters."""
+"""Maximum number of distances that are measured, to limit the time on large clusters."""
 _COLLECTIVES_S = {"quick": 30.0, "full": 120.0}
 
 

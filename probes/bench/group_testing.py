@@ -35,7 +35,7 @@ _TRIES = 7
 _SILENT_TRIES = 2
 """Number of good partners with which a host without a result is tried."""
 _FEW_SILENT = 10
-"""Hosts of a group without a result that are paired with good partners instead of being divided further."""
+"""Largest group without a result whose hosts are paired with good partners instead of being divided."""
 _GIVE_UP_ROUNDS = 4
 """Rounds after which a search without any result ends."""
 _MOST_LINKS = 3

@@ -16,7 +16,7 @@ from probes.fleet.comparing.limits import limit
 
 Condition = Literal["healthy", "suspect", "confirmed", "quarantined", "repaired", "probation"]
 _OUT = ("confirmed", "quarantined")
-"""Conditions in which a further failure only resets the number of passes."""
+"""Conditions in which a failure has one effect: if its check led to the state, `passed` becomes 0."""
 OUT_OF_SERVICE: tuple[Condition, ...] = ("confirmed", "quarantined", "repaired")
 """Conditions in which jobs should not get the node."""
 _MOST_EVIDENCE = 64

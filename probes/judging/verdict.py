@@ -5,10 +5,10 @@ format.
 
 | profile | 0 | 1 | 2 | 3 |
 | --- | --- | --- | --- | --- |
-| gate | fit | findings at or above `fail_on` | wrong usage or input | a required check is UNKNOWN |
+| gate | fit | findings at or above `fail_on` | wrong usage or input | the verdict is UNKNOWN |
 | nagios | OK | WARNING | CRITICAL | UNKNOWN, also when rigtune itself failed |
 | npd | OK | problem | unknown, also when rigtune itself failed | |
-| slurm, nhc | fit | not fit, or a required check is UNKNOWN | wrong usage or input | |
+| slurm, nhc | fit | not fit, or the verdict is UNKNOWN | wrong usage or input | |
 
 Under slurm and nhc, the exit code is 0 if a required check is UNKNOWN only because time ran out: a slow
 driver must not cause a refused job or a drained node. A fault of rigtune itself ends with 70, except under
