@@ -147,7 +147,7 @@ def _adopting() -> Iterator[None]:
 
 
 def _end_started_since(before: set[psutil.Process]) -> None:
-    """End the processes that this one started since `before`, with all that they started.
+    """End the processes that this process has started since `before`, and their descendants.
 
     Orphans become children of this process, so the search is repeated until no new process is left.
     """

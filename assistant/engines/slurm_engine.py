@@ -33,7 +33,7 @@ _PASSES = 3
 _CLEANS_S = 60
 """Time limit for the removal of the archives from all nodes of the job."""
 _WAITS_S = 30
-"""Seconds that srun waits for free nodes; in a job over all nodes, also for the tasks after the first end."""
+"""Seconds that srun waits for free nodes; in a job over all nodes, also for tasks after the first ends."""
 
 
 def nodes(wanted: str) -> tuple[str, ...]:

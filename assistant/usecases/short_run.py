@@ -143,10 +143,9 @@ def short_run(
     after the last step. The output goes to `TITLE.log`, that of a job of sbatch to `TITLE-job.log`. `python`
     overrides RIGTUNE_PYTHON of the shell and the interpreter of the recipe. `limit_s` is the longest time, at
     most `most_s`, without the time in a scheduler's queue; the default is 300 s plus a multiple of the
-    prediction. If a program writes no report, its steps are
-    read from its output and from the files in `logs`, unless `logs` is None. Raises UsageError for a recipe
-    that cannot be started on this machine, OutputError if a file cannot be written, and WorkerError if
-    nothing can be started.
+    prediction. If a program writes no report, its steps are read from its output and from the files in
+    `logs`, unless `logs` is None. Raises UsageError for a recipe that cannot be started on this machine,
+    OutputError if a file cannot be written, and WorkerError if nothing can be started.
     """
     began = time.monotonic()
     folder = folder.absolute()

@@ -153,7 +153,7 @@ class Search:
         return sum(run.group == group for run in self._runs)
 
     def _voids(self, evidence: Evidence) -> Iterator[Group]:
-        """Yield groups with a single run, in which all pairs were slow: the run may have been disturbed."""
+        """Yield groups that were measured once, with all pairs slow: the run may have been disturbed."""
         for run in self._runs:
             if run.pairs and not evidence.is_valid(run) and self._times(run.group) == 1:
                 yield run.group

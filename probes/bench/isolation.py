@@ -33,7 +33,7 @@ from probes.judging.rails import is_down, is_up
 from probes.parsers.tools.nccl_log import transports
 
 LOG_PREFIX = "nccl-debug"
-"""Prefix of the files that NCCL writes into the work folder, one per process; each worker reads its own."""
+"""Prefix of the files that NCCL writes into the work folder; each worker reads the file of its process."""
 _LOG = {
     "NCCL_DEBUG": "INFO",
     "NCCL_DEBUG_SUBSYS": "INIT,ENV,P2P,SHM,NET,NVLS",

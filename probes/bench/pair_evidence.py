@@ -147,7 +147,7 @@ class Evidence:
     def smallest_failure(self) -> int:
         """Size of the smallest group that gave no result although all its hosts gave results in others.
 
-        Without such a group, it is twice the number of hosts.
+        Without such a group, the value is twice the number of hosts.
         """
         silent = set(self.silent)
         failed = (len(run.group) for run in self._runs if not run.pairs and silent.isdisjoint(run.group))

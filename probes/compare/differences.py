@@ -132,7 +132,7 @@ def compare_findings(before: Iterable[Finding], after: Iterable[Finding]) -> tup
 def odd_ones(
     machines: Sequence[tuple[str, MachineFacts]], *, everything: bool = False
 ) -> tuple[Deviation, ...]:
-    """Return the machines of three or more whose value differs from the majority's value.
+    """Return the values in which a machine, of three or more, differs from the majority.
 
     A machine whose value is unknown is not listed; a machine without a subject that most machines have is
     listed.

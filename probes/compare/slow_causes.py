@@ -237,7 +237,7 @@ def _of_access(facts: MachineFacts, names: tuple[str, ...]) -> Cause | None:
 
 
 def _over_pcie(gpus: Iterable[Gpu]) -> list[Gpu]:
-    """Return the GPUs without NVLinks, whose copies to other GPUs pass the bridges above them."""
+    """Return the GPUs without an active NVLink, whose copies to other GPUs pass the bridges above them."""
     return [
         gpu for gpu in gpus if not known(gpu.nvlinks) or all(link.active is not True for link in gpu.nvlinks)
     ]

@@ -85,8 +85,8 @@ def acceptance_of(
 ) -> Acceptance:
     """Return the hand-over of the nodes of a run, or of several runs as one.
 
-    `questions` are the recorded options of the runs. `gaps` are sentences about nodes
-    without a verdict in one of several runs.
+    `questions` are the recorded options of the runs. `gaps` are sentences about nodes without
+    a verdict in one of several runs.
     """
     rates = tuple(_rates(reports))
     return Acceptance(

@@ -99,7 +99,7 @@ class FleetStates(Record, kw_only=True):
 
 
 class Run(Record, kw_only=True, dict=True):
-    """One run over a fleet, as evidence for states."""
+    """A run over a fleet, with the findings about it and the earlier results of its parts."""
 
     name: str
     """Unique name of the run."""
@@ -111,7 +111,7 @@ class Run(Record, kw_only=True, dict=True):
     """Nodes of the site that answered in earlier runs."""
 
     def nodes(self) -> Set[str]:
-        """Return the nodes of the site, as far as they have ever answered."""
+        """Return the nodes of the site that answered in this run or in an earlier run."""
         return self.known | {report.node for report in self.reports if report.verdict is not None}
 
     @functools.cached_property

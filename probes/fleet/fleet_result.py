@@ -34,7 +34,7 @@ class NodeResult(Record, kw_only=True):
     places: dict[str, str] = {}
     """Place of the node by name: `rack`, `switch`, `pdu` ..."""
     condition: Condition = "healthy"
-    """State of the node now, after all runs in the store, also those after this one."""
+    """State of the node after all runs in the store, including runs after this run."""
     state_reason: str = ""
     """Reason of this state; empty for a healthy node."""
     version: str = ""

@@ -94,7 +94,7 @@ class Metric(Record, kw_only=True):
 
     @property
     def median(self) -> float:
-        """Return the median of the samples, of which there must be one."""
+        """Return the median of the samples; there must be at least one sample."""
         return statistics.median(self.samples)
 
 

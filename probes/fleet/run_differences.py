@@ -52,7 +52,7 @@ class RateChange(Record, kw_only=True):
     change: float
     """Median of the relative changes; negative for slower."""
     slower: tuple[str, ...] = ()
-    """Parts that became slower than the others did, by more than `slow_part_share`."""
+    """Parts whose change is worse than the median change by more than `slow_part_share`."""
 
 
 class RunComparison(Record, kw_only=True):

@@ -110,7 +110,7 @@ def _strongest(
 def _by_rack(
     values: Mapping[str, float], attributes: Mapping[str, Mapping[str, str]]
 ) -> dict[str, Sequence[str]]:
-    """Return the nodes of each rack; without racks every node is a unit of its own."""
+    """Return the nodes of each rack; a node without a known rack is a unit by itself."""
     racks: dict[str, list[str]] = {}
     for node in values:
         racks.setdefault(attributes.get(node, {}).get(RACK) or f"node {node}", []).append(node)
