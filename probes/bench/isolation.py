@@ -16,8 +16,8 @@ variables have these effects (NCCL user guide, Environment Variables):
                               memory if it estimates the NIC to be faster; the default 0 must be set
                               explicitly if a site's nccl.conf sets 1 (src/graph/paths.cc)
 
-NCCL ignores a misspelt, overruled or unknown variable without a message, so its log is read for the
-transports that it used. If NCCL used a transport that does not belong to the layer, the result is a failure
+NCCL ignores a misspelt, overruled or unknown variable without a message, so NCCL's log is read for the
+transports that were used. If NCCL used a transport that does not belong to the layer, the result is a failure
 instead of a number.
 """
 

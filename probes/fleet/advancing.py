@@ -293,7 +293,8 @@ def _passes(
 ) -> bool:
     """Return whether a check was carried out on the subject without a fault.
 
-    A comparison is no pass if it had too few peers, too few earlier runs, or peers in two separate groups.
+    A comparison does not count as a pass if it had too few peers, too few earlier runs, or peers in two
+    separate groups.
     """
     comparison, _, name = check_id.partition(" ")
     if comparison not in _CHECK_OF_KIND.values() or not name:

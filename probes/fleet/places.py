@@ -93,7 +93,7 @@ def _toml_rows(text: str, name: str) -> Iterator[dict[str, str]]:
 def parse_slurm_topology(text: str, expand: Expand) -> Places:
     """Return the places in Slurm's topology.conf, or in the answer of `scontrol show topology`.
 
-    The switch above a node is `switch`, those above it `switch_level_1` and so on; a block of nodes is
+    The switch above a node is `switch`, the next above it `switch_level_1` and so on; a block of nodes is
     `block`. Source: Slurm, topology.conf(5), topology/tree and topology/block.
     """
     places: Places = {}
