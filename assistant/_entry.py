@@ -10,7 +10,7 @@ import os
 import sys
 
 _OBJECTS_BETWEEN_COLLECTIONS = 50_000
-"""Number of new objects after which Python searches for unreachable cycles; its default is 700.
+"""Number of new objects after which Python searches for unreachable cycles; the default is much lower.
 
 All objects that are loaded at the start stay alive, and searching them repeatedly takes a fifteenth of the
 time of a quick check.

@@ -50,7 +50,7 @@ def nodes_of(pattern: str) -> tuple[str, ...]:
 
 
 def named_hosts(pattern: str, program: str) -> tuple[str, ...]:
-    """Return the nodes of a pattern, for a program that cannot list nodes. Raises UsageError if empty."""
+    """Return the nodes of a pattern, for a program that cannot list nodes. Raises UsageError without one."""
     if not pattern:
         raise UsageError(f"{program} needs host names", "name them, for example -w 'gpu[001-064]'")
     return nodes_of(pattern)
@@ -147,7 +147,7 @@ def _adopting() -> Iterator[None]:
 
 
 def _end_started_since(before: set[psutil.Process]) -> None:
-    """End the processes that this one started since `before`, with all that they started.
+    """End the processes that this process has started since `before`, and their descendants.
 
     Orphans become children of this process, so the search is repeated until no new process is left.
     """

@@ -1,4 +1,4 @@
-"""Run one job over several nodes as a process of its own, so that the engine ends with its parent process.
+"""Run one job over several nodes in a separate process, so that the engine ends with its parent process.
 
 The runner starts `command_of(FILE)`; the file has the name of the engine and its task as JSON.
 """

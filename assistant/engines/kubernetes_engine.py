@@ -72,7 +72,7 @@ def _all_nodes() -> dict[str, str]:
 
 
 def places() -> Places:
-    """Return the places that the labels of the nodes state."""
+    """Return the places that the nodes' labels give."""
     labels = {item["metadata"]["name"]: item["metadata"].get("labels", {}) for item in _items("nodes")}
     return {node: place for node, each in labels.items() if (place := places_of_labels(each))}
 
@@ -83,7 +83,7 @@ def nodes(wanted: str) -> tuple[str, ...]:
 
 
 def manifest(wanted: Wanted, usable: tuple[str, ...], name: str) -> dict[str, Any]:
-    """Return the Job: one pod for each usable node, each on a node of its own. Raises UsageError."""
+    """Return the Job, which puts one pod on each usable node. Raises UsageError."""
     image = wanted.options.get("image")
     if not image:
         raise UsageError("Kubernetes needs a container image that contains rigtune", "give --image IMAGE")
@@ -166,7 +166,7 @@ def run(wanted: Wanted, sink: Sink) -> None:
 
 
 def _follow(name: str, usable: tuple[str, ...], limit_s: float, sink: Sink) -> None:
-    """Report each pod when it ends, before the Job and its logs are deleted; report the rest at the limit."""
+    """Report each pod when it ends, before the Job and its logs are deleted, or at the time limit."""
     end = time.monotonic() + limit_s + _STARTS_WITHIN_S
     waiting = list(usable)
     while True:

@@ -33,7 +33,7 @@ _PASSES = 3
 _CLEANS_S = 60
 """Time limit for the removal of the archives from all nodes of the job."""
 _WAITS_S = 30
-"""Seconds that srun waits for free nodes; in a job over all nodes, also for the tasks after the first end."""
+"""Seconds that srun waits for free nodes; in a job over all nodes, also for tasks after the first ends."""
 
 
 def nodes(wanted: str) -> tuple[str, ...]:
@@ -66,9 +66,9 @@ def _minutes(wanted: Wanted, passes: int) -> int:
 
 
 def _require_time(wanted: Wanted, passes: int) -> None:
-    """Raise UsageError if the partition allows no job that lasts as long; Slurm would only let it wait.
+    """Raise UsageError if the partition allows no job of the needed length; such a job would wait for ever.
 
-    Slurm's own variables may name another partition.
+    Nothing is checked in an allocation, or if Slurm's own variables name a partition.
     """
     if {"SLURM_JOB_ID", "SALLOC_PARTITION", "SLURM_PARTITION"} & os.environ.keys():
         return

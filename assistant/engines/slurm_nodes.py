@@ -35,7 +35,7 @@ def answer_of(*words: str) -> str:
 
 
 def _first_line(text: str) -> str:
-    """Return the first line of an error output, which names the cause; Slurm repeats itself in the others."""
+    """Return the first line of an error output, which names the cause; the other lines repeat it."""
     return one_line(next((line for line in text.splitlines() if line.strip()), "no reason was given"))
 
 

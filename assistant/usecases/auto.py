@@ -80,7 +80,7 @@ class AutoResult(Record, kw_only=True):
     measurements: MeasurementSet
     plan: Plan
     scripts: tuple[str, ...]
-    """The scripts that start training, one per launcher."""
+    """The scripts that start training, and the tests that they run first on each node (`preflight.sh`)."""
     start: str
     """The shell command that starts training with the first launcher."""
     cannot_start: str = ""

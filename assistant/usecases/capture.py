@@ -16,7 +16,7 @@ from probes.sources.stored import Recording
 
 
 class Capture(Record, kw_only=True):
-    """A recording with the list of its redactions; `manifest` is None if nothing was redacted."""
+    """A recording with the list of its redactions; `manifest` is None without redaction."""
 
     recording: Recording
     manifest: Manifest | None = None

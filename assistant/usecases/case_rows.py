@@ -74,7 +74,8 @@ def _unreadable(name: str, error: OSError) -> InputError:
 class _Lines:
     """Iterate over lines as text, without NUL bytes.
 
-    Bytes that are not UTF-8 become surrogates, so that an id is written as it was read.
+    Wrong bytes of a UTF-8 file become surrogates, so that an id is written as it was read; those of a UTF-16
+    file become U+FFFD.
     """
 
     def __init__(self, file: io.BufferedReader, name: str) -> None:

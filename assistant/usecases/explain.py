@@ -169,7 +169,7 @@ class _Tail:
 
 
 def _year(file: io.RawIOBase) -> int:
-    """Return the year in which the file last changed, for time stamps that contain no year."""
+    """Return the year of the file's last change, or this year for a pipe, for time stamps without a year."""
     moment = time.time()
     with contextlib.suppress(OSError, ValueError):
         status = os.fstat(file.fileno())

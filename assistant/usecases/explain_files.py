@@ -34,7 +34,7 @@ def files_of(names: Sequence[str]) -> list[str]:
     """Return the files to read, each once, with folders replaced by the files that they contain.
 
     Compressed files in a folder are usually older logs: they are used only if the folder has no other files.
-    Raises InputError for a folder without files.
+    Raises InputError for a folder without files, and UsageError for too many files.
     """
     files: dict[str, None] = {}
     for name in names:
@@ -78,7 +78,7 @@ def opened(name: str) -> Iterator[io.RawIOBase]:
 def chunks(name: str, file: io.RawIOBase) -> Iterator[bytes]:
     """Yield the content of a file, decompressed, up to its end or to the first damaged byte.
 
-    Raises InputError if the file cannot be read or decompressed.
+    Raises InputError if the file cannot be read, or is compressed by zstd.
     """
     first = some(name, file.read)
     if first.startswith(_ZSTD):

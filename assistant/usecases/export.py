@@ -87,7 +87,7 @@ def how_to_start(recipe: Recipe, launcher_id: str, directory: str) -> str:
 def how_to_export(recipe: Recipe, file: Path, batch_system: str) -> str:
     """Return the shell command that exports the recipe in `file` with a launcher of this site.
 
-    The default launcher is not named, even if it cannot start the recipe and no other launcher can.
+    `--to` is left out for the default launcher, and if no launcher can start the recipe.
     """
     launcher_id = first_launcher(recipe, batch_system)
     option = "" if launcher_id in ("", LAUNCHERS[0].id) else f" --to {launcher_id}"
@@ -97,7 +97,7 @@ def how_to_export(recipe: Recipe, file: Path, batch_system: str) -> str:
 def batch_system_of(facts: MachineFacts) -> str:
     """Return the batch system of the machine in the words of `Scheduler.kind`; empty if there is none."""
     scheduler = facts.scheduler
-    has_slurm = bool(value_or(scheduler.settings, ()))  # outside a job only its files show a batch system
+    has_slurm = bool(value_or(scheduler.settings, ()))  # only its files show Slurm outside a job
     return value_or(scheduler.kind, None) or ("slurm" if has_slurm else "")
 
 
@@ -173,7 +173,7 @@ def run_recipe(
 
     row = find_launcher(launcher)
     require_runnable(recipe)
-    form_for(row, recipe)  # a launcher that cannot start the program at all names the others
+    form_for(row, recipe)  # if it raises, the error names launchers that can start it
     command: tuple[str, ...] = row.load().start(recipe, str(directory.absolute()), arguments)
     yield from result_of(export_recipe(recipe, (launcher,), directory))
     yield StageStarted(stage="run", title=f"Starting {recipe.name} with {row.id}")

@@ -15,7 +15,7 @@ _MOST_FILES = 10_000
 
 
 class Hook(Record, kw_only=True):
-    """A file, and how the rigtune that wrote the file compares with this one."""
+    """A file, and whether this version of rigtune wrote it."""
 
     path: str
     state: Literal["same", "differs", "unknown", "no hook"]

@@ -54,9 +54,9 @@ def lint_files(
     Files that belong together are judged together.
 
     The path `-` is standard input. Files of unknown kind are skipped if they were found in a folder, or if
-    `skip_unknown` is set. Files that a script sources, and host lists that it names, are read too if they are
-    in the same folder or in the working directory. Raises InputError for a file that cannot be read as text,
-    and if no file is of a known kind.
+    `skip_unknown` is set. Files that a script sources, and host lists that a script names, are read too if
+    they are in the same folder or in the working directory. Raises InputError for a file that cannot be read
+    as text, and if no file is of a known kind.
     """
     documents: list[Document] = []
     notes: list[str] = []

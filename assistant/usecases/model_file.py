@@ -53,7 +53,10 @@ def model_named(name: str) -> TransformerModel | VisionModel:
 
 
 def transformer_named(name: str) -> TransformerModel:
-    """Return the transformer with this name. Raises UsageError for an image model, else as `model_named`."""
+    """Return the transformer with this name.
+
+    Raises UsageError for an image model, and the errors of `model_named`.
+    """
     model = model_named(name)
     if isinstance(model, VisionModel):
         raise UsageError(

@@ -74,7 +74,7 @@ class PlanRequest(Record, kw_only=True):
     optimizer: Optimizer | None = None
     """None for AdamW, or for the usual optimizer of an image model."""
     fine_tuning: bool | None = None
-    """True if a trained model is trained further; None means only if adapters are trained."""
+    """True if a trained model is trained further; None for True if adapters are trained, and else False."""
     stated: Stated = NOTHING_STATED
     """Knowledge of the user about rates, batches, failures and storage."""
     keeps_program: bool = False

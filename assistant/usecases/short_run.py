@@ -34,7 +34,7 @@ _START_S = 300.0
 _STEP_S = 60.0
 """Time limit for one step if no step time is predicted."""
 _PATIENCE = 10.0
-"""A run is stopped when its time exceeds the prediction by this factor."""
+"""The time limit for a step, as a multiple of its predicted time; `_START_S` is added for the run."""
 _POLL_S = 0.5
 _CANCEL_S = 30.0
 """Time for the command that ends a job of a scheduler."""
@@ -68,18 +68,18 @@ class ShortRun(NamedTuple):
     """Last lines of the output."""
     took_s: float
     own_log: StepLog = StepLog()
-    """Steps in the output of the user's program, if the program wrote no report."""
+    """Steps in the output or the logs of the user's program, if the program wrote no report."""
     log: str = ""
     """Path of the whole output."""
 
     @property
     def start(self) -> Start | None:
-        """The first line of the report, if the reference program ran."""
+        """The first line of the report; None if the program wrote no such line."""
         return next((line for line in self.lines if isinstance(line, Start)), None)
 
     @property
     def done(self) -> Done | None:
-        """The last line of the report, if the reference program ran."""
+        """The last line of the reference program's report; None if it is missing."""
         return next((line for line in self.lines if isinstance(line, Done)), None)
 
     @property
@@ -140,12 +140,12 @@ def short_run(
 
     The reference program ends by itself. A program of the user's reports each step as a line
     `{"event": "step", "step": 1, "duration_s": 0.5}` in the file that RIGTUNE_REPORT names, and is ended
-    after the last step. The output goes to `TITLE.log`. `python` overrides the interpreter of the shell and
-    of the recipe; `limit_s` is the longest time, by default a multiple of the prediction, and never more than
-    `most_s`; the time in a scheduler's queue does not count. If a program writes no report, its steps are
-    read from its output and from the files in `logs`, unless `logs` is None. Raises UsageError for a recipe
-    that cannot be started on this machine, OutputError if a file cannot be written, and WorkerError if
-    nothing can be started.
+    after the last step. The output goes to `TITLE.log`, that of a job of sbatch to `TITLE-job.log`. `python`
+    overrides RIGTUNE_PYTHON of the shell and the interpreter of the recipe. `limit_s` is the longest time, at
+    most `most_s`, without the time in a scheduler's queue; the default is 300 s plus a multiple of the
+    prediction. If a program writes no report, its steps are read from its output and from the files in
+    `logs`, unless `logs` is None. Raises UsageError for a recipe that cannot be started on this machine,
+    OutputError if a file cannot be written, and WorkerError if nothing can be started.
     """
     began = time.monotonic()
     folder = folder.absolute()

@@ -186,8 +186,8 @@ def _write(
 ) -> Generator[Event, None, Path]:
     """Write the recipe with the winner, and return its path.
 
-    The recipe that the user named is replaced only if it has not changed since; a copy of it stays in
-    `folder`.
+    The recipe that the user named is replaced only if it has not changed since the start; a copy of the old
+    recipe stays in `folder`.
     """
     target = output or source
     if target == source and read_bytes(source) != before:

@@ -54,7 +54,7 @@ class VerifyRequest(Record, kw_only=True):
     program: Literal["reference", "own", ""] = ""
     """The program to measure; empty for the recipe's own program if its checkpoints are safe."""
     limit_s: float | None = None
-    """Longest time of the steps; None for a multiple of the prediction."""
+    """Longest time of the steps; None for the default of `short_run`."""
     smoke_limit_s: float = LIMIT_S
     stores: bool = True
     """True if the measured step is stored for the next plan."""
@@ -82,7 +82,7 @@ def verify_launch(
 
     The smoke test comes first; if one of its assertions fails, no step is measured. Files are written to
     `folder`. Raises UsageError for a recipe that cannot be started from here, OutputError if a file cannot be
-    written, and WorkerError if the program fails although the launch is sound.
+    written, and WorkerError if the launch cannot start, or if the program fails after the smoke test.
     """
     recipe, folder = refreshed(recipe), folder.absolute()
     chosen = _chosen(recipe, request, folder)

@@ -22,7 +22,9 @@ With other seeds, the ends of a 95 % interval then move by less than a tenth of 
 _MAD_TO_SIGMA = 1.4826
 """Standard deviation of normal values divided by their median absolute deviation: 1 / Phi^-1(3/4)."""
 _DEVIATIONS = 3.0
-"""Robust standard deviations above which a member is an outlier; 1 of 370 normal values exceeds this limit.
+"""Robust standard deviations beyond which a member is an outlier.
+
+Only the worse side counts: 1 of 740 normal values lies that far on one side.
 """
 
 
@@ -102,7 +104,7 @@ def outliers(
 
 
 def spread(values: Mapping[str, float]) -> float:
-    """Return (largest - smallest value) / median; 0 for fewer than two members."""
+    """Return (largest - smallest value) / median; 0 for fewer than two members or a median of 0."""
     if len(values) < 2:
         return 0.0
     usual = quantile(list(values.values()), 0.5)

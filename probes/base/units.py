@@ -24,7 +24,7 @@ _TWO_DIGITS_BELOW = 10 * GIB
 
 
 def gib_of_terms(terms: Sequence[float]) -> tuple[str, ...]:
-    """Return the sizes of the terms of a sum, then the sum, all in one unit: `3.7 GiB`, `0.5 GiB`, `4.2 GiB`.
+    """Return the sizes of the terms of a sum, then the sum, in one unit: `3.70 GiB`, `0.50 GiB`, `4.20 GiB`.
 
     The written sizes add up to the written sum: the terms that rounding down reduces most are rounded up
     (largest remainders).

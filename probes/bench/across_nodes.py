@@ -30,7 +30,7 @@ _PAIR_BYTES = {"cuda": 256 * MIB, "cpu": 8 * MIB}
 _PAIR_S = {"cuda": 0.5, "cpu": 0.5}
 """Seconds for a round of pairs."""
 _MOST_ROUNDS = 63
-"""Maximum number of distances that are measured. It limits the time on large clusters."""
+"""Maximum number of distances that are measured, to limit the time on large clusters."""
 _COLLECTIVES_S = {"quick": 30.0, "full": 120.0}
 
 
@@ -96,9 +96,9 @@ def host_names(request: BenchRequest, lines_by_rank: LinesByRank) -> dict[int, s
 def pair_measurements(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measurement, ...]:
     """Return one measurement per direction of each pair.
 
-    A sample has the duration of the pair's slowest rank. With gloo, this is the receiver's duration. NCCL's
-    kernel on a rank also waits for the simultaneous transfer to a third rank, so for NCCL the shorter
-    duration of both ends is used.
+    A sample has the duration of the slowest transfer between a rank of one host and a rank of the other. With
+    gloo, a transfer has the receiver's duration. NCCL's kernel on a rank also waits for the simultaneous
+    transfer to a third rank, so for NCCL the shorter duration of both ends is used.
     """
     names = host_names(request, lines_by_rank)
     start = start_of(lines_by_rank.get(0, ()))

@@ -141,7 +141,7 @@ class StepWork(Record, kw_only=True):
 def step_figures(
     answer: CaseAnswer, parameters: Mapping[str, Parameter], work: StepWork
 ) -> tuple[Measurement, ...]:
-    """Return `step_time_s`, the ranks' common rates, the FLOP rate of one rank, and its peak memory."""
+    """Return step time, rates of all ranks together (tokens/s), and FLOP rate and peak memory of a rank."""
     rows = [("step_time_s", "s", answer.sample.durations_s)]
     rows += [
         (f"{name}_per_s", unit, answer.rates(work.items[name]))
@@ -226,7 +226,7 @@ def ends_of(case: Case) -> str:
 
 
 def _subject_of(request: BenchRequest, reporters: tuple[str, ...]) -> str:
-    """Return the reporters of a failure, or the whole request if all ranks reported it."""
+    """Return the reporters of a failure, or the whole request if all ranks or unknown ranks reported it."""
     if not all(reporters) or len(reporters) == request.ranks > 1:
         return request.subject
     return fold_names(list(reporters)) if request.ranks > 1 or "-" in reporters[0] else request.subject

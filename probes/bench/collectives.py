@@ -25,7 +25,7 @@ _GROWTH = 4
 _SPARSE_GROWTH = 64
 """Factor between message sizes in the quick suite, for all collectives except all-reduce.
 
-Three or four sizes are enough to separate latency from bandwidth.
+Four or five sizes are enough to separate latency from bandwidth.
 """
 _WORK_SIZE = {"cuda": 1024, "cpu": 256}
 """Rows and columns of the matrices in the ranks' own work.

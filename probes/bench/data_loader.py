@@ -48,13 +48,13 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
 
 
 def _worker_counts(cpus: int) -> list[int]:
-    """Return the numbers of workers to try: zero, powers of two, and the number of CPUs."""
+    """Return the numbers of workers to try: zero, powers of two, and the number of CPUs (at most 64)."""
     most = min(max(1, cpus), _MOST_WORKERS)
     return sorted({0, most, *(2**power for power in range(most.bit_length()))})
 
 
 def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> Outcome:
-    """Return the rate for each number of workers, and the smallest number within 5 % of the best rate."""
+    """Return the rate for each number of workers, and the smallest number above 0 near the best rate."""
     measurements = []
     parameters = {"world_size": request.ranks, "data_path": request.settings["data_path"]}
     rates: dict[int, float] = {}

@@ -35,7 +35,7 @@ _TRIES = 7
 _SILENT_TRIES = 2
 """Number of good partners with which a host without a result is tried."""
 _FEW_SILENT = 10
-"""Hosts of a group without a result that are paired with good partners instead of being divided further."""
+"""Largest group without a result whose hosts are paired with good partners instead of being divided."""
 _GIVE_UP_ROUNDS = 4
 """Rounds after which a search without any result ends."""
 _MOST_LINKS = 3
@@ -57,7 +57,7 @@ class SearchResult(Record, kw_only=True):
     bad_links: tuple[Link, ...] = ()
     """Slow links between two hosts that are both fast with other hosts."""
     unresolved: tuple[Group, ...] = ()
-    """Slow groups in which no host and no link could be identified."""
+    """Slow hosts that chance may explain, one per group, and one group of hosts with many slow links."""
     silent_groups: tuple[Group, ...] = ()
     """Groups that gave no result, and in which no host could be identified as the cause."""
     reference: float = 0.0
@@ -153,7 +153,7 @@ class Search:
         return sum(run.group == group for run in self._runs)
 
     def _voids(self, evidence: Evidence) -> Iterator[Group]:
-        """Yield groups in which all hosts were slow once: something may have disturbed the whole run."""
+        """Yield groups that were measured once, with all pairs slow: the run may have been disturbed."""
         for run in self._runs:
             if run.pairs and not evidence.is_valid(run) and self._times(run.group) == 1:
                 yield run.group
@@ -215,7 +215,7 @@ class Search:
         """Measure pairs of good hosts that were slow again, together with other good hosts.
 
         At some sites large groups never give a result although every host works. After such a run, groups
-        have half its size, so that the search ends.
+        have at most half its size, so that the search ends.
         """
         most = min(MOST_HOSTS, evidence.smallest_failure // 2)
         links = [

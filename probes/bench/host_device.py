@@ -35,7 +35,7 @@ class Places(NamedTuple):
 def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
     """Return one request; none without GPUs.
 
-    The quick suite omits far and pageable memory and both directions of one GPU alone.
+    The quick suite omits far and pageable memory and, with several GPUs, both directions of one GPU alone.
     """
     if context.device != "cuda":
         return ()

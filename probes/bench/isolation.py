@@ -16,8 +16,8 @@ variables have these effects (NCCL user guide, Environment Variables):
                               memory if it estimates the NIC to be faster; the default 0 must be set
                               explicitly if a site's nccl.conf sets 1 (src/graph/paths.cc)
 
-NCCL ignores a misspelt, overruled or unknown variable without a message, so its log is read for the
-transports that it used. If NCCL used a transport that does not belong to the layer, the result is a failure
+NCCL ignores a misspelt, overruled or unknown variable without a message, so NCCL's log is read for the
+transports that were used. If NCCL used a transport that does not belong to the layer, the result is a failure
 instead of a number.
 """
 
@@ -33,7 +33,7 @@ from probes.judging.rails import is_down, is_up
 from probes.parsers.tools.nccl_log import transports
 
 LOG_PREFIX = "nccl-debug"
-"""Prefix of the files that NCCL writes into the work folder, one per process; each worker reads its own."""
+"""Prefix of the files that NCCL writes into the work folder; each worker reads the file of its process."""
 _LOG = {
     "NCCL_DEBUG": "INFO",
     "NCCL_DEBUG_SUBSYS": "INIT,ENV,P2P,SHM,NET,NVLS",

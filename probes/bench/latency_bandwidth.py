@@ -71,7 +71,7 @@ class Fit(Record, kw_only=True):
     def time_s(self, size_bytes: float) -> float:
         """Return the modelled duration, which never falls as the size grows.
 
-        Beyond the measured sizes it is an extrapolation.
+        Beyond the measured sizes the duration is extrapolated.
         """
         return _time_s(self.lines, size_bytes)
 

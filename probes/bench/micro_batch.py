@@ -34,7 +34,7 @@ _RATES = ("tokens_per_s", "images_per_s", "samples_per_s")
 
 
 def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
-    """Return a request for the user's own step if it has a micro-batch, otherwise for the reference model."""
+    """Return one request: the user's own step if it has a micro-batch, otherwise the reference model."""
     model = context.model
     reference: Case = {
         "strategy": "ddp",

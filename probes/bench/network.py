@@ -17,7 +17,7 @@ Eight streams can fill 100 Gb/s. Neither gloo nor NCCL over sockets opens as man
 _SECONDS = {"quick": 1.0, "full": 2.0}
 """Seconds of sending, for each direction of each pair."""
 _MOST_ROUNDS = {"quick": 7, "full": 15}
-"""Maximum number of partners of a host. It limits the time on large clusters."""
+"""Maximum number of partners of a host, to limit the time on large clusters."""
 _OVERHEAD_S = 0.2
 
 

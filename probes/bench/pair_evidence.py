@@ -92,7 +92,7 @@ class Evidence:
         return [score for run in runs for host, score in run.scores.items() if host in good]
 
     def slow_runs(self, host: str) -> Sequence[GroupRun]:
-        """Return the runs in which a host was slow while other hosts were faster than it ever was."""
+        """Return the runs of a host in which some pair was clearly faster than this host ever was."""
         return [run for run in self._runs_above(self._best(host)) if host in run.scores]
 
     def _best(self, host: str) -> float:
@@ -147,7 +147,7 @@ class Evidence:
     def smallest_failure(self) -> int:
         """Size of the smallest group that gave no result although all its hosts gave results in others.
 
-        Without such a group, it is twice the number of hosts.
+        Without such a group, the value is twice the number of hosts.
         """
         silent = set(self.silent)
         failed = (len(run.group) for run in self._runs if not run.pairs and silent.isdisjoint(run.group))

@@ -1,4 +1,4 @@
-"""Measure whether the rate stays constant: `gemm_flops_per_s` per second of a product, `sustained_fraction`.
+"""Measure whether the rate of a matrix product stays constant: `gemm_flops_per_s`, `sustained_fraction`.
 
 The samples are the rate of each second in order. Further series are the GPU's sensor values (`sm_clock_hz`,
 `temperature_c`, `power_w`), if the training interpreter can read them. `sustained_fraction` is the median of

@@ -296,8 +296,7 @@ def _comparison(  # noqa: PLR0917 - the fields of a comparison in their order
 
 
 def judged_cases(earlier: Iterable[Earlier]) -> Iterator[Earlier]:
-    """Yield the largest case of every bandwidth sweep, and the smallest case of every sweep of collective
-    times.
+    """Yield the smallest case of every sweep of collective times, and the largest case of other sweeps.
 
     Judging all cases would report one that is slow by chance, and the best case differs from run to run. If a
     sweep was stopped after one case, time and bandwidth of this case have the same result, so only the time

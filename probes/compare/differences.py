@@ -86,9 +86,11 @@ def is_one_machine(all_facts: Sequence[MachineFacts]) -> bool:
 def compare(
     before_facts: MachineFacts, after_facts: MachineFacts, *, everything: bool = False
 ) -> tuple[Difference, ...]:
-    """Return the differences from `before_facts` to `after_facts`, hardware first, values that became known
-    or unknown last. Volatile values are left out unless `everything`. For different machines, serial numbers
-    and addresses are left out unless `everything`.
+    """Return the differences from `before_facts` to `after_facts`.
+
+    The order is: subjects that are gone or new, changed values, values that became unknown or known; within
+    each kind, GPUs and NICs come first. Volatile values are left out unless `everything`. For different
+    machines, serial numbers and addresses are left out unless `everything`.
     """
     by = _identity([before_facts, after_facts])
     skip = _skip(everything=everything, same=is_one_machine([before_facts, after_facts]))
@@ -130,7 +132,7 @@ def compare_findings(before: Iterable[Finding], after: Iterable[Finding]) -> tup
 def odd_ones(
     machines: Sequence[tuple[str, MachineFacts]], *, everything: bool = False
 ) -> tuple[Deviation, ...]:
-    """Return the machines of three or more whose value differs from the majority's value.
+    """Return the values in which a machine, of three or more, differs from the majority.
 
     A machine whose value is unknown is not listed; a machine without a subject that most machines have is
     listed.

@@ -31,7 +31,7 @@ class Comparison(Record, kw_only=True):
     share_high: float | None = None
     """Ends of the 95 % confidence interval of `share`, if both sides have samples."""
     status: Status
-    """Status; PASS if nothing is wrong, UNKNOWN if the samples scatter too much to judge."""
+    """Status; PASS if nothing is wrong, UNKNOWN if the samples do not allow a judgement."""
     source: str
     """Origin of `value`: a reference row with its source, `median of all 8, including this one`, or `run of
     2026-11-20T21:14:03Z`.

@@ -18,7 +18,7 @@ Algorithm = Literal["ring", "NVLS", ""]
 
 
 class GemmShapes(Cited, kw_only=True):
-    """A matrix product is compared with a reference only if each of its dimensions is at least this large."""
+    """The smallest dimension of matrix products that are compared with a reference."""
 
     least_dimension: int
 
@@ -91,7 +91,7 @@ class NicOnlyReference(Cited, kw_only=True):
 
 
 class BenchReferences(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """All rows."""
+    """All rows of `bench_references.toml`."""
 
     gemm_shapes: GemmShapes
     gemm: tuple[GemmReference, ...]
@@ -162,9 +162,7 @@ def load_bench_references() -> BenchReferences:
 
 
 class Collapse(Cited, kw_only=True):
-    """A larger message fails, or causes a warning, if its rate is below these shares of the best rate of
-    smaller messages.
-    """
+    """Shares of the best rate of smaller messages, below which a larger message fails or causes a warning."""
 
     fail_fraction: float
     warn_fraction: float
@@ -211,7 +209,7 @@ class SwitchReference(Cited, kw_only=True):
 
 
 class ToolReferences(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """All rows."""
+    """All rows of `tool_references.toml`."""
 
     collapse: Collapse
     saturating: Saturating

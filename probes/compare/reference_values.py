@@ -49,7 +49,7 @@ def status_of(share: float, limits: Thresholds) -> Status:
 def model_of(gpu: Gpu | None, catalogue: Catalogue) -> GpuModel | None:
     """Return the catalogue row of the GPU by the driver's name, or else by the PCI id.
 
-    None if the row is not verified.
+    None if there is no verified row.
     """
     if gpu is None:
         return None
@@ -66,9 +66,9 @@ def only_model(evidence: Evidence) -> GpuModel | None:
 
 
 def host_copy_rate(gpu: Gpu | None, model: GpuModel | None) -> Expected | None:
-    """Return the rate of the best PCIe link that the GPU can have in this slot.
+    """Return the rate of the GPU's PCIe link with the highest possible generation and the present width.
 
-    If the facts do not state the link, the link in the catalogue is used.
+    Both are at most those of the catalogue, which are used if the facts do not state the link.
     """
     if gpu is None:
         return None

@@ -180,9 +180,7 @@ def of_collective(evidence: Evidence) -> Cause | None:
 
 
 def _of_slow_pairs(evidence: Evidence) -> Cause | None:
-    """Return the cause if copies of only a few pairs fail their reference: every ring includes these slow
-    pairs.
-    """
+    """Return the cause if copies of a few pairs fail their reference; a ring is as slow as such a pair."""
     copies = [copy for copy in beside_references(evidence) if copy.measured.bench_id == "peer-copy"]
     slow = {copy.measured.subject: copy for copy in copies if copy.status is Status.FAIL}
     if not slow or len(slow) > _FEW_PAIRS or len(slow) == len({copy.measured.subject for copy in copies}):
@@ -239,7 +237,7 @@ def _of_access(facts: MachineFacts, names: tuple[str, ...]) -> Cause | None:
 
 
 def _over_pcie(gpus: Iterable[Gpu]) -> list[Gpu]:
-    """Return the GPUs without NVLinks, whose copies to other GPUs pass the bridges above them."""
+    """Return the GPUs without an active NVLink, whose copies to other GPUs pass the bridges above them."""
     return [
         gpu for gpu in gpus if not known(gpu.nvlinks) or all(link.active is not True for link in gpu.nvlinks)
     ]

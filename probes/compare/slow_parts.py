@@ -118,7 +118,7 @@ class SlowPart(NamedTuple):
     value: float
     """Rate of the pair, or of the member's best pair."""
     usual: float
-    """Median rate of its equals."""
+    """Median rate of the part's equals."""
 
     @property
     def share(self) -> float:

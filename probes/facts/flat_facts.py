@@ -16,7 +16,7 @@ class Key(NamedTuple):
     """The subject and field of a row."""
 
     subject: str
-    """Part of the machine: `GPU3`, `mlx5_2`, `host` and others."""
+    """Part of the machine: `mlx5_2`, `host` and others; for a GPU, `GPU`, a NUL character and its key."""
     field: str
     """Path in the JSON below the subject; empty for the row that states that the subject exists."""
 

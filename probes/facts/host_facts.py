@@ -231,7 +231,7 @@ class Naming(Record, kw_only=True):
 
 
 class Power(Record, kw_only=True):
-    """Power and temperatures of the whole machine, measured by its management controller."""
+    """Power and alarms that the management controller reports; the firmware states the supplies' capacity."""
 
     system_w: float | Unknown = NOT_RECORDED
     supply_capacity_w: float | Unknown = NOT_RECORDED

@@ -37,7 +37,7 @@ class RateRow(Record, kw_only=True):
     parts: int
     lowest: float
     worst_part: str
-    """Node and slot of the worst part, also for times, of which the largest is the worst."""
+    """Node and slot of the part with the lowest rate, or with the highest time."""
     median: float
     highest: float
     worst: float
@@ -85,8 +85,8 @@ def acceptance_of(
 ) -> Acceptance:
     """Return the hand-over of the nodes of a run, or of several runs as one.
 
-    `questions` are the recorded options of the runs. `gaps` are sentences about what a single run of several
-    did not judge.
+    `questions` are the recorded options of the runs. `gaps` are sentences about nodes without
+    a verdict in one of several runs.
     """
     rates = tuple(_rates(reports))
     return Acceptance(

@@ -32,7 +32,7 @@ from probes.judging.reporting import unfolded
 
 States = Mapping[str, PartState]
 _CHECK_OF_KIND = {"slow-part": "peers", "suspect-part": "peers", "slower-than-before": "past"}
-"""The comparison, with peers or with the past, that yields each kind of finding about one part."""
+"""The comparison, with peers or with the past, behind each kind of finding that fails a part."""
 _MOST_FAILURES = 200
 """Maximum number of failed checks, and of subjects of a check, that count in the answer of one node."""
 
@@ -99,7 +99,7 @@ class FleetStates(Record, kw_only=True):
 
 
 class Run(Record, kw_only=True, dict=True):
-    """One run over a fleet, as evidence for states."""
+    """A run over a fleet, with the findings about it and the earlier results of its parts."""
 
     name: str
     """Unique name of the run."""
@@ -111,12 +111,12 @@ class Run(Record, kw_only=True, dict=True):
     """Nodes of the site that answered in earlier runs."""
 
     def nodes(self) -> Set[str]:
-        """Return the nodes of the site, as far as they have ever answered."""
+        """Return the nodes of the site that answered in this run or in an earlier run."""
         return self.known | {report.node for report in self.reports if report.verdict is not None}
 
     @functools.cached_property
     def own_parts(self) -> dict[str, frozenset[str]]:
-        """The parts of each node that no other node reports, and whose ids are not names of nodes."""
+        """The parts of each node, without ids that identify no single part (see `disputed_parts`)."""
         others = self.known | disputed_parts(self.reports).keys()
         return {report.node: frozenset(part_ids(report) - others) for report in self.reports}
 
@@ -140,7 +140,7 @@ class Advance(NamedTuple):
 
 
 def advance(run: Run, states: States, *, has_brake: bool = True) -> Advance:
-    """Return the states that the observations of a run change, with the new quarantines.
+    """Return the states that expired suspicions, observations of the run and new quarantines change.
 
     If the brake holds, no node is quarantined: a person must look at what the nodes share. Without
     `has_brake`, every confirmed node is quarantined.
@@ -194,7 +194,7 @@ def _change(run: str, at: datetime.datetime, before: Condition, after: PartState
 
 
 def _brake(run: Run, states: States) -> tuple[tuple[str, ...], str]:
-    """Return the confirmed nodes that the run condemns again, and why they must not be quarantined now."""
+    """Return the confirmed nodes that failed again in this run, and why they must not be quarantined now."""
     confirmed = tuple(
         report.node
         for report in run.reports
@@ -293,7 +293,8 @@ def _passes(
 ) -> bool:
     """Return whether a check was carried out on the subject without a fault.
 
-    A comparison is no pass if it had too few peers, too few earlier runs, or peers in two separate groups.
+    A comparison does not count as a pass if it had too few peers, too few earlier runs, or peers in two
+    separate groups.
     """
     comparison, _, name = check_id.partition(" ")
     if comparison not in _CHECK_OF_KIND.values() or not name:

@@ -1,9 +1,9 @@
 """Compute how often to run each check, from the time that checks take and the time that slow parts cost.
 
 A slow part is present for a while before a check finds it. With a check every T hours it is found after T/2
-on average. The cost per node is duration/T for the check and rate x J x loss x T/2 for the wait, where J is
-the number of nodes of a job. It is smallest at T = sqrt(2 x duration / (rate x J x loss)), as for checkpoints
-(Young 1974).
+on average. The cost per node and hour is duration/T for the check and rate x J x loss x finds x T/2 for the
+wait, where J is the number of nodes of a job and `finds` is the share of slow parts that the check finds. The
+cost is smallest at T = sqrt(2 x duration / (rate x J x loss x finds)), as for checkpoints (Young 1974).
 """
 
 import functools
@@ -55,7 +55,7 @@ class Site(Record, kw_only=True):
 
     @property
     def lost_per_hour(self) -> float:
-        """Return the share of a node's work that jobs lose, for each hour that slow parts stay."""
+        """Return the node-hours that jobs lose per node-hour of the site and hour that slow parts stay."""
         return self.slow_per_1000_node_days / _NODE_HOURS * self.job_nodes * self.loss
 
 
@@ -64,7 +64,7 @@ class Payoff(Record, kw_only=True):
 
     check_id: str
     interval_h: float | None
-    """None without this check, or for a check that costs nothing."""
+    """Hours between two checks; None for the row without a check."""
     check_cost: float
     remaining_loss: float
 
@@ -100,16 +100,16 @@ def payoff(check: CheckKind | None, interval_h: float | None, site: Site) -> Pay
 
 
 class JobSchedule(Record, kw_only=True):
-    """Costs of each kind of check for jobs of one size."""
+    """Costs and best intervals of each kind of check for jobs of one size."""
 
     job_nodes: int
     costs: tuple[Payoff, ...]
-    """Without a check, then with each kind at its usual interval."""
+    """Costs without a check, then with each kind of check at its usual interval."""
     best_interval_h: dict[str, float]
 
 
 class Schedule(Record, kw_only=True):
-    """Costs and savings of all checks; its JSON is the output of `rigtune fleet schedule --format json`."""
+    """Costs and best intervals of all checks; the JSON output of `rigtune fleet schedule`."""
 
     schema_version: int = 1
     jobs: tuple[JobSchedule, ...]

@@ -14,7 +14,7 @@ from probes.judging.findings import Status
 
 SCHEMA_VERSION = 1
 GROUP_KINDS = ("common-cause", "common-mode", "two-humps", "minority", "mixed", "mixed-within-node")
-"""Kinds of findings about several nodes, or about what they share."""
+"""Kinds of findings about causes that nodes share, and about attributes that differ."""
 
 CONDEMNING = ("slow-part", "slower-than-before")
 """Kinds of findings that take a node off the list of good nodes; a suspect is measured again first."""
@@ -34,7 +34,7 @@ class NodeResult(Record, kw_only=True):
     places: dict[str, str] = {}
     """Place of the node by name: `rack`, `switch`, `pdu` ..."""
     condition: Condition = "healthy"
-    """State of the node now, after all runs in the store, also those after this one."""
+    """State of the node after all runs in the store, including runs after this run."""
     state_reason: str = ""
     """Reason of this state; empty for a healthy node."""
     version: str = ""
@@ -52,7 +52,7 @@ class FleetResult(Record, kw_only=True):
     wanted: tuple[str, ...]
     nodes: tuple[NodeResult, ...]
     outliers: tuple[FleetFinding, ...] = ()
-    """Parts that are slower than their peers or than before."""
+    """Findings about slow parts, and about groups that are too small for a comparison."""
     common_causes: tuple[FleetFinding, ...] = ()
     """Causes that slow nodes share, and inconsistencies of hardware and firmware."""
     notes: tuple[str, ...] = ()
@@ -115,7 +115,7 @@ def result_of(
     states: FleetStates | None = None,
     notes: tuple[str, ...] = (),
 ) -> FleetResult:
-    """Return the answer for the reports; further notes name whatever is odd about the run.
+    """Return the answer for the reports. Notes about oddities of the run are added to `notes`.
 
     `own_version` is the line of `rigtune --version` on this machine, or empty to compare only the nodes.
     """

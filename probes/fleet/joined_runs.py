@@ -20,7 +20,7 @@ class JoinedRuns(NamedTuple):
 
 
 def joined(runs: Mapping[str, Sequence[NodeReport]]) -> JoinedRuns:
-    """Return the reports of several runs by the name of each run, the oldest first, as one run.
+    """Join several runs, given as the reports of each run by its name, with the oldest run first.
 
     A node has its worst verdict with the reasons of all runs, because a later run may not have repeated the
     failed check. Its measurements and attributes are the newest.

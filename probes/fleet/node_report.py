@@ -94,12 +94,12 @@ class Metric(Record, kw_only=True):
 
     @property
     def median(self) -> float:
-        """Return the median of the samples, of which there must be one."""
+        """Return the median of the samples; there must be at least one sample."""
         return statistics.median(self.samples)
 
 
 class Reason(Record, kw_only=True):
-    """One line of the reason for a verdict."""
+    """A finding that explains a verdict."""
 
     check_id: str
     subject: str
@@ -117,7 +117,7 @@ class NodeReport(Record, kw_only=True):
     verdict: Status | None = None
     """The node's own judgement; None if it did not answer."""
     reasons: tuple[Reason, ...] = ()
-    """The FAIL and WARN findings, and the UNKNOWN findings of required checks, the worst first."""
+    """The first FAIL and WARN findings, and UNKNOWN findings of required checks, the worst first."""
     attributes: dict[str, str] = {}
     """Hardware, firmware and software of the node by name: `gpu_model`, `driver`, `vbios`, `kernel`, `image`,
     `power_cap` ...; several values within the node are joined by ` | `.

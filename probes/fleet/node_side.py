@@ -57,7 +57,7 @@ def _gib(value: object) -> object:
 
 
 def reasons_of(verdict: Verdict) -> tuple[Reason, ...]:
-    """Return the findings that explain the verdict, the worst first; waived ones do not count."""
+    """Return the first `MOST_REASONS` findings that explain the verdict, without waived findings."""
     return tuple(
         Reason(
             check_id=finding.check_id,

@@ -42,8 +42,9 @@ def load_labels() -> dict[str, str]:
 def parse_places(text: str, name: str, expand: Expand) -> Places:
     """Return the places in a table of the site: CSV with a heading, or TOML with `[[nodes]]`.
 
-    The column `node` has a name or a pattern; every other column is an attribute. A later row adds to the
-    values of an earlier one and replaces them. Raises InputError, and UsageError for a wrong pattern.
+    The column `node` has a name or a pattern; every other column is an attribute. A later row of the same
+    node adds attributes, and replaces the values of attributes that the row repeats. Raises InputError, and
+    UsageError for a wrong pattern.
     """
     places: Places = {}
     rows = _toml_rows(text, name) if "[[nodes]]" in text else _csv_rows(text, name)
@@ -92,7 +93,7 @@ def _toml_rows(text: str, name: str) -> Iterator[dict[str, str]]:
 def parse_slurm_topology(text: str, expand: Expand) -> Places:
     """Return the places in Slurm's topology.conf, or in the answer of `scontrol show topology`.
 
-    The switch above a node is `switch`, those above it `switch_level_1` and so on; a block of nodes is
+    The switch above a node is `switch`, the next above it `switch_level_1` and so on; a block of nodes is
     `block`. Source: Slurm, topology.conf(5), topology/tree and topology/block.
     """
     places: Places = {}
@@ -125,6 +126,6 @@ def _chain(leaf: str, above: Mapping[str, str]) -> dict[str, str]:
 
 
 def places_of_labels(labels: Mapping[str, str]) -> dict[str, str]:
-    """Return the places that the labels of a Kubernetes node state."""
+    """Return the places that a Kubernetes node's labels give."""
     known = load_labels()
     return {known[label]: value for label, value in labels.items() if label in known and value}

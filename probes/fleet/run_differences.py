@@ -14,13 +14,13 @@ SCHEMA_VERSION = 1
 
 
 class VerdictChange(Record, kw_only=True):
-    """A node whose verdict or reasons changed; an empty verdict stands for no answer."""
+    """A node whose verdict or failed checks changed; an empty verdict stands for no answer."""
 
     node: str
     before: str
     after: str
     new: tuple[str, ...] = ()
-    """Problems that appeared: check, subject and words."""
+    """Failed checks that appeared: `GPU3: summary (check-id)`."""
     gone: tuple[str, ...] = ()
 
 
@@ -41,7 +41,7 @@ class PartChange(Record, kw_only=True):
     before: str
     after: str
     came_from: str = ""
-    """Node and slot in which the new part was before; empty if it is new."""
+    """Node and slot in which the first run found the new part; empty if it found the part nowhere."""
 
 
 class RateChange(Record, kw_only=True):
@@ -52,7 +52,7 @@ class RateChange(Record, kw_only=True):
     change: float
     """Median of the relative changes; negative for slower."""
     slower: tuple[str, ...] = ()
-    """Parts that became slower than the others did, by more than `slow_part_share`."""
+    """Parts whose change is worse than the median change by more than `slow_part_share`."""
 
 
 class RunComparison(Record, kw_only=True):

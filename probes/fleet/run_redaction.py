@@ -19,7 +19,7 @@ from probes.redaction.text import TextRedactor
 
 _FEWEST_DIGITS = 3
 _VERSIONS = re.compile(r"[\d.]+(?: \| [\d.]+)*")
-"""Versions of firmware, of which some look like addresses."""
+"""Versions of firmware, some of which look like addresses."""
 _GPU = re.compile(r"GPU\d+")
 
 
@@ -53,7 +53,7 @@ class RunRedactor:
         return self._texts[text]
 
     def node(self, name: str) -> str:
-        """Return the placeholder of a node, also of one that is not part of the run."""
+        """Return the placeholder of a node, even if the node is not part of the run."""
         return self._hosts.get(name) or self._names.host(name)
 
     def part(self, identity: str) -> str:

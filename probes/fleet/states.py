@@ -16,13 +16,13 @@ from probes.fleet.comparing.limits import limit
 
 Condition = Literal["healthy", "suspect", "confirmed", "quarantined", "repaired", "probation"]
 _OUT = ("confirmed", "quarantined")
-"""Conditions in which a further failure only resets the number of passes."""
+"""Conditions in which a failure has one effect: if its check led to the state, `passed` becomes 0."""
 OUT_OF_SERVICE: tuple[Condition, ...] = ("confirmed", "quarantined", "repaired")
 """Conditions in which jobs should not get the node."""
 _MOST_EVIDENCE = 64
 """Maximum number of observations that a state records.
 
-A run yields fewer observations for one subject, so that none is counted twice.
+A run of fit nodes yields fewer observations for one subject, so that none is counted twice.
 """
 
 
@@ -57,7 +57,7 @@ class PartState(Record, kw_only=True):
 
     @property
     def awaited(self) -> tuple[str, ...]:
-        """Checks whose pass changes the state."""
+        """Checks whose pass may change the state or end a suspicion."""
         if self.condition == "healthy" or (self.condition == "confirmed" and self.was_quarantined):
             return ()
         return tuple(dict.fromkeys((self.check_id, *self.suspected)))
@@ -67,7 +67,7 @@ class Observation(Record, kw_only=True):
     """One result of a check for a subject."""
 
     id: str
-    """Unique: id of the run with the check and the subject."""
+    """Id of the run with the check; unique among the observations of one subject."""
     subject: str
     check_id: str
     at: datetime.datetime

@@ -229,7 +229,7 @@ def _leads_to_a_network(interface: Interface) -> bool:
 
 
 def default_interface(facts: MachineFacts) -> Interface | None:
-    """Return the candidate with the default route; None unless exactly one interface has this route."""
+    """Return the candidate with the default route; None unless exactly one candidate has this route."""
     holders = [
         interface for interface in items_of(candidate_interfaces(facts)) if interface.is_default_route is True
     ]

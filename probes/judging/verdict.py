@@ -5,10 +5,10 @@ format.
 
 | profile | 0 | 1 | 2 | 3 |
 | --- | --- | --- | --- | --- |
-| gate | fit | findings at or above `fail_on` | wrong usage or input | a required check is UNKNOWN |
+| gate | fit | findings at or above `fail_on` | wrong usage or input | the verdict is UNKNOWN |
 | nagios | OK | WARNING | CRITICAL | UNKNOWN, also when rigtune itself failed |
 | npd | OK | problem | unknown, also when rigtune itself failed | |
-| slurm, nhc | fit | not fit, or a required check is UNKNOWN | wrong usage or input | |
+| slurm, nhc | fit | not fit, or the verdict is UNKNOWN | wrong usage or input | |
 
 Under slurm and nhc, the exit code is 0 if a required check is UNKNOWN only because time ran out: a slow
 driver must not cause a refused job or a drained node. A fault of rigtune itself ends with 70, except under
@@ -59,7 +59,7 @@ class Verdict(Record, kw_only=True):
     waived: int = 0
     """Findings that do not count because a waiver of the policy covers them."""
     notes: tuple[str, ...] = ()
-    """Notes for the operator about waivers that no longer cover any finding."""
+    """Notes on the run with which counters are compared, and on waivers that no longer cover any finding."""
     mode: Mode = "accept"
     tier: Tier = "deep"
     deep_only: tuple[str, ...] = ()

@@ -26,7 +26,7 @@ class BenchEntry(Record, kw_only=True):
 
 
 def list_benchmarks(facts: MachineFacts, options: MeasureOptions) -> tuple[BenchEntry, ...]:
-    """Return every benchmark in the order in which they run."""
+    """Return all benchmarks in the order in which they run."""
     lacks_torch = (
         not known(facts.training.path) or facts.training.path is None or facts.training.torch_version is None
     )

@@ -70,9 +70,9 @@ def run_request(
     """Start the workers in `directory`, follow and interpret their answers; the last event is `RunEnded`.
 
     The workers are stopped when `stop` returns True, after `deadline_s`, or if they do not start or end in
-    time. If something prevents the start, such as a full disk, the result is a failure too. With `sessions`,
-    ranks that are already running may execute the request. The hosts of a request were asked before, and see
-    `directory`.
+    time, or print too much. If something prevents the start, such as a full disk, the result is a failure
+    too. With `sessions`, ranks that are already running may execute the request. The hosts of a request were
+    asked before, and see `directory`.
     """
     answers = AnswerFiles(directory / "answers", request.ranks)
     stream = NewMeasurements(request, module)

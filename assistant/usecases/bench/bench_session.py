@@ -77,7 +77,7 @@ class Sessions(contextlib.AbstractContextManager["Sessions"]):
     def job(
         self, request: BenchRequest, python: str, directory: Path, program: tuple[str, ...]
     ) -> Iterator[Job | Turn]:
-        """Start `request`, whose files are in `directory`; `program` runs it in ranks of its own.
+        """Start `request`, whose files are in `directory`; `program` runs it on new ranks.
 
         Raises OSError or WorkerError if nothing can be started.
         """
@@ -161,7 +161,7 @@ def own_job(request: BenchRequest, python: str, directory: Path, program: tuple[
 
 
 def session_key(request: BenchRequest, python: str) -> tuple[object, ...] | None:
-    """Return a key that is equal for requests that may share ranks; None for one that needs its own ranks."""
+    """Return a key that is equal for requests that may share ranks; None if `request` cannot share."""
     if not request.shares_start or request.hosts or not request.needs_torch:
         return None
     return (

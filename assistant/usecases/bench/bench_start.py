@@ -74,9 +74,9 @@ def _spread_argv(
 ) -> tuple[str, ...]:
     """Write the files of the job below `directory` and return the command that starts `program` on all hosts.
 
-    The caller has already asked the hosts whether they see the folder. The command is a process of its own,
-    because groups of a search start at the same time, but in one process an engine can run only one command
-    at a time. Raises WorkerError if the files cannot be written.
+    The caller has already asked the hosts whether they see the folder. The command runs as a separate
+    process, because groups of a search start at the same time, but in one process an engine can run only one
+    command at a time. Raises WorkerError if the files cannot be written.
     """
     shutil.copytree(
         workers_path(), directory / "worker", ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True

@@ -169,7 +169,7 @@ class Watch:
 def gpu_conditions(moments: list[GpuMoment]) -> Mapping[str, Parameter]:
     """Return median and lowest clock, highest temperature and power, and the reasons for lower clocks.
 
-    Moments at which the GPU was idle are left out, unless it was idle at all moments.
+    Moments at which the GPU was idle are left out, unless the GPU was idle at all moments.
     """
     busy = [moment for moment in moments if _IDLE not in moment.throttle_reasons] or moments
     clocks_hz = [moment.sm_clock_hz for moment in busy if moment.sm_clock_hz is not None]

@@ -81,7 +81,7 @@ class HostSearch(Record, kw_only=True):
     bad_hosts: tuple[HostFault, ...] = ()
     bad_links: tuple[LinkFault, ...] = ()
     unresolved: tuple[Group, ...] = ()
-    """Slow groups in which no host and no link can be identified as the cause."""
+    """Slow hosts that chance may explain, one per group, and one group of hosts with many slow links."""
     silent_groups: tuple[Group, ...] = ()
     """Groups that gave no result, and in which no host can be identified as the cause."""
     left_out: tuple[LeftOut, ...] = ()

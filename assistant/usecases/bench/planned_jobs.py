@@ -24,7 +24,7 @@ class PlannedJob(NamedTuple):
 
 
 class PlannedJobs(NamedTuple):
-    """The commands of `measure` for its hosts, in order."""
+    """The commands of `measure_machine` for its hosts, in order."""
 
     question: Wanted
     """The command that first asks each host for the shared folder and for programs on its GPUs."""
@@ -34,7 +34,7 @@ class PlannedJobs(NamedTuple):
 
 
 def planned_jobs(facts: MachineFacts, options: MeasureOptions) -> PlannedJobs:
-    """Return what `measure` would start on all its hosts; no host is asked. Raises UsageError."""
+    """Return what `measure_machine` would start on all its hosts; no host is asked. Raises UsageError."""
     folder = Path(options.work_directory or "FOLDER")
     context = msgspec.structs.replace(
         bench_context(facts, ranks_per_node=options.ranks_per_node),

@@ -42,9 +42,9 @@ def build_archive(
     """Build an archive that a Python of version `python` (default: this one) starts.
 
     Without a `wheelhouse`, the archive has the packages that are installed here, with the `version` and
-    `commit` of `build`. Raises UsageError if they are for another Python, if rigtune itself is not installed
-    or if shiv is missing, InputError for wheels of an older rigtune, WorkerError if pip or shiv fails, and
-    OutputError.
+    `commit` of `build`. Raises UsageError if these packages are for another Python, if rigtune itself is not
+    installed or if shiv is missing, InputError for wheels of an older rigtune, WorkerError if pip or shiv
+    fails, and OutputError.
     """
     own = f"{sys.version_info.major}.{sys.version_info.minor}"
     python = python or own
@@ -84,7 +84,7 @@ def build_archive(
 
 
 def read_archive(path: Path) -> Archive:
-    """Return the archive in a file. Raises InputError if its content does not have the hash of its name."""
+    """Return the archive in a file. Raises InputError if its name is wrong, or has another hash."""
     match = _NAME.fullmatch(path.name)
     if match is None:
         raise InputError(f"{path} is no archive of rigtune", "`rigtune fleet pack` builds archives")

@@ -179,7 +179,7 @@ def open_run(folder: Path, store: Path | None = None) -> Generator[Event, None, 
 def stored_run(folder: Path, store: Path | None = None, *, redacting: bool = False) -> StoredRun:
     """Return the run in a folder, with the states and the past of the `store`, which is not changed.
 
-    Raises InputError if it is no folder of a run.
+    Raises InputError if `folder` is no folder of a run.
     """
     return stored_runs((folder,), store, redacting=redacting)
 

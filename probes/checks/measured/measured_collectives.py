@@ -131,7 +131,7 @@ def _around_a_ring(evidence: Evidence, ringed: Sequence[Beside]) -> Finding:
 
 
 def _collapses(evidence: Evidence) -> Iterator[Finding]:
-    """Yield larger messages that are much slower than smaller ones.
+    """Yield findings on larger messages whose rate is much lower than that of smaller ones.
 
     Only NCCL is judged, because caches cause the same drop on CPUs.
     """

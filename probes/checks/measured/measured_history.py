@@ -163,7 +163,7 @@ def _strangers(measured: Sequence[Measurement]) -> Iterator[Finding]:
 
 
 def _busy(measured: Sequence[Measurement]) -> Iterator[Finding]:
-    """Yield a finding if others used the CPUs during the measurement."""
+    """Yield findings if others used the GPUs or the CPUs during the measurement."""
     yield from _strangers(measured)
     busy = [
         measurement

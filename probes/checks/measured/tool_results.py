@@ -188,7 +188,7 @@ def _refused(result: ToolResult) -> Finding | None:
 
 
 def _collapsed(references: ToolReferences, test: str, points: Sequence[ToolResult]) -> Finding | None:
-    """Return larger messages that are much slower than smaller ones."""
+    """Return the finding on larger messages that are much slower than smaller ones; None without such."""
     collapse = collapse_of([(point.size_bytes or 0, _value(point), point) for point in points])
     if collapse is None:
         return None
@@ -231,7 +231,7 @@ def _reference(evidence: Evidence, points: Sequence[ToolResult]) -> Expected | N
 
 
 def _well(evidence: Evidence, curves: dict[str, list[ToolResult]]) -> Iterator[Finding]:
-    """Yield the PASS for curves with a reference, and a SKIP for curves whose expected rate is unknown."""
+    """Yield a PASS for the curves with a reference, or a SKIP if no curve has a reference."""
     judged = {test: points for test, points in curves.items() if _reference(evidence, points) is not None}
     best = {test: max(points, key=_value) for test, points in (judged or curves).items()}
     observed = "; ".join(f"{test} {gb_per_s(_value(point))}" for test, point in best.items())

@@ -2,9 +2,8 @@
 
 The ports need a subnet manager, and all must be in one partition and of one kind. NCCL uses every port that
 is up unless it is configured; InfiniBand and RoCE ports cannot communicate with each other. Source: NCCL user
-guide,
-troubleshooting: networking (NCCL_IB_HCA, NCCL_IB_PKEY, NCCL_IB_TC); InfiniBand Architecture Specification
-volume 1, subnet management.
+guide, troubleshooting: networking (NCCL_IB_HCA, NCCL_IB_PKEY, NCCL_IB_TC); InfiniBand Architecture
+Specification volume 1, subnet management.
 """
 
 import shlex

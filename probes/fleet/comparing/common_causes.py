@@ -1,7 +1,7 @@
 """Find what slow nodes have in common: rack, switch, power unit, image, firmware or batch.
 
-Racks differ from each other without a fault. Therefore the nodes of a rack count as one unit in the standard
-error, and not as independent units.
+Racks differ from each other without a fault. Therefore a rack counts as one unit in the standard error. For
+an attribute that varies within racks, the median of each rack is subtracted, and each node is one unit.
 """
 
 import math
@@ -66,7 +66,10 @@ Members = Mapping[tuple[str, str], frozenset[str]]
 
 
 def _members(values: Mapping[str, float], attributes: Mapping[str, Mapping[str, str]]) -> Members:
-    """Return the nodes of each value of each attribute, without the attributes that define the group."""
+    """Return the nodes of each value of each attribute.
+
+    Attributes that define the group and values that all nodes have are left out.
+    """
     members: dict[tuple[str, str], set[str]] = {}
     for node in values:
         for name, value in attributes.get(node, {}).items():
@@ -107,7 +110,7 @@ def _strongest(
 def _by_rack(
     values: Mapping[str, float], attributes: Mapping[str, Mapping[str, str]]
 ) -> dict[str, Sequence[str]]:
-    """Return the nodes of each rack; without racks every node is a unit of its own."""
+    """Return the nodes of each rack; a node without a known rack is a unit by itself."""
     racks: dict[str, list[str]] = {}
     for node in values:
         racks.setdefault(attributes.get(node, {}).get(RACK) or f"node {node}", []).append(node)

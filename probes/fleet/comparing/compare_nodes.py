@@ -1,4 +1,4 @@
-"""Compare all nodes of a run: the only entry point of this package."""
+"""Compare all nodes of a run by all comparisons of this package."""
 
 from collections.abc import Iterator, Sequence
 

@@ -29,11 +29,11 @@ class FleetFinding(Record, kw_only=True):
 
     kind: Kind
     subject: str
-    """`node GPU3`, or `attribute = value` of a common cause or a minority."""
+    """`node GPU3`, `attribute = value` of a common cause or a minority, or the name of a group."""
     nodes: tuple[str, ...]
     metric: str = ""
     change: float | None = None
-    """Relative difference from the peers or from the past; negative for worse. None for attributes."""
+    """Relative difference from the peers or from the past; negative for worse. None without a rate."""
     deviations: float | None = None
     """The same difference in robust standard deviations or standard errors."""
     summary: str

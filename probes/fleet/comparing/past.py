@@ -15,8 +15,9 @@ Past = Mapping[tuple[str, str], Sequence[float]]
 def slower_than_before(series: Series, past: Past) -> Iterator[FleetFinding]:
     """Yield parts that became slower, and one finding if the whole group did.
 
-    The change of the group's median is subtracted first, so that an update that slows every node is one
-    finding and not one for each node. Parts with fewer than `fewest_past_runs` earlier runs are left out.
+    If enough parts have a past, the median change of the group is subtracted first, so that an update that
+    slows every node is one finding and not one for each node. Parts with fewer than `fewest_past_runs`
+    earlier runs are left out.
     """
     changes = []
     for value in series.values:

@@ -17,7 +17,7 @@ _SMALLEST_HUMP = 0.1
 
 
 def slow_parts(series: Series) -> Iterator[FleetFinding]:
-    """Yield parts that are slower than their peers, parts that need a retest, and slow bursts.
+    """Yield parts that are slower than their peers, parts that need a retest, slow bursts, and two humps.
 
     A group of fewer than `fewest_peers` parts is not judged, and yields one finding that states this.
     """

@@ -10,7 +10,7 @@ from probes.fleet.node_report import Metric, NodeReport
 _MAD_TO_SIGMA = 1.4826
 """Standard deviation of normal values divided by their median absolute deviation: 1 / Phi^-1(3/4)."""
 GROUP_ATTRIBUTES = ("gpu_model", "gpu_memory", "power_cap", "driver")
-"""Attributes by which nodes of the same kind are compared; parts of different kinds are no peers."""
+"""Attributes that nodes must have in common to be compared with each other."""
 
 
 class Value(NamedTuple):

@@ -26,7 +26,7 @@ def matrix(reports: Sequence[NodeReport]) -> dict[str, Counter[str]]:
 
 
 def inconsistencies(reports: Sequence[NodeReport]) -> Iterator[FleetFinding]:
-    """Yield the values of few nodes, attributes without a majority, and nodes whose own parts differ."""
+    """Yield values that only few nodes have, attributes without a majority, and nodes whose parts differ."""
     for name, counts in matrix(reports).items():
         yield from _mixed_nodes(name, reports)
         total = sum(counts.values())

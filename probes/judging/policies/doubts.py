@@ -137,7 +137,7 @@ def _unequal_firmware(facts: MachineFacts, policy: Policy) -> Iterator[Doubt]:
 
 
 def _difference(values: Iterable[tuple[str, Any]]) -> str:
-    """Return `GPU3 has 500 and the others 700`; empty if all values are alike."""
+    """Return `GPU3 has 500, and GPU0-2 have 700`; empty if all values are alike."""
     by_value = grouped((value if known(value) else None, name) for name, value in values)
     if len(by_value) < 2 or by_value.keys() == {None}:
         return ""

@@ -110,7 +110,8 @@ def _rounded(watts: float) -> float:
 def learned_policy(facts: MachineFacts, catalogue: Catalogue) -> Policy:
     """Return the expectations that this machine meets.
 
-    Values that could not be read, or that differ between its parts, are not expected.
+    Values that could not be read are not expected. If a value differs between parts, it is not expected
+    either, but of VBIOS and NIC firmware all versions that occur are.
     """
     return Policy(
         gpu=_gpu(facts, catalogue),
