@@ -296,15 +296,28 @@ def _of_variables(facts: MachineFacts) -> Cause | None:
 
 
 def forbids_nvls(facts: MachineFacts) -> str:
-    """Return the variable that prevents NCCL from reducing in the switch; empty if no variable does."""
+    """Return the variable that keeps an all-reduce of NCCL out of the switch; empty if no variable does."""
     for variable in items_of(facts.environment):
         if not variable.is_effective:
             continue
         if variable.name == "NCCL_NVLS_ENABLE" and variable.value == "0":
             return "NCCL_NVLS_ENABLE=0"
-        if variable.name == "NCCL_ALGO" and "nvls" not in variable.value.lower():
+        if variable.name == "NCCL_ALGO" and not _allows_nvls(variable.value):
             return f"NCCL_ALGO={variable.value}"
     return ""
+
+
+def _allows_nvls(algorithms: str) -> bool:
+    """Return whether a value of NCCL_ALGO lets an all-reduce use NVLS.
+
+    The value has one list for all functions, or lists by function, such as `allreduce:ring;broadcast:tree`. A
+    list that begins with `^` excludes its words and allows the others. Source: NVIDIA NCCL user guide,
+    NCCL_ALGO, read on 2026-11-23.
+    """
+    lists = (each.rpartition(":") for each in algorithms.lower().split(";"))
+    by_function = {function.strip(): words.strip() for function, _, words in lists}
+    words = by_function.get("allreduce", by_function.get("", "nvls"))
+    return ("nvls" in words) != words.startswith("^")
 
 
 VERSIONS = ("torch_version", "cuda_version", "nccl_version", "driver_version", "device_name", "threads")

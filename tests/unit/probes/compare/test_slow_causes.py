@@ -6,8 +6,9 @@ import msgspec
 import pytest
 
 from probes.base.record import NOT_RECORDED
-from probes.compare.slow_causes import of_collective, of_network, of_peer_copy
+from probes.compare.slow_causes import forbids_nvls, of_collective, of_network, of_peer_copy
 from probes.facts import MachineFacts
+from tests.support.check_cases_measured import variable
 from tests.support.machines import evidence_of, h100_node, with_gpus
 from tests.support.machines_pci import bridge_address
 
@@ -37,3 +38,21 @@ def test_redirects_do_not_slow_what_goes_over_nvlink(facts, explains):
 def test_redirects_slow_what_goes_from_gpus_to_nics():
     assert bridge_address(2) in of_network(evidence_of(NVLINKED)).words
     assert of_network(evidence_of(h100_node())) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "forbids"),
+    [
+        ("NCCL_NVLS_ENABLE", "0", True),
+        ("NCCL_NVLS_ENABLE", "1", False),
+        ("NCCL_ALGO", "Ring,Tree", True),
+        ("NCCL_ALGO", "Ring,NVLS", False),
+        ("NCCL_ALGO", "^Ring", False),
+        ("NCCL_ALGO", "^NVLS,NVLSTree", True),
+        ("NCCL_ALGO", "nvls; allreduce:ring", True),
+        ("NCCL_ALGO", "ring;allreduce:nvls", False),
+        ("NCCL_ALGO", "allgather:ring", False),
+    ],
+)
+def test_a_variable_can_keep_an_all_reduce_out_of_the_switch(name, value, forbids):
+    assert forbids_nvls(variable(name, value)) == (f"{name}={value}" if forbids else "")
