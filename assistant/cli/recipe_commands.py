@@ -61,7 +61,8 @@ slot_option = click.option(
     "checks",
     is_flag=True,
     help="Report which of the hooks, given as files or folders, another version of rigtune wrote. Exit code "
-    "0: this version wrote all hooks; 1: another version wrote a hook; 3: the commit of a hook is not known.",
+    "0: this version wrote all hooks; 1: another version wrote a hook, or a file has none; "
+    "3: the commit of a hook is not known.",
 )
 @click.option(
     "--rigtune", default=None, metavar="PATH", help="With --provision: path of rigtune on the nodes."
