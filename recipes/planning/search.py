@@ -43,8 +43,9 @@ class Searched(NamedTuple):
     rejected: tuple[Examined, ...]
     """The candidate that needs the least memory, for each pair of degrees and sharding that does not fit."""
     examined: int
-    """Number of candidates whose memory was predicted, including the neighbours of a best candidate that may
-    run out of memory.
+    """Number of predictions of memory or time, without those for lower bounds.
+
+    Each neighbour of a best candidate that may run out of memory counts once.
     """
 
 
