@@ -113,7 +113,7 @@ def load_causes() -> CauseRows:
 
 
 def sound_rows(table: dict[str, Any]) -> tuple[CauseRows, dict[str, str]]:
-    """Return the readable rows, and the error message of each broken pattern by the id of its cause."""
+    """Return the readable rows, and by the id of each cause with broken patterns the last error message."""
     broken: dict[str, str] = {}
     causes = []
     for row in table["cause"]:

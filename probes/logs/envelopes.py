@@ -127,7 +127,10 @@ class Unwrapper:
         return None
 
     def _parts(self, text: str) -> list[str]:
-        """Return the parts of a line that two processes wrote; each part begins with NCCL's own prefix."""
+        """Return the parts of a line into which several processes wrote.
+
+        Every part after the first begins with NCCL's own prefix, or with the launcher's prefix before it.
+        """
         if text.count(" NCCL ") < 2 or text.startswith("{"):
             self._learn(text)
             return [text]

@@ -5,8 +5,8 @@ absent. The facts are:
 
 - nccl: versions, with the CUDA version that each was built for; library: `RCCL` if it is not NCCL; hip, rocm;
   cuda_driver: `12.8`.
-- hosts (number of hosts with lines of NCCL or torch); ranks, nodes, ranks_per_node (of the largest
-  communicator); communicators (their number).
+- hosts (number of hosts with lines of NCCL, RCCL, torch or the OFI plugin); ranks, nodes, ranks_per_node (of
+  the largest communicator); communicators (their number).
 - bootstrap_interfaces, networks, socket_interfaces, hcas: a name, or a list of names with their hosts
   if hosts differ; hca_links: `IB`, `RoCE`; hca_speed_gbps: gigabits per second.
 - ofi_plugin, libfabric, ofi_provider, ofi_protocol, efa_nics, platform; plugins: kind and name;
@@ -17,8 +17,8 @@ absent. The facts are:
 - gpudirect_rdma: true, false or `mixed`, by receiving channels; p2p_refused: GPUs without peer-to-peer
   (`0-1`); dma_buf: whether the kernel can share GPU memory with adapters; gpu_to_nic: for each kind of path
   (`PIX`), the number of GPUs that reach their nearest adapter by it.
-- channels, nvls_channels, p2p_channels, rings, trees: the largest number on any rank; nvls, mnnvl, sharp:
-  whether used; clique_size; fabric_health: NVML's mask as NCCL prints it.
+- channels, nvls_channels, p2p_channels, rings, trees: the largest number on any rank; nvls: whether
+  available; mnnvl, sharp: whether used; clique_size; fabric_health: NVML's mask as NCCL prints it.
 - nvlink_gigabytes_per_s, pcie_gigabytes_per_s: of one GPU, in NCCL's model; tuned: by collective,
   `RING/SIMPLE`; algorithms_forced; topology_file; ras: address of NCCL's RAS service.
 - environment: variables in force, a list of values if processes differ; environment_by_plugin.

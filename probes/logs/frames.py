@@ -38,7 +38,7 @@ class Frames:
         self._frames: dict[Process, _Frame] = {}
 
     def take(self, process: Process, line: LogLine) -> bool:
-        """Store the frame of a line; return whether the line is part of a traceback but not its last line."""
+        """Store the frame of a line; return whether the line is the head or a frame of a traceback."""
         if "Traceback (most recent" in line.text:
             self._frames.pop(process, None)
             return True

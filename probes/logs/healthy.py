@@ -49,8 +49,8 @@ class Expectation(NamedTuple):
 def healthy_summary(logged: LoggedEvents) -> tuple[str, tuple[str, ...]]:
     """Return a summary of a healthy run (transport, GPUDirect, NVLS, channels), and the expected performance.
 
-    Without lines of NCCL, the summary describes diagnostics and other measurements; it is empty if the logs
-    contain neither.
+    Without lines of NCCL, the summary describes training steps, diagnostics and other measurements; it is
+    empty if the logs contain none of these.
     """
     words = "; ".join(
         part
@@ -90,8 +90,9 @@ def _course(logged: LoggedEvents) -> str:
 
 
 def expectation(logged: LoggedEvents) -> Expectation | None:
-    """Return the expected bandwidth of large messages for the measured collective, or else for all-reduce.
+    """Return the expected bandwidth of large messages for all-reduce.
 
+    If the logs only contain measurements of other collectives, the first of their names is used instead.
     None if the hardware or the number of ranks is unknown, or if no reference applies.
     """
     measured = {event.what.collective for event in logged.of(NcclTestsResult)}

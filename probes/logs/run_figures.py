@@ -32,8 +32,9 @@ def figures_of(log: StepLog, *, tokens_per_gpu: float, left_out: int = 3) -> Ste
 
     `tokens_per_gpu` is the number of tokens that one GPU processes in a step; it converts a rate to a time.
     The step time does not count the first `left_out` steps, which include compilation, the warm-up of the
-    allocator and the start of NCCL. If the log reports times since the start of the run, the step time is
-    computed from their differences.
+    allocator and the start of NCCL, unless the log has no other steps. It is computed from the reported step
+    times, else from token rates, else from differences of times since the start, else from the mean speed of
+    the run.
     """
     if log.format is None:
         return None

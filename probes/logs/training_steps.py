@@ -349,7 +349,10 @@ _COLUMNS = {
 
 
 def _csv(text: str) -> StepLog:
-    """Return the steps of a CSV with a column `step`; rows of validation have no training loss."""
+    """Return the steps of a CSV with a column `step`.
+
+    Rows with neither a training loss nor a time, such as rows of validation, are left out.
+    """
     head = text.split("\n", 1)[0]
     if "step" not in head.strip().split(","):
         return StepLog()

@@ -25,7 +25,7 @@ def filled(
     Missing fields come from the other events. `{field}` inserts a field, `{field:GiB}` a number of
     bytes in GiB, `{field:CUDA}` the CUDA version of an API number (12040 is 12.4), and `{field:rank}` becomes
     "rank 3" or "ranks 3, 6". A part in [brackets] is omitted if a field in it is unknown. If `parts` is
-    False, brackets are plain text.
+    False, brackets are plain text. If a field outside of omitted parts is unknown, every field becomes `?`.
     """
     fields: dict[str, object] = {**(more or {})}
     for event in events:
@@ -47,7 +47,7 @@ def begun(words: str) -> str:
 
 
 def command_for(command: str | None, events: Iterable[Event]) -> str | None:
-    """Return a command in which `<port>` or `<hca>` is replaced by a value of the events.
+    """Return a command in which values of the events replace `<port>`, `<hca>`, `<device>` and `<bus>`.
 
     Other placeholders stay.
     """

@@ -268,7 +268,10 @@ def _nearest(
     *,
     clear: float = 3.0,
 ) -> TransformerModel:
-    """Return the variant nearest to `params_b` if it is `clear` times nearer than `model`, else `model`."""
+    """Return the variant nearest to `params_b` if it is `clear` times nearer than `model`, else `model`.
+
+    A `model` within 1 % of `params_b` is always kept.
+    """
     if params_b is None:
         return model
 

@@ -256,7 +256,7 @@ class _OpenCase:
     def searched(self) -> ResolvedCase | None:
         """Return the fastest layout that fits; if no layout fits, the smallest.
 
-        Return None if the case states a layout, or if the program has no layout for the batch.
+        Return None for one GPU, if the case states a layout, or if the program has no layout for the batch.
         """
         case = self._case
         if self._gpus == 1 or not is_open(case):

@@ -189,7 +189,7 @@ def usual_length(model: TransformerModel, stack: Stack, task: Task) -> int:
 def usual_optimizer(model: TransformerModel | VisionModel, task: Task) -> Optimizer:
     """Return the default optimizer for the model.
 
-    This is SGD for image models, LAMB for encoders that are trained from scratch, and otherwise AdamW.
+    This is SGD for known image models, LAMB for encoders that are trained from scratch, and otherwise AdamW.
     """
     if isinstance(model, VisionModel):
         return "sgd" if model.image_size else "adamw"  # the user's own module may be of any kind

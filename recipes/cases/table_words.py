@@ -20,7 +20,7 @@ class Numbers(NamedTuple):
     """Precision of matrix products; None if only the precision of the base weights under adapters is stated.
     """
     mixed: bool
-    """True if a copy of the weights is kept in fp32."""
+    """False for bf16 or fp16 without a word such as `mixed`, which states no copy of the weights in fp32."""
     base_bits: Literal[4, 8, 16]
 
 

@@ -135,7 +135,8 @@ def _variable(rule: Rule, words: dict[str, str]) -> EnvVar:
 def _without_conflicts(choice: _Choice, standing: dict[str, str]) -> list[EnvVar]:
     """Return the exported variables without those that contradict a setting that stays.
 
-    A `required` variable stays, and the variables of other rows that contradict it are left out.
+    A `required` variable or a `workaround` stays, and the variables of other rows that contradict it are left
+    out.
     """
     ordered = sorted(choice.exported.values(), key=lambda variable: variable.tier not in _BINDING)
     standing = {name: value for name, value in standing.items() if name not in choice.exported}

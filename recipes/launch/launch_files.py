@@ -167,7 +167,8 @@ def able_launchers(recipe: Recipe) -> tuple[str, ...]:
     """Return the ids of the usual launchers that can start the recipe's program; if there are none, of all
     others.
 
-    Raises UsageError for a recipe that contradicts itself or that its program cannot run.
+    Launchers that need a slot are left out. Raises UsageError for a recipe that contradicts itself or that
+    its program cannot run.
     """
     program_files(recipe)
     able = [row for row in LAUNCHERS if not row.needs and _can_start(recipe, row.id)]

@@ -114,7 +114,7 @@ def torch_agent(recipe: Recipe) -> Agent:
 
 
 def accelerate_agent(recipe: Recipe, config: str) -> Agent:
-    """Return `accelerate launch` with a file of settings; `--num_processes` counts those of all machines."""
+    """Return `accelerate launch` with a file of settings; `--num_processes` is the number of all ranks."""
     parallelism = recipe.parallelism
     sizes = ("--num_machines", str(parallelism.nodes), "--num_processes", str(parallelism.world_size))
     return Agent(

@@ -30,7 +30,9 @@ class Parallelism(StrictRecord, kw_only=True):
     """
 
     strategy: str
-    """Training state that data-parallel ranks share: `ddp`, `zero1`, `zero2`, `fsdp` or `hsdp`."""
+    """Data-parallel strategy. `ddp`: every rank has all state. `zero1`: ranks share optimizer states, with
+    `zero2` also gradients. `fsdp`: ranks share everything, with `hsdp` within groups of ranks.
+    """
     nodes: int
     ranks_per_node: int
     dp: int | None = None

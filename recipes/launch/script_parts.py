@@ -111,10 +111,13 @@ def summary(recipe: Recipe) -> str:
     if recipe.command.kind == "nccl-tests":
         return f"nccl-tests on {nodes} x {ranks} ({device}), with the environment of this job."
     steps = plural(parallelism.grad_accum, "accumulation step")
+    # Ranks of tensor, pipeline and context parallelism work on the same sequences.
+    is_divided = parallelism.replicas != parallelism.world_size
+    shares = plural(parallelism.replicas, "data-parallel rank" if is_divided else "rank")
     return (
         f"{parallelism.strategy.upper()} on {nodes} x {ranks} ({device}, {resources.backend}), "
         f"{parallelism.precision}, activation checkpointing {parallelism.activation_checkpointing}. "
-        f"Micro-batch {parallelism.micro_batch} x {steps} x {plural(parallelism.world_size, 'rank')} = "
+        f"Micro-batch {parallelism.micro_batch} x {steps} x {shares} = "
         f"global batch {parallelism.global_batch}."
     )
 

@@ -47,7 +47,7 @@ class Verification(Record, kw_only=True):
     steps_s: tuple[float, ...] = ()
     """Step times after warm-up."""
     peak_memory_bytes: Comparison | None = None
-    """Allocated: peak of the rank that uses most; None if the program does not report it."""
+    """Allocated: peak of the rank that uses the most; None if the program does not report this figure."""
     reserved_memory_bytes: Comparison | None = None
     """Memory that the allocator of the same rank reserved; None if the run did not report it."""
     worst_memory_bytes: Comparison | None = None

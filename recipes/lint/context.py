@@ -76,7 +76,7 @@ class Context(Record, kw_only=True):
 
     @property
     def has_peer_access(self) -> bool | None:
-        """False for GeForce boards without NVLink: the driver forbids access over PCIe. None if unknown."""
+        """False for GeForce boards without NVLink: the driver forbids access over PCIe. None for others."""
         is_geforce = bool(self.gpus) and all(known(gpu.name) and "GeForce" in gpu.name for gpu in self.gpus)
         return False if is_geforce and self.has_nvlink is False else None
 

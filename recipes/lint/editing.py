@@ -114,7 +114,7 @@ _MOST_PLACES = 50
 
 
 def rename(document: Document, item: Setting, name: str) -> tuple[Edit, ...]:
-    """Return edits that replace a variable's name everywhere except in comments.
+    """Return edits that replace a variable's name everywhere except in lines that are comments.
 
     This covers `export`, `$NAME` and `-x NAME`. The result is empty if the file already uses the new name, or
     names the variable in too many places.
@@ -161,7 +161,7 @@ def removal(document: Document, item: Setting) -> tuple[Edit, ...]:
 
 @functools.lru_cache(maxsize=64)
 def _places_in(text: str, name: str) -> tuple[Place, ...]:
-    """Return the places outside of comments that contain the name as a whole word."""
+    """Return the places that contain the name as a whole word, except in lines that are comments."""
     word = re.compile(rf"(?<![A-Za-z0-9_]){re.escape(name)}(?![A-Za-z0-9_])")
     return tuple(
         Place(line=number, column=match.start() + 1, end_line=number, end_column=match.end() + 1)

@@ -97,7 +97,7 @@ def may_use_gpus(document: Document) -> bool:
 
 
 def mentions(document: Document, expression: str) -> bool:
-    """Return whether an expression matches outside of comments."""
+    """Return whether an expression matches in a line that is not a comment."""
     return _mentions(document.text, expression)
 
 
@@ -108,7 +108,7 @@ def _mentions(text: str, expression: str) -> bool:
 
 
 def first_line(document: Document, expression: str) -> tuple[Place, re.Match[str]] | None:
-    """Return the first place outside of comments where an expression matches."""
+    """Return the first place where an expression matches, except in lines that are comments."""
     compiled = re.compile(expression)
     for index, line in code_lines(document):
         match = compiled.search(line)
@@ -252,8 +252,11 @@ _PART_OF_A_NODE = 2
 
 
 def has_whole_nodes(document: Document) -> bool:
-    """Return whether no other job runs on the nodes of a batch script, according to its requests."""
-    # a request for all memory, or for nearly all GPUs, leaves no room for another job
+    """Return whether no other job runs on the nodes of a batch script, according to its requests.
+
+    The result is also True if the requests state no number of GPUs.
+    """
+    # a request for all memory, or for more than two GPUs, leaves no room for another job
     is_exclusive = (
         any(item.name == "exclusive" for item in document.directives) or directive(document, "mem") == "0"
     )
@@ -294,7 +297,7 @@ def _has_own_network(document: Document) -> bool:
 
 
 def has_one_gpu(document: Document) -> bool:
-    """Return whether each container gets one GPU, so that no GPU has a peer."""
+    """Return whether no container of a pod gets more than one GPU, so that no GPU has a peer."""
     counts = [
         str(item.value) for item in document.entries if item.path.endswith("resources.limits.nvidia.com/gpu")
     ]

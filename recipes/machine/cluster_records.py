@@ -208,7 +208,7 @@ class NodeLinks(Record, kw_only=True):
     is_switched: bool = False
     """True if a switch connects these links to every other GPU."""
     rate_share: float = 1.0
-    """Rate of the slowest NVLink divided by its usual rate."""
+    """Rate of the slowest NVLink divided by its usual rate; 1 if no link is below the checks' limit."""
     slot: PcieSlot | None = None
     """The slowest slot among the GPUs; None if unknown."""
     crosses_sockets: bool = False

@@ -20,12 +20,12 @@ _SHOWN = 8
 
 
 class SlowLinks(NamedTuple):
-    """NVLinks of the GPU with the least bandwidth."""
+    """What is wrong with the NVLinks of the GPUs; each figure is that of the worst GPU."""
 
     links: int | None = None
     """Fewest links that are up on a GPU, if links are down; None if none is down, or if unknown."""
     rate_share: float = 1.0
-    """Rate of the slowest link divided by its usual rate."""
+    """Rate of the slowest link divided by its usual rate; 1 if no link is below the checks' limit."""
     warnings: tuple[str, ...] = ()
 
 
@@ -76,8 +76,8 @@ def slow_links(gpus: tuple[Gpu, ...], row: GpuModel | None) -> SlowLinks:
 def missing_links(pairs: Iterable[tuple[str, int]], row: GpuModel | None, *, is_usual: bool) -> str:
     """Return a warning if GPUs that usually have NVLink to each other use PCIe; else an empty text.
 
-    `pairs` has the kind and number of NVLinks of every connection that the facts show; `is_usual` states
-    whether every usual machine with these GPUs joins all of them by NVLink.
+    `pairs` has one entry for each connection that the facts show: its kind and its number of NVLinks.
+    `is_usual` states whether every usual machine with these GPUs joins all of them by NVLink.
     """
     kinds = [kind for kind, _ in pairs]
     if row is None or not is_usual or row.nvlink_bridge or not row.nvlink_count or not kinds:
@@ -86,8 +86,8 @@ def missing_links(pairs: Iterable[tuple[str, int]], row: GpuModel | None, *, is_
     if not without:
         return ""
     return (
-        f"{without} of {len(kinds)} pairs of GPUs have no NVLink, although {row.title} usually has: the plan "
-        "uses PCIe between the GPUs"
+        f"{without} of {len(kinds)} pairs of GPUs have no NVLink, although machines with {row.title} usually "
+        "join all GPUs by NVLink: the plan uses PCIe between the GPUs"
     )
 
 

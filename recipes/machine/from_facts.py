@@ -205,7 +205,7 @@ def _gpu_links(
 
 
 def _gpu_pairs(facts: MachineFacts) -> list[tuple[str, int]]:
-    """Return the kind and the number of NVLinks of every connection between two GPUs."""
+    """Return the kind of every connection between two GPUs, and its number of NVLinks."""
     links = facts.links if known(facts.links) else ()
     between = [link for link in links if link.a.startswith("GPU") and link.b.startswith("GPU")]
     return [(link.kind if known(link.kind) else "", link.nvlink_count or 0) for link in between]

@@ -59,10 +59,11 @@ def machine_words(machine: MeasuredMachine, name: str = "") -> str:
 
 
 def require_same_machine(measured: MeasurementSet, facts: MachineFacts, name: str) -> str:
-    """Return a remark for the user if another host of the same kind was measured, else an empty text.
+    """Return a remark for the user if the measured machine is unknown, or another host of the same kind.
 
-    `name` is the file of the measurements. Raises UsageError with both machines if the kind or the number of
-    their GPUs differs, or the model or the cores of their CPUs if neither has GPUs.
+    The result is empty for this machine. `name` is the file of the measurements. Raises UsageError with both
+    machines if the kind or the number of their GPUs differs, or the model or the cores of their CPUs if
+    neither has GPUs.
     """
     if not measured.measurements:
         return ""

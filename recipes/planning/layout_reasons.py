@@ -73,8 +73,8 @@ def is_tie(member: Examined, chosen: Examined) -> bool:
 
 
 def layout_decisions(compared: Comparison) -> tuple[Decision, ...]:
-    """Return one decision per degree with alternatives, above 1 or fixed by the user, and the decisions on
-    the pipeline and on groups of shards.
+    """Return a decision for each degree that has alternatives, is above 1, or was fixed by the user; and the
+    decisions on the pipeline, on groups of shards, and on a sharding that the user fixed.
     """
     degrees, pins = compared.chosen.candidate.degrees, compared.request.pins
     decisions = []
@@ -250,7 +250,10 @@ def decision(
 
 
 def share_decision(chosen: Choice, pins: Pins, basis: Basis) -> tuple[Decision, ...]:
-    """Return the decision about the part of the layers that is recomputed; none if it is all of them."""
+    """Return the decision about the part of the layers that is recomputed.
+
+    The result is empty if all layers are recomputed and the user did not fix the part.
+    """
     if pins.recomputed_share is None and chosen.recomputed_share == 1.0:
         return ()
     because = "the smallest part of the layers with which the layout fits"

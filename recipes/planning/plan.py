@@ -57,7 +57,7 @@ class Rejected(Record, kw_only=True):
 
     candidate: Candidate
     reason: str
-    """Reason, for example `needs 91.2 GiB of 79.1 GiB: activations 48.0 GiB`."""
+    """Reason, for example `needs 91.2 GiB of 79.1 GiB: activations 48.0 GiB, logits 9.1 GiB`."""
 
 
 class Decision(Record, kw_only=True):

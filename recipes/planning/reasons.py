@@ -32,9 +32,10 @@ from recipes.settings.setting import Setting
 
 
 def rejection(memory: MemoryBreakdown, limit_bytes: float, free: float = 0.0) -> str:
-    """Return why a candidate does not fit: `needs 91.2 GiB of 79.1 GiB: activations 48.0 GiB`.
+    """Return why a candidate does not fit, with the two largest terms of its memory.
 
-    `free` is the part of the memory that stays free. The text names the largest terms.
+    An example is `needs 91.2 GiB of 79.1 GiB: activations 48.0 GiB, logits 9.1 GiB`. `free` is the part of
+    the memory that stays free.
     """
     largest = sorted(MEMORY_TERMS, key=lambda term: -getattr(memory, term))[:2]
     terms = ", ".join(f"{term} {gib(getattr(memory, term))}" for term in largest)
@@ -74,7 +75,8 @@ def tightest(
 ) -> tuple[str, str]:
     """Return the message and the hint for the case that nothing fits with `free` of the memory left free.
 
-    They name the candidate that needs least memory, its largest term and ways to reduce it.
+    The message names the candidate that needs the least memory and its two largest terms, and the hint names
+    ways to reduce them.
     """
     limit = cluster.memory_bytes_per_rank
     memory, candidate = nearest.memory, nearest.candidate

@@ -39,12 +39,13 @@ class Searched(NamedTuple):
     """Result of a search."""
 
     ranked: tuple[Examined, ...]
-    """Best candidate of each set of degrees that fits, the best first."""
+    """Best candidate for each pair of degrees and sharding that fits, the best first."""
     rejected: tuple[Examined, ...]
-    """The member that needs the least memory, for each set of degrees without a member that fits."""
+    """The candidate that needs the least memory, for each pair of degrees and sharding that does not fit."""
     examined: int
-    """Number of candidates whose memory was predicted, including neighbours of a best one that may not
-    fit.
+    """Number of predictions of memory or time, without those for lower bounds.
+
+    Each neighbour of a best candidate that may run out of memory counts once.
     """
 
 
@@ -57,7 +58,7 @@ def search(
     leaves memory free comes first, then the simpler one. A layout that may run out of memory comes after a
     safe one that is hardly slower.
 
-    A shape is examined closely as long as fewer than `alternatives` sets of degrees are known. Later shapes
+    A shape is examined closely as long as fewer than `alternatives` layouts that fit are known. Later shapes
     are examined only if their lower bound can tie with the fastest layout, or if they can be the fastest with
     one of their settings. So the result has the fastest layout for every value of every setting, unless
     `alternatives` is 0. Layouts whose step takes `limit_s` or longer are left out.
@@ -75,7 +76,8 @@ def search(
             queue.push_closer(bound, limit)
             continue
         refiner = _Refiner(request, bound, options, refuses)
-        # The schedule with one part per stage needs least memory: others recompute at least as much.
+        # The schedule with one part per stage needs the least memory: other schedules recompute at least as
+        # much.
         start = refiner.least(bound.shape, 0)
         tightened = max(bound.seconds, refiner.least_seconds(start))
         for schedule, parts in schedules(request, bound.shape.degrees.pp):
@@ -101,7 +103,9 @@ def search(
 
 
 class _Best:
-    """The best member of each set of degrees, and the fastest one with each value of a setting."""
+    """The best member for each pair of degrees and sharding, and the least step time for each value of a
+    setting.
+    """
 
     def __init__(self, alternatives: int, limit_s: float) -> None:
         self._alternatives, self._fastest, self._tie = alternatives, limit_s, 1 + constant("layout_tie")
@@ -125,7 +129,7 @@ class _Best:
         return limit if len(self.members) >= self._alternatives else math.inf
 
     def add(self, member: Examined) -> None:
-        """Keep the member if it is better than the known member of its degrees."""
+        """Keep the member if it is better than the known member with the same degrees and sharding."""
         shape = Shape(member.candidate.degrees, member.candidate.sharding_stage, member.candidate.schedule)
         key = (shape.degrees, shape.sharding)
         known = self.members.get(key)
@@ -146,10 +150,10 @@ def _settings_of(shape: Shape) -> tuple[tuple[str, int | str], ...]:
 
 
 def neighbours(request: Request, chosen: Examined, refuses: Refuse) -> tuple[Examined, ...]:
-    """Return the members with the same degrees as the chosen one that differ in one choice inside the shape.
+    """Return the members with another recomputation, another schedule or another micro-batch.
 
-    Each other schedule and each other micro-batch recomputes as little as fits. Members that do not fit have
-    no time.
+    Everything else is as in the chosen member, except that with another schedule or micro-batch a member
+    recomputes as little as fits. Members that do not fit have no time.
     """
     options = recomputations(request)
     candidate = chosen.candidate
@@ -250,7 +254,11 @@ class _Refiner:
 
 
 def _is_better(member: Examined, other: Examined) -> bool:
-    """Return whether a member of the same degrees is better: faster, or as fast with less memory."""
+    """Return whether a member is better than another with the same degrees and sharding.
+
+    It is better if it is clearly faster. If the times tie, a member that leaves memory free is better than a
+    tight one, and among equals the faster one is better.
+    """
     mine, theirs = member.seconds, other.seconds
     tie = constant("layout_tie")
     if mine < theirs * (1 - tie):
@@ -301,7 +309,10 @@ def _key(member: Examined) -> Key:
 
 
 def _simplest_of_fastest(members: list[Examined]) -> Examined:
-    """Return the simplest of the members that tie with the first, which is the fastest."""
+    """Return the simplest of the members that tie with the first, which is the fastest.
+
+    Members that leave memory free come before tight ones.
+    """
     limit = members[0].seconds * (1 + constant("layout_tie"))
     ties = [member for member in members if member.seconds <= limit]
     return min(ties, key=lambda member: (is_tight(member), simplicity(member)))
@@ -323,7 +334,7 @@ _SHARDINGS = ("none", "zero1", "zero2", "zero3")
 
 def simplicity(member: Examined) -> tuple[float, ...]:
     """Return a key that puts the simpler layout first: fewer kinds of parallelism, then less sharding, less
-    recomputation, and smaller degrees.
+    full recomputation, smaller degrees, and fewer micro-batches.
     """
     candidate = member.candidate
     degrees = candidate.degrees

@@ -55,7 +55,9 @@ class Queue:
         self._full: dict[Key, int] = {}
         """Smallest micro-batch that does not fit, by degrees and sharding."""
         self.smallest: dict[Key, Examined] = {}
-        """The member that needs the least memory, for each set of degrees without a member known to fit."""
+        """The member that needs the least memory, for each pair of degrees and sharding of which no member is
+        known to fit.
+        """
         self.examined = 0
         self._least: dict[tuple[int, ...], LeastStep] = {}
         self._schedules: dict[int, tuple[tuple[Schedule, int], ...]] = {}
@@ -65,7 +67,7 @@ class Queue:
         heapq.heapify(self._heap)
 
     def _add(self, shape: Shape, *, needs_memory: bool) -> None:
-        """Add the shape with each micro-batch.
+        """Add the shape with each micro-batch whose lower bound is below the limit.
 
         `needs_memory`: memory is predicted until a micro-batch fits, to report the shape if none fits.
         """

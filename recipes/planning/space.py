@@ -24,7 +24,10 @@ section 3.3.2, gives each of 16 ranks 8192 tokens; NeMo's recipes 2048 to 4096, 
 1024).
 """
 LARGEST_MICRO_BATCH_TOKENS = 2**18
-"""Tokens of a micro-batch beyond which nothing becomes faster; only single sequences may exceed them."""
+"""Tokens per micro-batch beyond which nothing becomes faster.
+
+Only single sequences and micro-batches that the user fixed may be larger.
+"""
 _RECOMPUTED = (0.25, 0.5, 0.75, 1.0)
 """Parts of the layers that programs with a setting for this part may recompute."""
 _BESIDE = 2
@@ -69,7 +72,7 @@ class Shape(NamedTuple):
 
     @property
     def replicas(self) -> int:
-        """Number of ranks that train different sequences."""
+        """Number of groups of ranks that train different sequences."""
         return self.degrees.dp * self.degrees.fsdp
 
     def scheduled(self, schedule: Schedule, parts: int) -> "Shape":

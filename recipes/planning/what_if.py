@@ -42,9 +42,9 @@ class Answer(Record, kw_only=True):
     """Hours of the run, without failures."""
     gpu_hours: float | Unknown
     cost: float | Unknown | None
-    """Price of the run; None without a price."""
+    """Price of the run; None without a price, without a plan, or if the length of the run is unknown."""
     items: Literal["tokens", "images"] = "tokens"
-    """Items that the job trains."""
+    """Items that `tokens_per_s` counts."""
 
 
 Planning = Callable[[], Plan]
@@ -157,9 +157,9 @@ class Change(Record, kw_only=True):
     name: str
     """Hardware number, such as `network bandwidth`."""
     more: Answer
-    """Answer with 10 % more."""
+    """Answer with 10 % more, or with one GPU fewer per node."""
     gain: float | Unknown
-    """Relative gain in tokens per second with 10 % more."""
+    """Relative gain of `more` in tokens per second."""
     twice: Answer | None
     """Answer with twice as much; None for a change that has no double."""
     twice_gain: float | Unknown | None
@@ -173,9 +173,10 @@ class Sensitivity(Record, kw_only=True):
     """Answer without a change and without a measured step, which would hide the changes."""
     changes: tuple[Change, ...]
     best_change: str
-    """Hardware number whose double gains most, or makes the job fit; empty if no double gains anything."""
+    """Hardware number whose double gains most, or makes the job fit; empty if no double gains at least 0.5 %.
+    """
     best_gain: float | Unknown
-    """Gain of `best_change`; Unknown if there is no plan without it."""
+    """Gain of `best_change`, 0 if it is empty; Unknown if the job does not fit without this change."""
     best_other_change: str
     """Hardware number whose double gains most, without the rates of products and attention; empty if none."""
     best_other_gain: float | Unknown
@@ -245,10 +246,10 @@ PlanWith = Callable[[Variation], Plan]
 
 
 def sensitivity(plan_with: PlanWith) -> Sensitivity:
-    """Return what 10 % more and twice of each hardware number would do, and one GPU fewer per node.
+    """Return the effect of 10 % more and of twice each hardware number, and of one GPU fewer per node.
 
-    The search is made again for each. Measured steps are left out: they would scale every variant to the
-    measured time.
+    Links that the plan does not use are left out. Every change has a search of its own. Measured steps are
+    ignored: they would scale every variant to the measured time.
     """
 
     def asked(label: str, change: Variation) -> Answer:

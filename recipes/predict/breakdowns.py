@@ -24,7 +24,10 @@ class MemoryBreakdown(Record, kw_only=True):
     overhead: float
     """Memory of the CUDA context, NCCL and the allocator."""
     allocated: float
-    """Bytes that the framework's allocator has given to tensors at the peak: `total` without overhead."""
+    """Bytes that the framework's allocator has given to tensors at the peak.
+
+    On a GPU this is `total` without `overhead`.
+    """
     reserved: float
     """Bytes that the framework's allocator has reserved on the device, including the freed blocks that it
     keeps.

@@ -197,7 +197,10 @@ def modelled_anchor(anchor: StepAnchor, cluster: Cluster, planned: TransformerMo
 
 
 def as_measured(cluster: Cluster, ranks: int, threads: int) -> Cluster:
-    """Return the cluster of a measured step: `ranks` ranks on one node; each has `threads` CPU threads."""
+    """Return the cluster of a measured step, whose ranks have `threads` CPU threads each.
+
+    It is the cluster itself if all its ranks took part, else one node with `ranks` ranks.
+    """
     share = (threads or 1) / _threads(threads, cluster)
     if ranks == cluster.world_size and share == 1:
         return cluster

@@ -185,9 +185,10 @@ def _of_width(workload: AnyWorkload, stated: Stated) -> tuple[float, str]:
 def warmup_steps(workload: AnyWorkload, known: Known) -> Setting:
     """Return the published warm-up with the same number of samples, or of steps if the recipe keeps these.
 
-    At a larger batch than the published batches, the warm-up has at least 2 / (1 - beta2) steps (Ma & Yarats
-    2019, arXiv 1910.04209) and at least 200. It takes at least one step, and at most the part of the run that
-    the recipe allows, which is a tenth by default.
+    The result is 0 if the recipe has no warm-up. A warm-up that is published as a share of the run is only
+    rounded up. At a larger batch than the published batches, any other warm-up has at least 2 / (1 - beta2)
+    steps (Ma & Yarats 2019, arXiv 1910.04209) and at least 200, but at most the part of the run that the
+    recipe allows, which is a tenth by default.
     """
     recipe = known.published
     if not recipe.warmup:

@@ -39,8 +39,8 @@ def known_for(
     """Return the known rate and batch of the user, of the recipe that the user named, or of a fitting recipe.
 
     `programs` are names of the training software, whose examples come first in fine-tuning. `batch` chooses
-    between recipes of the same size; 0 if the batch is open. Raises UsageError for an unknown recipe, and if
-    the user states a rate without a batch or a batch without a rate.
+    between recipes of the same size; 0 if the batch is open. Raises UsageError for an unknown recipe, for a
+    recipe of another task, and if the user states only a part of a known rate, batch and width.
     """
     known = _named(workload, stated.training_recipe) if stated.training_recipe else None
     if known is None:
@@ -100,7 +100,7 @@ def _task_of(recipe: TrainingRecipe) -> str:
 
 
 def optimizer_of(stated: Stated) -> Optimizer | None:
-    """Return the optimizer of the recipe that the user named; None if there is none."""
+    """Return the optimizer of the recipe that the user named; None if no recipe has this name."""
     recipe = load_training_recipes().get(stated.training_recipe)
     return None if recipe is None else recipe.optimizer
 

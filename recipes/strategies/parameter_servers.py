@@ -85,6 +85,7 @@ def embedding(here: Situation) -> tuple[float, float]:
     """Return the embedding's share of all weights, and the largest share of its rows that a rank uses.
 
     Tokens are assumed to be drawn evenly from the vocabulary; real text repeats words and uses fewer rows.
+    The result is 0 and 1 if no embedding is separate from the head.
     """
     workload = here.plan.workload
     if not isinstance(workload, Workload) or workload.model.tied_embeddings:

@@ -192,7 +192,10 @@ def inapplicable(strategy: Strategy, here: Situation, *because: str) -> Verdict:
 
 
 def undecided(strategy: Strategy, here: Situation, reason: str | Unknown) -> Verdict:
-    """Return the verdict on a strategy whose gain no model predicts; an Unknown reason is the step time's."""
+    """Return the verdict on a strategy whose gain no model predicts.
+
+    If `reason` is Unknown, its detail explains why the step time is unknown.
+    """
     because = f"the step time is unknown: {reason.detail}" if isinstance(reason, Unknown) else reason
     none = Unknown(Reason.NOT_RECORDED, "unproven: no model of rigtune predicts this gain")
     return _verdict(strategy, here, "unknown", (because,), (none, none))

@@ -42,7 +42,7 @@ class Rules(Record, kw_only=True):
     seed: int = 0
     """Seed of the order inside each round."""
     alpha: _Part = 0.05
-    """Probability of a winner if all candidates are equally fast."""
+    """Largest probability of a winner if all candidates are equally fast."""
     most_rounds: Annotated[int, msgspec.Meta(ge=1, le=MOST_ROUNDS)] = 12
     """Number of rounds after which a contest without a winner ends."""
     survivors: _Part = 1 / 3
@@ -101,7 +101,7 @@ class Standing(NamedTuple):
 def differences(contest: Contest, last_round: int | None = None) -> dict[str, list[float]]:
     """Return the logarithm of the ratio to the baseline's step time, for each challenger and round.
 
-    Only rounds up to `last_round` in which both were measured are counted.
+    Only rounds in which both the challenger and the baseline were measured are counted, up to `last_round`.
     """
     times = _times(contest.trials)
     ratios: dict[str, list[float]] = {name: [] for name in contest.challengers}
@@ -241,7 +241,7 @@ def _order(members: Sequence[str], seed: int, number: int) -> tuple[str, ...]:
 
 
 def most_trials(contest: Contest) -> int:
-    """Return the number of trials that the contest takes if no candidate fails and no early end applies."""
+    """Return the largest number of trials that the contest can take."""
     count, total = len(contest.challengers), 0
     for _ in range(contest.rules.most_rounds if count else 0):
         total += count + 1

@@ -57,11 +57,11 @@ class StageResult(Record, kw_only=True):
     p_value: float | None = None
     """Share of the sign patterns of the tested rounds that favour the finalist at least as much (p-value)."""
     alpha: float
-    """Probability that this stage has a winner although all candidates are equal."""
+    """Largest probability that this stage has a winner although all candidates are equal."""
     tested_rounds: tuple[int, ...] = ()
     """Rounds on which the decision about chance is based."""
     most_trials: int
-    """Number of trials that the stage takes if nothing ends it early."""
+    """Largest number of trials that the stage can take."""
     candidates: tuple[CandidateResult, ...]
     """The baseline, then the others by their ratio; candidates that failed come last."""
 
@@ -168,7 +168,10 @@ def _candidate_result(
 
 
 def ratio_words(candidate: CandidateResult) -> str:
-    """Return the ratio with its interval, such as `0.905 (0.89 to 0.92)`; or why there is none."""
+    """Return the ratio with its interval, such as `0.905 (0.890 to 0.920)`.
+
+    The result is the outcome if the last trial failed, and empty without a measured ratio.
+    """
     if candidate.outcome not in ("measured", "not_run"):
         return candidate.outcome.replace("_", " ")
     if candidate.ratio is None:

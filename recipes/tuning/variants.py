@@ -86,10 +86,7 @@ def variants(recipe: Recipe, most: int) -> tuple[Variant, ...]:
 
 
 def variable_variants(recipe: Recipe, variables: Iterable[Environment]) -> tuple[Variant, ...]:
-    """Return the recipe and one candidate per variable and value that the recipe does not have.
-
-    Raises UsageError for a variable that a recipe cannot set.
-    """
+    """Return the recipe, and one candidate for each variable and value that the recipe does not have."""
     present = {variable.name: variable.value for variable in recipe.environment}
     predicted_s = recipe.predicted.step_time_s
     result = {BASELINE: Variant(name=BASELINE, settings=(), recipe=recipe, predicted_s=predicted_s)}

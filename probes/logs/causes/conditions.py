@@ -127,6 +127,7 @@ def rdma_wanted_and_run_failed(logged: LoggedEvents) -> Support:
 
 def rdma_wanted_between_hosts(logged: LoggedEvents) -> Support:
     """Return the support of `rdma_wanted` if several hosts communicate.
+
     NCCL looks for libibverbs even if all ranks are on one host.
     """
     return rdma_wanted(logged) if several_hosts(logged) is not None else None

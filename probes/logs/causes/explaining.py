@@ -80,7 +80,7 @@ def explain(
     last_lines: Mapping[str, int] | None = None,
     beside: Iterable[Event] = (),
 ) -> Explanation:
-    """Return the state of the run and the causes that the events reveal, the most certain first.
+    """Return the state of the run and the causes that the events reveal: faults first, by confidence.
 
     `facts` come from `probes/logs/facts.py`. `last_lines` contains the number of lines of each source; it
     shows whether a log ends after the initialisation or continues with unknown lines. `beside` contains facts

@@ -93,7 +93,7 @@ def completed(logged: LoggedEvents) -> bool:
 
 
 def nic_rate(logged: LoggedEvents) -> float | None:
-    """Return the total bytes per second of the HCAs in use, on the host that names most HCAs.
+    """Return the total bytes per second of the HCAs in use, on the host that names the most HCAs.
     None if the logs, the machine's facts and the catalogue state no speed.
     """
     by_host: dict[str, dict[str, int]] = {}
@@ -128,7 +128,7 @@ def _rate_beside(logged: LoggedEvents, used: set[str]) -> float | None:
 
 
 def machine(logged: LoggedEvents) -> MachineModel | None:
-    """Return the kind of machine that a plugin names, if the run uses all its adapters."""
+    """Return the kind of machine that a plugin names; None if the run uses another number of adapters."""
     for event in logged.of(OfiPlatform):
         for model in load_catalogue().machines_sold_as(event.what.name):
             nics = [provider.what.nics for provider in logged.of(OfiProvider)]

@@ -59,7 +59,7 @@ class DeducedSwitchError(Reasoned, kw_only=True, tag="deduced.switch-error"):
     """Errors of NVSwitches."""
 
     fatal: int
-    """1 if the error ends the run, else 0."""
+    """1 if any of the errors is fatal, else 0."""
     bus: str
     link: str
 

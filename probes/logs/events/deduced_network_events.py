@@ -42,7 +42,7 @@ class DeducedInterfacesDiffer(LogRecord, kw_only=True, tag="deduced.interfaces-d
     """Hosts announce IPv4 addresses that differ in the first number."""
 
     networks: str
-    """The names of the networks, joined in one text."""
+    """The different first numbers of the addresses as text, each as `10.x`."""
 
 
 class DeducedHostShared(LogRecord, kw_only=True, tag="deduced.host-shared"):

@@ -36,7 +36,7 @@ DOCUMENT_SIGNS: tuple[bytes, ...] = (
 )
 _OURS = (b"profiling_name", b"pg_config", b"entries")
 _PICKLE = b"\x80"
-"""First bytes of pickles that torch and Python write."""
+"""First byte of pickles of protocol 2 or later, which torch and Python write."""
 _RANK_OF_NAME = pattern(r"(\d{1,7})(?:\.(?:json|pkl|pickle|bin|txt))?$")
 _MOST_ENTRIES = 100_000
 _AROUND = 4
@@ -160,7 +160,7 @@ def _entry(group: str, entry: dict[str, object]) -> dict[str, Any]:
 
 
 def _place(entry: dict[str, object]) -> str:
-    """Return the first frame of the program's own code, not of torch's."""
+    """Return the file, line and name of the first frame outside of torch; empty without such a frame."""
     frames = entry.get("frames")
     for frame in frames[:64] if isinstance(frames, list | tuple) else ():
         if not isinstance(frame, dict):

@@ -66,7 +66,7 @@ _NUMBERED = pattern(r"Rank\s+(\d{1,6})(?: Group\s+\d{1,6})?(?:\s+Pid\s+(\d{1,9})
 _MOST_ROWS = 4096
 _MOST_RANKS = 65536
 _ROUNDED = 0.03
-"""Largest relative error of a time with two digits."""
+"""Accepted relative difference of time x bandwidth from the size, because times are printed rounded."""
 _SMALLEST_GBPS = 0.01
 """Smallest bandwidth that two decimal places can show."""
 _MOST_BUS = 2.02
@@ -197,7 +197,10 @@ class Reader:
 
 
 def _agrees(size: int, columns: tuple[str, ...]) -> bool:
-    """Return whether size, time and both bandwidths of a row are consistent, unlike in damaged lines."""
+    """Return whether size, time and both bandwidths of a row are consistent, unlike in damaged lines.
+
+    A row without a time or algorithm bandwidth counts as consistent.
+    """
     time_us, rate, bus = (_rate(columns, place) for place in range(3))
     if not (time_us and rate):
         return True

@@ -204,7 +204,7 @@ def _failed(event: Event) -> Event:
 
 
 def _judged(event: Event, text: str) -> Event:
-    """Return an event of a missing plugin or of a failed plugin.
+    """Turn the event of an unloaded plugin into a missing or a failed one, and leave any other unchanged.
 
     A plugin that exists but needs a missing library or symbol has failed.
     """

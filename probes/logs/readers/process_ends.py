@@ -263,7 +263,7 @@ def read(line: LogLine) -> tuple[Event, ...]:
 
 
 def _completed(event: Event, text: str) -> Event:
-    """Return the event with the number of the signal or the operating system's error number."""
+    """Return the event with the number of the signal or the operating system's error number, if known."""
     match event.what:
         case ProcessSignal(signal=None) as end:
             return reporting(event, msgspec.structs.replace(end, signal=_SIGNALS.get(end.name or "")))
@@ -277,7 +277,7 @@ class Reader:
 
     def __init__(self) -> None:
         self._ignored: dict[tuple[str | None, int | None], int] = {}
-        """Number of the last line in which Python ignores an exception, by process."""
+        """Number of the last line in which the name of an ignored exception is expected, by process."""
         self._frames = Frames()
 
     def read(self, line: LogLine) -> tuple[Event, ...]:

@@ -95,8 +95,8 @@ def figures(own: OwnModule) -> dict[str, Any]:
     """Return parameters by data type, and the counts of one sample and of a step.
 
     Steps with the default and with twice the default micro-batch are counted; their difference gives the
-    counts per sample. The counts of a step also contain what does not grow with the micro-batch, such as
-    reads of weights.
+    counts per sample. If the function takes no micro-batch, its whole step counts as one sample. The counts
+    of a step also contain work that does not grow with the micro-batch, such as reads of weights.
     """
     micro_batch = own.default_micro_batch
     each = first = own.counts(micro_batch)

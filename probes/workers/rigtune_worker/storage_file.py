@@ -129,7 +129,7 @@ def own_file(folder: str, size_bytes: int, budget_s: float) -> DataFile:
 
 
 def fill(fd: int, size_bytes: int, ends: float) -> int:
-    """Write blocks until the size or the time is reached, at least 64 MiB; return the bytes on the disk."""
+    """Write blocks until the size or the time is reached, at least 64 MiB; return the bytes written."""
     block = random_block()
     written = 0
     while written < size_bytes and (written < LEAST_BYTES or time.monotonic() < ends):

@@ -27,7 +27,7 @@ def listen(port: int) -> socket.socket:
 
 
 class Receiver:
-    """A listener on `port`; if it is 0, the system chooses the port."""
+    """A listener on `port`; if `port` is 0, the system chooses a free port."""
 
     def __init__(self, port: int = 0) -> None:
         self.listener = listen(port)

@@ -53,8 +53,8 @@ def engine_script(engine: Literal["docker", "podman"], recipe: Recipe, files: Pr
     run_as = slot_value(recipe, "run_as")
     if run_as:
         run_as = ":".join(map(str, require_user(recipe)))
-    # variables that name interfaces or RDMA devices are kept: containers of several nodes use the host's
-    # network and devices, and the ranks of one node stay within their container
+    # variables that name interfaces or RDMA devices are kept: on several nodes the containers use the host's
+    # network and devices; on one node the variables do no harm, because the ranks share one container
     given, left_out = variables(recipe, files, has_host_network=True, has_rdma=True)
     write = file_writer(str)
     inner = msgspec.structs.replace(files.agent, words=tuple(map(write, files.agent.words)))

@@ -10,7 +10,7 @@ from probes.base.record import Record
 _Count = Annotated[int, msgspec.Meta(ge=0, le=10**7)]
 _Text = Annotated[str, msgspec.Meta(max_length=2000)]
 _MOST_PROBLEMS = 3
-"""Most unreadable lines that messages quote."""
+"""Largest number of unreadable lines that messages quote."""
 
 
 class RankRecord(Record, kw_only=True, tag_field="event", tag="rank"):

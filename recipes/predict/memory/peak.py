@@ -5,7 +5,7 @@ The model computes a rank's memory at several moments of a step, and reports the
     loading    weights before they are sharded, if every rank loads all of them
     loss       all activations, the loss's temporaries, the strategy's buffers at the end of the forward pass
     backward   all activations (checkpoints and one live layer), the strategy's windows around one layer
-    end        no activations, all gradients, the strategy's buffers when the last of them are reduced
+    end        no activations, all gradients, the strategy's buffers when the last gradients are reduced
     step       no activations, all gradients, the optimizer's temporaries
 """
 
@@ -307,7 +307,7 @@ class _Fixed(NamedTuple):
     one_size: bool
     """True if all temporary tensors of the loss have the same size."""
     transposes: float
-    """Bytes of the transposed copy of a weight."""
+    """Bytes per parameter of a weight's transposed copy; 0 without a copy."""
 
 
 def _fixed_of(job: TransformerJob, stage: Stage) -> _Fixed:
@@ -403,7 +403,7 @@ def _logit_bytes(job: TransformerJob, saved: SavedBytes, compute: Compute, *, up
 
 
 def _transposes(job: TransformerJob, row: Implementation) -> float:
-    """Return the bytes of the transposed copy of a weight (Transformer Engine: quantizers' columnwise usage).
+    """Return the bytes per parameter of a weight's transposed copy (Transformer Engine: columnwise usage).
 
     Sharded weights are transposed when they are gathered, frozen weights when they are used (NeMo:
     disable_parameter_transpose_cache).

@@ -66,10 +66,10 @@ def dispatched_width(block: Block) -> float:
 
 
 def _sent_copies(block: Block, group: Group) -> float:
-    """Return the part of a token's copies that travels between nodes.
+    """Return the number of copies of a token that are sent, divided by the number of its experts.
 
-    Experts on one node share one copy (DeepSeek-V3, section 3.2.2). With n nodes, the k experts of a token
-    are on n (1 - (1 - 1/n)^k) nodes on average.
+    If the ranks are on several nodes, experts on one node share one copy (DeepSeek-V3, section 3.2.2). With n
+    nodes, the k experts of a token are on n (1 - (1 - 1/n)^k) nodes on average.
     """
     copies = next((product.rows for product in block.products if product.part == "experts"), 1.0)
     met = group.nodes * (1.0 - math.pow(1.0 - 1.0 / group.nodes, copies)) / copies

@@ -151,7 +151,7 @@ def _dense_efficiency(kind: str, precision: str, cluster: Cluster) -> float:
 
 
 def _clocks_per_s(cluster: Cluster) -> float | None:
-    """Return the clocks of all multiprocessors together per second; None without an fp32 peak.
+    """Return the clocks of all multiprocessors together per second; None on a CPU or without an fp32 peak.
 
     The clocks are the fp32 peak divided by the lanes of a multiprocessor, with two operations per lane and
     clock. Lanes: 192 in Kepler, 64 in Volta, Turing and the data-centre parts of Pascal and Ampere, 128 in

@@ -38,7 +38,9 @@ class Rates(NamedTuple):
     wide: ProductRates
     """Matrix products that stay in 16 bits if the workload's precision has fewer bits: router and head."""
     experts: ProductRates
-    """Grouped matrix products of experts; their inputs come from permutations, which cast nothing."""
+    """Grouped matrix products of experts; no kernel before them casts their inputs, so a cast has its full
+    time.
+    """
     attention: AttentionRates
     memory: float
     """Bytes per second that elementwise kernels read and write."""
@@ -73,7 +75,7 @@ class Computation(NamedTuple):
     blocks: tuple[BlockTime, ...]
     """Times of one block of each kind, in the order of `blocks_of`."""
     root_s: float
-    """Time of head, loss and embedding for both passes."""
+    """Time of head and loss for both passes."""
 
 
 def computation_of(job: TransformerJob) -> Computation | Unknown:
@@ -309,9 +311,7 @@ def _hooks_s(job: TransformerJob, block: Block) -> float:
 
 
 def root_s(job: TransformerJob, rates: Rates) -> tuple[float, float]:
-    """Return the forward and backward times of head, loss and embedding for one micro-batch, on the rank that
-    has them.
-    """
+    """Return the forward and backward times of head and loss for one micro-batch, on a rank with the head."""
     stack, model = job.stack, job.workload.model
     degrees, tokens = job.candidate.degrees, job.tokens
     head = head_product(model)
@@ -355,7 +355,7 @@ def _at_least(work: float, floor: float) -> float:
 
 
 def _elementwise_bytes(job: TransformerJob, block: Block) -> float:
-    """Return the bytes that elementwise work moves in a forward pass, 2 per element.
+    """Return the bytes that elementwise work moves in a forward pass.
 
     Elementwise work consists of norms, residuals, rotary positions, activation and routing. A norm reads one
     tensor and writes one (2 h), a residual reads two and writes one (3 h), attention reads and writes its

@@ -127,7 +127,7 @@ def product_rates(cluster: Cluster, precision: str, *, share: float = 1.0) -> Pr
     """Return the rates of matrix products on one rank.
 
     `share` is the part of a benchmark's rate that a training step sustains. The result is Unknown if the
-    machine has no known peak or memory bandwidth.
+    memory bandwidth is unknown, or if the machine has neither a measured rate nor a known peak.
     """
     memory = cluster.memory_bandwidth_bytes_per_s
     if memory is None:
@@ -301,8 +301,8 @@ def attention_rates(
 ) -> AttentionRates | Unknown:
     """Return the rates of attention on one rank; scores are computed in 16 bits if matrix products use fewer.
 
-    The result is Unknown as in `product_rates`. If fused attention was measured on this machine, the rates
-    are those of the measured length that is nearest to `sequence`.
+    The result is Unknown as in `product_rates`. If both passes of fused attention were measured on this
+    machine, the FLOP rates are those of the measured length that is nearest to `sequence`.
     """
     wide = "bf16" if precision in _CAST else precision
     products = product_rates(cluster, wide, share=share)
@@ -322,7 +322,7 @@ def attention_rates(
 def _as_measured(
     rates: AttentionRates, cluster: Cluster, precision: str, *, share: float, sequence: float
 ) -> AttentionRates:
-    """Return the rates that give the measured times at the nearest length.
+    """Return the rates that give the measured times at the nearest length; unchanged without both passes.
 
     Exponentials are scaled separately, because their time does not depend on the head's width. On a CPU
     exponentials take most of the time, so a measurement in any precision can be used.

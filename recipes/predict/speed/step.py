@@ -195,8 +195,8 @@ def _stage_time(computed: Keyed[TransformerJob]) -> _StageTime:
 
 
 def _replaced_layers(blocks: tuple[Block, ...], degrees: Degrees) -> tuple[int, int, bool]:
-    """Return the number of layers, how many of them the embedding and the head replace, and whether the head
-    replaces one.
+    """Return the number of layers, the number of layers' places that embedding and head take in an even
+    division over the stages, and whether the head takes one.
 
     Layers for multi-token prediction are added to an even division of the other layers, if there is one.
     """
@@ -263,7 +263,8 @@ def _stepped(
 def _shards(candidate: Candidate) -> int:
     """Return the number of ranks that share optimizer states.
 
-    These are all data-parallel ranks; with HSDP they are the ranks of one fully sharded replica.
+    These are all data-parallel ranks; with HSDP they are the ranks of one fully sharded replica. The result
+    is 1 if nothing is sharded.
     """
     degrees = candidate.degrees
     replicas = 1 if candidate.sharding_stage == "zero3" else degrees.dp
@@ -277,7 +278,7 @@ def _expert_shards(held: Held, candidate: Candidate, shards: int) -> int:
 
 
 def _optimizer(job: TransformerJob, held: Held, rates: Rates) -> float:
-    """Return the time of the optimizer's memory traffic and of the norm of the gradients.
+    """Return the time of the optimizer's memory traffic, the norm of the gradients, and Muon's iterations.
 
     The sharding determines which ranks share the states.
     """
@@ -354,7 +355,8 @@ def offloaded_s(
 def _link_bytes_per_s(cluster: Cluster) -> float:
     """Return the bytes/s in each direction when all GPUs of the node copy.
 
-    The rate is that of a GPU on PCIe 4, scaled by the bandwidth of its link.
+    If the catalogue states the bandwidth of the GPU's link to the host, the rate is a fixed share of it.
+    Otherwise it is the rate of a GPU on PCIe 4 with 16 lanes, scaled by the bandwidth of the GPU's PCIe link.
     """
     usual = parameter("time.host_link_bytes_per_s")
     row = load_catalogue().gpu(cluster.gpu) if cluster.gpu else None

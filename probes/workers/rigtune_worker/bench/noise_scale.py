@@ -19,7 +19,7 @@ from ..trainer import synthetic_batch
 FEWEST_STEPS = 8
 MOST_STEPS = 200
 WARMUP_STEPS = 20
-"""Warm-up steps of the reference transformer's learning rate, which starts at zero."""
+"""Number of steps in which the reference transformer's learning rate grows linearly to its peak."""
 
 
 class Subject(NamedTuple):

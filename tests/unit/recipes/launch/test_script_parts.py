@@ -94,6 +94,12 @@ def test_scripts_state_the_plan_in_one_sentence(make_recipe):
     )
 
 
+def test_only_data_parallel_ranks_multiply_the_batch(make_recipe):
+    parts = {"dp": 2, "tp": 2, "grad_accum": 1, "global_batch": 4}
+    recipe = make_recipe(nodes=2, resources=GPU, parallelism=parts)
+    assert "Micro-batch 2 x 1 accumulation step x 2 data-parallel ranks = global batch 4." in summary(recipe)
+
+
 def test_the_port_follows_from_the_name_and_lies_in_its_range(make_recipe):
     ports = {job_port(make_recipe(name=f"job-{number}")) for number in range(40)}
     assert len(ports) > 30
