@@ -20,7 +20,7 @@ _SHOWN = 8
 
 
 class SlowLinks(NamedTuple):
-    """What is wrong with the NVLinks of the GPUs; each figure is that of the worst GPU."""
+    """Faults of the NVLinks; each figure is that of the worst GPU."""
 
     links: int | None = None
     """Fewest links that are up on a GPU, if links are down; None if none is down, or if unknown."""
