@@ -131,6 +131,7 @@ SOUND_SCRIPTS = {
     "caf\u00e9\u00a0noir\nexport GREETING='caf\u00e9 \u2013 noir'\necho \u201chi\u201d\n",
     "GPUs that deepspeed takes anyway": "CUDA_VISIBLE_DEVICES=0,1 deepspeed --num_gpus 2 t.py\n",
     "GPUs that deepspeed takes over": "export CUDA_VISIBLE_DEVICES=2,3\ndeepspeed t.py\n",
+    "srun with deepspeed on an unknown number of nodes": "srun deepspeed --hostfile hosts t.py\n",
     "deepspeed without ssh": "deepspeed --hostfile hosts --no_ssh --node_rank $R --master_addr $m t.py\n",
     "slots that are enough": "horovodrun -np 8 -H a:4,b:4 python t.py\nmpirun -np 8 -H a:4,b:4 --bind-to "
     "none -x PATH t\n",

@@ -36,6 +36,20 @@ gpu-7:41:41 [0] NCCL INFO NET/Socket : Using [0]ens3:172.31.12.21<0>
     assert parse_nccl_log(text) == ()
 
 
+@pytest.mark.parametrize(
+    ("line", "plugin"),
+    [
+        ("NCCL INFO P2P plugin IBext_v10", "IBext_v10"),
+        ("NCCL INFO NET/OFI Initializing aws-ofi-nccl", "OFI"),
+        ("NCCL INFO NET/Plugin: NET/Libfabric loaded", "Libfabric"),
+    ],
+)
+def test_a_plugin_without_a_device_is_named(line: str, plugin: str) -> None:
+    lines = (line, "NCCL INFO NET/IB : No device found.", "NCCL INFO Using network Socket")
+    (event,) = parse_nccl_log("".join(f"n:1:1 [0] {each}\n" for each in lines))
+    assert f"although the plugin for RDMA ({plugin}) is loaded" in event.message
+
+
 FATAL = {
     "Cuda failure": "gpu-7:41:48 [2] transport/nvls.cc:254 NCCL WARN Cuda failure 1 'invalid argument'",
     "NET/IB: Got": (
