@@ -224,6 +224,19 @@ async def test_r_reads_the_answers_that_came_since(folder):
         await until(pilot, lambda: names(app) == ["gpu001", "gpu007"])
 
 
+async def test_nodes_stay_visible_when_their_folder_breaks_later(folder):
+    async with opened(folder) as (app, pilot):
+        before = names(app)
+        with (folder / OUTCOMES).open("a") as file:
+            file.write("damaged\n")
+        await pilot.press("r")
+        await until(pilot, lambda: bool(app.state.problems))
+        await pilot.pause()
+        assert app.screen.query_one("#problem").display
+        assert app.screen.query_one("#left").display
+        assert names(app) == before
+
+
 @pytest.mark.parametrize("size", [(60, 20), (80, 24), (140, 40), (30, 10), (250, 60)], ids=str)
 async def test_hostile_text_is_neither_markup_nor_control_characters(folder, size, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
