@@ -10,7 +10,8 @@ import pytest
 
 from probes.base.record import NOT_RECORDED, Reason, Unknown
 from probes.base.units import GIB
-from probes.facts import Gpu, GpuLimits, Link, LogEvent, MachineFacts, NumaNode, counts
+from probes.catalogue.thresholds import load_thresholds
+from probes.facts import Gpu, GpuLimits, GpuProcess, Link, LogEvent, MachineFacts, NumaNode, counts
 from probes.judging.check_table import CHECKS
 from tests.support.check_cases_logs import logged, xid
 from tests.support.machines import evidence_of, h100_node, with_gpus, with_part
@@ -279,3 +280,71 @@ def test_the_spread_of_gpus_over_sockets(facts: MachineFacts, expected: str) -> 
 )
 def test_numa_nodes_that_are_hidden(facts: MachineFacts, expected: str) -> None:
     assert results("numa-hidden", facts) == [expected]
+
+
+def used(memory_bytes: Any, processes: Any = NOT_RECORDED, **changes: Any) -> MachineFacts:
+    return with_gpus(NODE, memory_used_bytes=memory_bytes, processes=processes, **changes)
+
+
+PROCESS = GpuProcess(pid=7)
+IN_USE_BYTES = int(load_thresholds().gpu_memory_in_use_bytes.value)
+
+
+@pytest.mark.parametrize(
+    ("check_id", "facts", "status"),
+    [
+        ("gpu-busy", used(0, ()), "PASS"),
+        ("gpu-busy", used(0, (PROCESS,)), "WARN"),
+        ("gpu-busy", used(IN_USE_BYTES), "UNKNOWN"),
+        ("gpu-busy", used(IN_USE_BYTES + 1), "WARN"),
+        ("gpu-busy", used(NOT_RECORDED), "UNKNOWN"),
+        ("gpu-memory-leftover", used(IN_USE_BYTES, ()), "PASS"),
+        ("gpu-memory-leftover", used(IN_USE_BYTES + 1, ()), "WARN"),
+        ("gpu-memory-leftover", used(IN_USE_BYTES + 1, (PROCESS,)), "PASS"),
+        ("gpu-memory-leftover", used(IN_USE_BYTES + 1), "UNKNOWN"),
+        ("gpu-memory-leftover", used(NOT_RECORDED, ()), "UNKNOWN"),
+    ],
+)
+def test_memory_in_use(check_id: str, facts: MachineFacts, status: str) -> None:
+    assert results(check_id, facts) == [f"{status} {name}" for name in _subjects(status)]
+
+
+def _subjects(status: str) -> list[str]:
+    """Return the subjects of a finding about all GPUs: each GPU for a problem, one list otherwise."""
+    return [f"GPU{index}" for index in range(8)] if status == "WARN" else ["GPU0-7"]
+
+
+def loaded(load: Any, power_w: Any, cap_w: Any = 700.0, **changes: Any) -> MachineFacts:
+    changes = {"processes": (), **changes}
+    return with_gpus(NODE, utilization_percent=load, power_w=power_w, power_limit_w=cap_w, **changes)
+
+
+IDLE_W = 700.0 * load_thresholds().idle_power_fraction.value
+
+
+@pytest.mark.parametrize(
+    ("facts", "status"),
+    [
+        (loaded(49, 70.0), "PASS"),
+        (loaded(50, IDLE_W - 1), "WARN"),
+        (loaded(50, IDLE_W), "PASS"),
+        (loaded(100, 70.0, processes=(PROCESS,)), "PASS"),
+        (loaded(100, 70.0, processes=NOT_RECORDED, memory_used_bytes=IN_USE_BYTES), "WARN"),
+        (loaded(100, 70.0, processes=NOT_RECORDED, memory_used_bytes=IN_USE_BYTES + 1), "PASS"),
+        (loaded(100, 70.0, processes=NOT_RECORDED, memory_used_bytes=NOT_RECORDED), "PASS"),
+        (loaded(100, NOT_RECORDED), "UNKNOWN"),
+        (loaded(100, 70.0, NOT_RECORDED), "UNKNOWN"),
+        (loaded(NOT_RECORDED, 70.0), "UNKNOWN"),
+    ],
+)
+def test_load_without_a_process(facts: MachineFacts, status: str) -> None:
+    assert results("gpu-idle", facts) == [f"{status} {name}" for name in _subjects(status)]
+
+
+@pytest.mark.parametrize(("count", "words"), [(4, "(pid 3)"), (5, "and 1 more"), (1, "(pid 0)")])
+def test_at_most_four_processes_are_named(count: int, words: str) -> None:
+    facts = used(0, tuple(GpuProcess(pid=pid, name="/usr/bin/python3 -m train") for pid in range(count)))
+    finding = next(iter(ROWS["gpu-busy"].run(evidence_of(facts))))
+    assert finding.observed.endswith(words)
+    assert finding.observed.startswith("python3 (pid 0)")
+    assert finding.observed.count("pid") == min(count, 4)
