@@ -11,7 +11,17 @@ import pytest
 from probes.base.record import NOT_RECORDED, Reason, Unknown
 from probes.base.units import GIB
 from probes.catalogue.thresholds import load_thresholds
-from probes.facts import Gpu, GpuLimits, GpuProcess, Link, LogEvent, MachineFacts, NumaNode, counts
+from probes.facts import (
+    Gpu,
+    GpuLimits,
+    GpuProcess,
+    Link,
+    LogEvent,
+    MachineFacts,
+    NumaNode,
+    ToolResult,
+    counts,
+)
 from probes.judging.check_table import CHECKS
 from tests.support.check_cases_logs import logged, xid
 from tests.support.machines import evidence_of, h100_node, with_gpus, with_part
@@ -348,3 +358,70 @@ def test_at_most_four_processes_are_named(count: int, words: str) -> None:
     assert finding.observed.endswith(words)
     assert finding.observed.startswith("python3 (pid 0)")
     assert finding.observed.count("pid") == min(count, 4)
+
+
+def transfers(*rows: tuple[str, str, float | Unknown, int | None], gpus: object = NODE.gpus) -> MachineFacts:
+    """Return results of perftest and nvbandwidth: test, subject, bytes/s or seconds, and message size."""
+    return h100_node(
+        gpus=gpus,
+        tool_results=tuple(
+            ToolResult(
+                tool="t",
+                test=test,
+                subject=subject,
+                metric="latency" if test.endswith("_lat") else "bandwidth",
+                value=value,
+                size_bytes=size,
+            )
+            for test, subject, value, size in rows
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        # A port of 400 Gb/s should reach 96 % of 50 GB/s: 48 GB/s. Nine tenths of it are 43.2 GB/s.
+        ([("ib_write_bw", "mlx5_2", 43.3e9, 65536)], "PASS mlx5_2"),
+        ([("ib_write_bw", "mlx5_2", 43.1e9, 65536)], "WARN mlx5_2"),
+        ([("ib_write_bw", "mlx5_2", 35.9e9, 65536)], "FAIL mlx5_2"),
+        ([("ib_write_bw", "mlx5_2", 48e9, 65535)], "SKIP host"),
+        ([("ib_write_bw", "mlx5_2", 48e9, None)], "SKIP host"),
+        ([("ib_write_bw", "mlx5_2", NOT_RECORDED, 65536)], "SKIP host"),
+        ([("ib_write_bw", "mlx5_99", 48e9, 65536)], "SKIP host"),
+        # The best large message counts.
+        ([("ib_write_bw", "mlx5_2", 20e9, 65536), ("ib_write_bw", "mlx5_2", 48e9, 2**20)], "PASS mlx5_2"),
+        ([("ib_write_lat", "mlx5_2", 9e-6, 64)], "PASS mlx5_2"),
+        ([("ib_write_lat", "mlx5_2", 9.1e-6, 64)], "WARN mlx5_2"),
+        ([("ib_write_lat", "mlx5_2", 9.1e-6, 2), ("ib_write_lat", "mlx5_2", 2e-6, 8)], "PASS mlx5_2"),
+        ([("ib_write_lat", "mlx5_2", 90e-6, 65)], "SKIP host"),
+        ([("ib_write_lat", "mlx5_2", 90e-6, None)], "SKIP host"),
+    ],
+)
+def test_transfers_over_a_port(rows: list[tuple[str, str, float, int]], expected: str) -> None:
+    assert results("network-bandwidth", transfers(*rows)) == [expected]
+
+
+def host_copies(
+    *rates_gb: float, test: str = "host_to_device_memcpy_ce"
+) -> list[tuple[str, str, float, None]]:
+    return [(test, f"GPU{place}", rate * 1e9, None) for place, rate in enumerate(rates_gb)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        # Three GPUs or more: one is slow below three quarters of the median of all.
+        (host_copies(24.0, 24.0, 24.0, 18.0), ["PASS GPU0-3"]),
+        (host_copies(24.0, 24.0, 24.0, 17.9), ["WARN GPU3"]),
+        (host_copies(24.0, 24.0, 10.0), ["WARN GPU2"]),
+        (host_copies(24.0, 10.0), ["SKIP GPU0-1"]),
+        # The best of several results of one GPU counts.
+        ([*host_copies(24.0, 24.0, 10.0), *host_copies(24.0, 24.0, 24.0)], ["PASS GPU0-2"]),
+        ([("all_to_host", "GPU0", NOT_RECORDED, None)], ["SKIP host"]),
+    ],
+)
+def test_copies_of_unknown_gpus_are_compared_with_each_other(
+    rows: list[tuple[str, str, float, None]], expected: list[str]
+) -> None:
+    assert results("host-bandwidth", transfers(*rows, gpus=())) == expected
