@@ -315,3 +315,15 @@ def test_the_fastest_numa_node_counts_if_the_one_of_the_gpu_is_unknown(
         entries.append(msgspec.structs.replace(entry, parameters=kept))
     runs = list(judged_cases(beside_baselines(evidence(*entries, baselines=earlier("previous", entries)))))
     assert len(runs) == cases
+
+
+@pytest.mark.parametrize(("rate", "status", "algorithm"), [(345.0, "WARN", "NVLS"), (100.0, "FAIL", "ring")])
+def test_a_warning_shows_the_reference_of_the_faster_algorithm(
+    rate: float, status: str, algorithm: str
+) -> None:
+    """A failure shows the reference of the slower algorithm, which every healthy machine reaches."""
+    rows = comparisons(evidence(*collective((1024, rate))))
+    (result,) = (entry for entry in rows if entry.to == "reference")
+    assert result.status.value == status
+    assert algorithm in result.source
+    assert result.share == pytest.approx(rate * 1e9 / result.value)
