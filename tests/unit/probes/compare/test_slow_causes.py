@@ -259,3 +259,12 @@ def test_versions_that_changed_between_two_runs() -> None:
     assert changed_since(before, after) == ("torch 2.4.0 -> 2.5.1",)
     assert changed_since(after, before) == ("torch 2.5.1 -> 2.4.0",)
     assert changed_since(before, before) == ()
+
+
+def test_the_median_of_several_clocks_counts() -> None:
+    """Two of three readings of GPU2 are low; the highest reading alone would hide them."""
+    others = clocks(1980, 1980)
+    own = [clocks(0, 0, mhz)[2] for mhz in (1000, 1000, 1980)]
+    assert compute_cause(*others, *own).startswith("its SM clock was 1000 MHz")
+    # One high reading of another GPU does not make this GPU slow.
+    assert compute_cause(*clocks(1000, 1980), *clocks(1000, 1000)[:1], *clocks(0, 0, 1000)[2:]) == ""

@@ -12,6 +12,7 @@ from probes.base.record import NOT_RECORDED, Reason, Unknown
 from probes.catalogue.hardware import load_catalogue
 from probes.facts import MachineFacts
 from probes.facts.host_facts import Sysctl
+from probes.judging.policies.compared import is_near
 from probes.judging.policies.expectation import expects_gpus, with_expectations
 from probes.judging.policies.learning import (
     Doubt,
@@ -178,3 +179,19 @@ def test_a_policy_expects_gpus_by_their_model_or_their_number() -> None:
     assert not expects_gpus(Policy())
     assert expects_gpus(Policy(gpu=GpuExpectation(model="h100-sxm")))
     assert expects_gpus(Policy(gpu=GpuExpectation(count=0)))
+
+
+@pytest.mark.parametrize(
+    ("size", "percent", "near"),
+    [
+        (1000, 0.0, True),
+        (1050, 5.0, True),
+        (1051, 5.0, False),
+        (950, 5.0, True),
+        (949, 5.0, False),
+        (1001, 0.0, False),
+    ],
+)
+def test_a_size_is_near_within_its_tolerance(size: int, percent: float, near: bool) -> None:
+    """The wanted size is 1000, so that 5 % of it are 50."""
+    assert is_near(size, 1000, percent) is near
