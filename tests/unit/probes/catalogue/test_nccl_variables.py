@@ -7,7 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from probes.base.rows import read_rows
-from probes.catalogue.nccl_variables import is_default, load_variables, misread, read_integer
+from probes.catalogue.nccl_variables import (
+    Variable,
+    is_default,
+    load_variables,
+    misread,
+    numbered_level,
+    read_integer,
+)
 from probes.collect.environment import asked_names
 
 TABLE = load_variables()
@@ -102,3 +109,129 @@ def test_a_row_read_alone_is_that_of_the_whole_table():
     assert [TABLE.find(row.name) for row in TABLE.variables] == list(TABLE.variables)
     for name in ("", "NCCL_", "NCCL_DEBUG\n", '" }', "x" * 1000):
         assert TABLE.find(name) is None
+
+
+def row_of(kind: str, **fields: object) -> Variable:
+    return Variable(name="NCCL_X", kind=kind, use="system", source="s", **fields)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "rest"),
+    [
+        ("0", 0, ""),
+        ("00", 0, ""),
+        ("0x", 0, "x"),
+        ("0X1f", 31, ""),
+        ("-0x10", -16, ""),
+        ("-010", -8, ""),
+        ("0787", 7, "87"),
+        ("0778x", 63, "8x"),
+        ("  12 b", 12, " b"),
+        # Nineteen digits are read: more do not fit into 64 bits anyway.
+        ("1" * 20, int("1" * 19), ""),
+        ("0x" + "f" * 20, 16**19 - 1, ""),
+    ],
+)
+def test_signs_bases_and_long_numbers(text: str, value: int, rest: str) -> None:
+    assert (read_integer(text).value, read_integer(text).rest) == (value, rest)
+
+
+@pytest.mark.parametrize(
+    ("minimum", "maximum", "text", "words"),
+    [
+        (2, 8, "2", None),
+        (2, 8, "8", None),
+        (2, 8, "1", "1, which is out of range (from 2 to 8)"),
+        (2, 8, "9", "9, which is out of range (from 2 to 8)"),
+        (2, None, "1", "1, which is out of range (at least 2)"),
+        (2, None, "99", None),
+        (None, 8, "9", "9, which is out of range (at most 8)"),
+        (None, 8, "-9", None),
+        (None, None, "7", None),
+        (0, 8, "0", None),
+        (0, 8, "-1", "-1, which is out of range (from 0 to 8)"),
+        (None, None, "5 ", None),
+        (None, None, "5 x", "5, because only digits are read"),
+        (None, None, "05", "5, because a leading 0 means octal"),
+        (None, None, "-05", "-5, because a leading 0 means octal"),
+        (None, None, "0x5", None),
+        (None, None, "10", None),
+    ],
+)
+def test_numbers_out_of_their_range(
+    minimum: int | None, maximum: int | None, text: str, words: str | None
+) -> None:
+    assert misread(row_of("number", minimum=minimum, maximum=maximum), text) == words
+
+
+def test_a_note_follows_the_range() -> None:
+    noted = row_of("number", minimum=1, note="it waits for ever")
+    assert misread(noted, "0") == "0, which is out of range (at least 1; it waits for ever)"
+
+
+@pytest.mark.parametrize(("text", "fits"), [("0", True), ("1", True), ("-1", False), ("2", False)])
+def test_a_switch_is_0_or_1(text: str, fits: bool) -> None:
+    assert (misread(row_of("switch"), text) is None) is fits
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields", "text", "same"),
+    [
+        ("number", {"default": "4"}, "4", True),
+        ("number", {"default": "4"}, "0x4", True),
+        ("number", {"default": "4"}, "5", False),
+        ("number", {"default": "4", "harmless": ("5",)}, "5", True),
+        ("switch", {"default": "0"}, "0", True),
+        ("switch", {"default": "0"}, "1", False),
+        ("flag", {"default": "1"}, "Yes", True),
+        ("flag", {"default": "1"}, "no", False),
+        ("flag", {"default": "0"}, "no", True),
+        ("flag", {"default": "0"}, "T", False),
+        ("word", {"default": "WARN", "words": ("WARN", "INFO")}, "warn", True),
+        ("word", {"default": "WARN", "words": ("WARN", "INFO")}, "info", False),
+        ("number", {"default": "4"}, "", True),
+        ("number", {}, "", True),
+        ("number", {}, "4", False),
+        ("text", {}, "x", False),
+    ],
+)
+def test_values_with_the_effect_of_the_default(
+    kind: str, fields: dict[str, object], text: str, same: bool
+) -> None:
+    assert is_default(row_of(kind, **fields), text) is same
+
+
+@pytest.mark.parametrize(
+    ("text", "level"),
+    [
+        ("0", "LOC"),
+        ("1", "PIX"),
+        ("2", "PXB"),
+        ("3", "PHB"),
+        ("4", "SYS"),
+        ("5", "SYS"),
+        ("PHB", None),
+        ("-1", None),
+        ("1.5", None),
+        ("", None),
+    ],
+)
+def test_levels_of_the_old_numbering(text: str, level: str | None) -> None:
+    assert numbered_level(text) == level
+
+
+@pytest.mark.parametrize(
+    ("exact", "text", "wrong"),
+    [
+        (False, "ring", ""),
+        (True, "ring", "'ring'"),
+        (True, "Ring", ""),
+        (False, "^Ring,Tree", ""),
+        (False, "Ring,Torus", "'Torus'"),
+    ],
+)
+def test_words_that_nccl_does_not_know(exact: bool, text: str, wrong: str) -> None:
+    words = misread(row_of("words", words=("Ring", "Tree"), exact=exact), text)
+    assert words == (f"nothing for {wrong}; it knows Ring, Tree" if wrong else None)
+    single = misread(row_of("word", words=("Ring", "Tree")), "^Ring")
+    assert single == "nothing for '^Ring'; it knows Ring, Tree"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from probes.catalogue.xids import load_xids
+from probes.catalogue.xids import causing_xids, load_xids
 
 ROWS = load_xids()
 
@@ -46,3 +46,35 @@ def test_numbers_without_meaning() -> None:
 )
 def test_switch_numbers(code: int, fatal: bool | None) -> None:
     assert ROWS.switch_fatal(code) is fatal
+
+
+@pytest.mark.parametrize(
+    ("code", "part"),
+    [
+        (10999, "host interface"),
+        (11000, "packet ingress"),
+        (30001, "reduction"),
+        (7, None),
+        (9999, None),
+        (99999, None),
+    ],
+)
+def test_the_thousands_digits_of_an_sxid_name_a_part_of_the_switch(code: int, part: str | None) -> None:
+    assert ROWS.switch_part(code) == part
+
+
+def test_numbers_at_both_ends_of_a_range_are_not_fatal() -> None:
+    for word in ROWS.switch.nonfatal.split():
+        first, _, last = word.partition("-")
+        for code in (int(first), int(last or first)):
+            assert ROWS.switch_fatal(code) is False, word
+
+
+def test_each_follower_has_the_longest_window_of_its_causes() -> None:
+    windows = causing_xids()
+    for chain in ROWS.chain:
+        for follower in chain.followers:
+            for root in chain.roots:
+                assert windows[follower][root] >= chain.within_s > 0
+    assert 79 in windows[154]
+    assert 154 not in windows.get(79, {})

@@ -21,7 +21,7 @@ from probes.facts.measurements import Baseline, Measurement, MeasurementSet
 from probes.judging.findings import Evidence, Status
 from probes.judging.policies.file import load_policy, thresholds_under
 from tests.support.machines import CATALOGUE, evidence_of, h100_node
-from tests.support.measured import collective, copies, earlier, gemm, measured, scattered
+from tests.support.measured import collective, copies, earlier, gemm, host_copies, measured, scattered
 
 WIDE = (0.1, 0.2, 1.0, 1.0, 3.0, 4.0)
 """Samples with a `Measurement.spread` of 181 %, as multiples of the median."""
@@ -175,3 +175,155 @@ def test_peers_are_compared_from_three_on_with_their_number(gpus: int, words: tu
     compared = comparisons(evidence(*gemm(*(650.0 + n for n in range(gpus)))))
     sources = {each.source for each in compared if each.to == "peers"}
     assert sources == {f"median of {number}, including this one" for number in words}
+
+
+def statuses(*entries: Measurement, kind: str, before: list[Measurement] | None = None) -> list[str]:
+    results = comparisons(evidence(*entries, baselines=earlier("previous", before or [])))
+    return [entry.status.value for entry in results if entry.to == kind]
+
+
+@pytest.mark.parametrize(
+    ("tflops", "status"),
+    [(720.0, "PASS"), (685.0, "PASS"), (683.0, "WARN"), (541.0, "WARN"), (539.0, "FAIL")],
+)
+def test_a_run_is_slower_from_five_percent_on_and_fails_below_three_quarters(
+    tflops: float, status: str
+) -> None:
+    assert statuses(*gemm(tflops), kind="previous", before=gemm(720.0)) == [status]
+
+
+@pytest.mark.parametrize("busy_side", [0, 1])
+def test_a_slow_run_beside_other_processes_is_only_a_warning(busy_side: int) -> None:
+    now, before = gemm(300.0, 720.0)
+    before = msgspec.structs.replace(before, subject=now.subject)
+    sides = [now, before]
+    sides[busy_side] = msgspec.structs.replace(sides[busy_side], conditions={"host_busy": True})
+    assert statuses(sides[0], kind="previous", before=[sides[1]]) == ["WARN"]
+
+
+@pytest.mark.parametrize("samples", [(), (0.0, 0.0), (-1.0, -2.0), (1e31, 1e31)])
+def test_runs_without_a_plausible_median_are_not_compared(samples: tuple[float, ...]) -> None:
+    good = gemm(720.0)[0]
+    wrong = msgspec.structs.replace(good, samples=samples)
+    assert statuses(wrong, kind="previous", before=[good]) == []
+    assert statuses(good, kind="previous", before=[wrong]) == []
+    assert statuses(wrong, kind="reference") == []
+    assert statuses(*gemm(1.0, 1.0), msgspec.structs.replace(wrong, subject="GPU2"), kind="peers") == []
+
+
+@pytest.mark.parametrize("value", [0.0, -1e12, float("inf")])
+def test_one_impossible_sample_leaves_the_medians_comparable(value: float) -> None:
+    """Without a test of significance, a slower median may be chance."""
+    now = gemm(300.0)[0]
+    now = msgspec.structs.replace(now, samples=(*[now.median] * 20, value))
+    (result,) = beside_baselines(evidence(now, baselines=earlier("previous", gemm(720.0))))
+    assert (result.change, result.interval, result.status) == (None, None, Status.UNKNOWN)
+
+
+def test_metrics_that_repeat_another_are_compared_with_nothing() -> None:
+    rows = [
+        measured("collectives", "algorithm_bandwidth_bytes_per_s", f"GPU{index}", 1e9) for index in range(3)
+    ]
+    assert statuses(*rows, kind="peers") == []
+    assert statuses(*rows, kind="previous", before=rows) == []
+
+
+def test_metrics_without_a_bad_side_are_compared_with_nothing() -> None:
+    rows = [measured("noise-scale", "noise_scale_sequences", f"GPU{index}", 9.0) for index in range(3)]
+    assert statuses(*rows, kind="peers") == []
+    assert statuses(*rows, kind="previous", before=rows) == []
+
+
+def test_a_run_that_is_pinned_and_the_previous_one_is_compared_once() -> None:
+    now = gemm(720.0)[0]
+    same = (*earlier("pinned", now), *earlier("previous", now))
+    assert [case.baseline.kind for case in beside_baselines(evidence(now, baselines=same))] == ["pinned"]
+    other = (*earlier("pinned", now), *earlier("previous", now, started="2026-11-20T08:00:00Z"))
+    assert [case.baseline.kind for case in beside_baselines(evidence(now, baselines=other))] == [
+        "pinned",
+        "previous",
+    ]
+
+
+def test_the_latest_previous_run_counts() -> None:
+    runs = (
+        *earlier("previous", gemm(720.0), started="2026-11-19T08:00:00Z"),
+        *earlier("previous", gemm(360.0), started="2026-11-18T08:00:00Z"),
+    )
+    for baselines in (runs, runs[::-1]):
+        (case,) = beside_baselines(evidence(*gemm(720.0), baselines=baselines))
+        assert case.share == pytest.approx(1.0)
+
+
+def test_the_interval_of_a_time_has_its_lower_end_first() -> None:
+    now, before = (measured("train-step", "step_time_s", "8 ranks", seconds) for seconds in (0.2, 0.1))
+    (case,) = beside_baselines(evidence(now, baselines=earlier("previous", before)))
+    assert case.interval is not None
+    low, high = case.interval
+    assert 0.48 < low < 0.5 < high < 0.52
+
+
+def test_the_usual_value_of_an_even_number_of_peers_lies_between_the_middle_two() -> None:
+    (group,) = beside_peers(evidence(*gemm(690.0, 700.0, 720.0, 730.0)))
+    assert group.usual == pytest.approx(710e12)
+    assert group.share(group.members[0]) == pytest.approx(690 / 710)
+    (odd,) = beside_peers(evidence(*gemm(690.0, 700.0, 730.0)))
+    assert odd.usual == pytest.approx(700e12)
+
+
+@pytest.mark.parametrize(("tflops", "slow"), [(668.0, ()), (660.0, ("GPU3",))])
+def test_a_peer_is_slow_if_it_is_five_percent_below_the_median(tflops: float, slow: tuple[str, ...]) -> None:
+    (group,) = beside_peers(evidence(*gemm(700.0, 700.0, 700.0, tflops)))
+    assert group.slow == slow
+
+
+def test_copies_between_numa_nodes_are_peers_and_other_parameters_divide() -> None:
+    def rows(**parameters: tuple[int, ...]) -> list[Measurement]:
+        return [
+            measured(
+                "host-memory",
+                "memory_bandwidth_bytes_per_s",
+                f"node {place}",
+                1e11,
+                **{name: values[place] for name, values in parameters.items()},
+            )
+            for place in range(3)
+        ]
+
+    def sizes(*entries: Measurement) -> list[int]:
+        return [len(group.members) for group in beside_peers(evidence(*entries))]
+
+    assert sizes(*rows(numa_node=(0, 1, 2), memory_node=(0, 1, 2))) == [3]
+    assert sizes(*rows(numa_node=(0, 1, 2), memory_node=(0, 1, 2), threads=(8, 8, 8))) == [3]
+    assert sizes(*rows(numa_node=(0, 1, 2), memory_node=(0, 1, 2), threads=(8, 8, 9))) == [2]
+    assert sizes(*rows(numa_node=(0, 1, 2))) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "cases"),
+    [({"near": None}, 1), ({"near": True}, 2), ({"near": None, "direction": None}, 2)],
+)
+def test_the_fastest_numa_node_counts_if_the_one_of_the_gpu_is_unknown(
+    changes: dict[str, object], cases: int
+) -> None:
+    """Without `near` the copies try all nodes, and only the best is judged."""
+    entries = []
+    for node, rate in ((0, 30.0), (1, 55.0)):
+        entry = host_copies(rate)[0]
+        parameters = {**entry.parameters, "numa_node": node, **changes}
+        kept = {name: value for name, value in parameters.items() if value is not None}
+        entries.append(msgspec.structs.replace(entry, parameters=kept))
+    runs = list(judged_cases(beside_baselines(evidence(*entries, baselines=earlier("previous", entries)))))
+    assert len(runs) == cases
+
+
+@pytest.mark.parametrize(("rate", "status", "algorithm"), [(345.0, "WARN", "NVLS"), (100.0, "FAIL", "ring")])
+def test_a_warning_shows_the_reference_of_the_faster_algorithm(
+    rate: float, status: str, algorithm: str
+) -> None:
+    """A failure shows the reference of the slower algorithm, which every healthy machine reaches."""
+    rows = comparisons(evidence(*collective((1024, rate))))
+    (result,) = (entry for entry in rows if entry.to == "reference")
+    assert result.status.value == status
+    assert algorithm in result.source
+    assert result.share == pytest.approx(rate * 1e9 / result.value)

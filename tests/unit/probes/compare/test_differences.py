@@ -6,11 +6,18 @@ import msgspec
 import pytest
 
 from probes.base.record import NOT_RECORDED, Reason, Unknown
-from probes.compare.differences import compare, compare_findings, odd_ones
+from probes.compare.differences import (
+    Comparison,
+    FindingChange,
+    compare,
+    compare_findings,
+    is_one_machine,
+    odd_ones,
+)
 from probes.facts import LogEvent, MachineFacts
 from probes.facts.flat_facts import words_of
 from probes.judging.findings import Finding, Status
-from tests.support.machines import cpu_box, h100_node, with_gpus, with_part
+from tests.support.machines import cpu_box, h100, h100_node, with_gpus, with_nics, with_part
 
 NODE = h100_node()
 GONE = Unknown(Reason.TIMEOUT, "nvmlInit took longer than 10 s")
@@ -160,3 +167,182 @@ def test_the_odd_one_out_of_several() -> None:
 )
 def test_a_field_has_a_name_in_words(field: str, words: str) -> None:
     assert words_of(field) == words
+
+
+def named(hostname: object, *uuids: object) -> MachineFacts:
+    """Return a machine with a host name, and one GPU for each UUID."""
+    return h100_node(
+        hostname=hostname, gpus=tuple(h100(index, uuid=uuid) for index, uuid in enumerate(uuids))
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        (named("a", "1", "2"), named("a", "3", "4"), True),
+        (named("a", "1", "2"), named("b", "1", "2"), True),
+        (named("a", "1", "2"), named("b", "1", "3"), False),
+        (named("a", "1"), named("b", "1", "2"), False),
+        (named("a"), named("b"), False),
+        (named(NOT_RECORDED, "1", "2"), named("b", "1", "3"), True),
+        (named(NOT_RECORDED, "1", "2"), named(NOT_RECORDED, "1"), True),
+        (named(NOT_RECORDED, "1", "2"), named(NOT_RECORDED, "3"), False),
+        (named(NOT_RECORDED), named(NOT_RECORDED), False),
+        (named(NOT_RECORDED, GONE), named(NOT_RECORDED, GONE), False),
+    ],
+)
+def test_a_machine_is_the_same_by_its_name_or_by_its_gpus(
+    before: MachineFacts, after: MachineFacts, expected: bool
+) -> None:
+    assert is_one_machine([before, after]) is expected
+
+
+def test_any_difference_makes_two_machines_unequal() -> None:
+    same = Comparison(machines=("a", "b"), is_one_machine=True)
+    assert same.is_equal
+    finding = FindingChange(check_id="x", subject="host", before=None, after=Status.FAIL, summary="")
+    assert not msgspec.structs.replace(same, findings=(finding,)).is_equal
+    assert not msgspec.structs.replace(same, differences=compare(NODE, driver("1"))).is_equal
+    odd = odd_ones([("a", NODE), ("b", driver("1")), ("c", NODE)])
+    assert not msgspec.structs.replace(same, odd=odd).is_equal
+
+
+def test_gpus_are_matched_by_their_slot_and_else_by_their_index() -> None:
+    assert isinstance(NODE.gpus, tuple)
+    swapped = (*(msgspec.structs.replace(NODE.gpus[n], index=1 - n) for n in (0, 1)), *NODE.gpus[2:])
+    assert sentences(NODE, h100_node(gpus=swapped)) == ["GPU0: index 0 -> 1", "GPU1: index 1 -> 0"]
+    # No slot is common, so that the slots of two kinds of machines are compared in the driver's order.
+    moved = tuple(msgspec.structs.replace(gpu, pci_bus_id=f"0000:e{gpu.index}:00.0") for gpu in NODE.gpus)
+    assert sentences(NODE, h100_node(gpus=moved))[5:7] == [
+        "GPU5: PCI address 0000:bb:00.0 -> 0000:e5:00.0",
+        "GPU6: PCI address 0000:cb:00.0 -> 0000:e6:00.0",
+    ]
+    (row,) = compare(NODE, with_gpus(NODE, 3, pci_bus_id=NOT_RECORDED))
+    assert (row.change, row.subjects, row.field) == ("lost", ("GPU3",), "pci_bus_id")
+
+
+def less_linked(count: int) -> MachineFacts:
+    """Return the node with fewer NVLinks in its first `count` pairs of GPUs."""
+    assert isinstance(NODE.links, tuple)
+    return h100_node(
+        links=tuple(
+            msgspec.structs.replace(link, nvlink_count=12) if position < count else link
+            for position, link in enumerate(NODE.links)
+        )
+    )
+
+
+def moved_links(*ends: tuple[str, str]) -> MachineFacts:
+    assert isinstance(NODE.links, tuple)
+    return h100_node(
+        links=tuple(
+            msgspec.structs.replace(link, kind="SYS") if (link.a, link.b) in ends else link
+            for link in NODE.links
+        )
+    )
+
+
+def modules(*names: str) -> MachineFacts:
+    return with_part(NODE, "software", modules=names)
+
+
+XID = LogEvent(kind="xid", code=79, device="0000:9b:00", message="GPU has fallen off the bus")
+QUIET_NODE = h100_node(events=())
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        (NODE, h100_node(gpus=NODE.gpus[:6]), ["GPU6-7 are gone"]),  # type: ignore[index]
+        (without_gpu(7), NODE, ["GPU7 is new"]),
+        (h100_node(gpus=NODE.gpus[:6]), NODE, ["GPU6-7 are new"]),  # type: ignore[index]
+        (NODE, h100_node(interfaces=()), ["interface docker0, interface eno1 are gone"]),
+        (NODE, nic(state=GONE), [f"mlx5_2: state was ACTIVE, and is now unknown ({GONE.words})"]),
+        (nic(state=GONE), NODE, [f"mlx5_2: state is ACTIVE, and was unknown ({GONE.words})"]),
+        (modules("a", "b"), modules("b", "c"), ["modules: no more a; now also c"]),
+        (modules("a", "b"), modules("b"), ["modules: no more a"]),
+        (modules("a"), modules("a", "b", "c"), ["modules: now also b, c"]),
+        (NODE, less_linked(6), ["GPU0 GPU1-6: NVLinks 18 -> 12"]),
+        (NODE, less_linked(7), ["7 pairs of GPU0-7: NVLinks 18 -> 12"]),
+        (
+            NODE,
+            moved_links(("GPU0", "GPU1"), ("GPU0", "mlx5_1")),
+            ["GPU0 GPU1: NVLINK -> SYS", "GPU0 mlx5_1: NODE -> SYS"],
+        ),
+        (NODE, h100_node(numa_nodes=NODE.numa_nodes[:1]), ["NUMA node 1 is gone"]),  # type: ignore[index]
+        (
+            QUIET_NODE,
+            h100_node(events=(XID, msgspec.structs.replace(XID, kind="sxid"))),
+            ["event sxid 79 on 0000:9b:00, event xid 79 on 0000:9b:00 are new"],
+        ),
+        (
+            NODE,
+            with_gpus(NODE, 2, nvlinks=()),
+            [
+                "GPU2: NVLinks 18 -> 0",
+                "GPU2: NVLinks up 18 -> 0",
+                "GPU2: rate of an NVLink 26.56 GB/s -> none",
+            ],
+        ),
+    ],
+)
+def test_what_came_and_went_is_reported_once(
+    before: MachineFacts, after: MachineFacts, expected: list[str]
+) -> None:
+    assert sentences(before, after) == expected
+
+
+@pytest.mark.parametrize("part", ["gpus", "nics", "interfaces", "links", "numa_nodes", "pci_devices"])
+def test_a_list_that_nobody_could_read_has_lost_no_member(part: str) -> None:
+    unread = h100_node(**{part: NOT_RECORDED})
+    assert not {"gone", "appeared"} & {row.change for row in (*compare(NODE, unread), *compare(unread, NODE))}
+    assert odd_ones([("a", NODE), ("b", unread), ("c", NODE)]) == ()
+
+
+@pytest.mark.parametrize("part", ["fabric", "nvlinks"])
+def test_a_part_that_became_unknown_is_lost_with_all_its_values(part: str) -> None:
+    unread = with_gpus(NODE, 2, **{part: GONE})
+    assert {row.change for row in compare(NODE, unread)} == {"lost"}
+    assert {row.change for row in compare(unread, NODE)} == {"learnt"}
+    assert compare(unread, with_gpus(NODE, 2, **{part: NOT_RECORDED})) == ()
+
+
+def test_hardware_that_is_gone_comes_before_changed_settings() -> None:
+    after = with_gpus(without_gpu(5), 1, power_limit_w=500.0)
+    after = with_nics(with_part(after, "software", kernel="6.1"), "mlx5_2", state="DOWN")
+    after = with_nics(after, "mlx5_3", mtu=GONE)
+    assert [row.sentence.split(" ")[0] for row in compare(NODE, after)] == [
+        "GPU5",
+        "GPU1:",
+        "mlx5_2:",
+        "kernel",
+        "mlx5_3:",
+    ]
+
+
+def test_only_more_than_half_of_the_machines_make_others_odd() -> None:
+    def odd(*versions: str) -> list[tuple[str, str, str]]:
+        machines = [(f"n{place}", driver(version)) for place, version in enumerate(versions)]
+        return [(row.machine, row.value, row.sentence) for row in odd_ones(machines)]
+
+    assert odd("1", "1", "2", "2") == []
+    assert odd("1", "1", "2") == [("n2", "2", "driver 2, the others 1")]
+    assert odd("1", "1", "1", "2", "3") == [
+        ("n3", "2", "driver 2, the others 1"),
+        ("n4", "3", "driver 3, the others 1"),
+    ]
+    assert odd("1", "1", "2", "3") == []
+
+
+def test_sentences_about_the_odd_one_of_several_machines() -> None:
+    assert isinstance(NODE.gpus, tuple)
+    fewer = h100_node(gpus=NODE.gpus[:6])
+    (row,) = odd_ones([("a", NODE), ("b", NODE), ("c", fewer)])
+    assert row.sentence == "GPU6-7: not there, and there on the others"
+    (row,) = odd_ones([("a", NODE), ("b", nic(state="DOWN")), ("c", NODE)])
+    assert row.sentence == "mlx5_2: state DOWN, the others ACTIVE"
+    serials = [
+        (name, with_gpus(NODE, 0, serial=serial)) for name, serial in (("a", "1"), ("b", "1"), ("c", "2"))
+    ]
+    assert odd_ones(serials) == ()
+    assert [row.machine for row in odd_ones(serials, everything=True)] == ["c"]

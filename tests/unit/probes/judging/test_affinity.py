@@ -206,3 +206,98 @@ def test_the_report_is_the_facts_and_what_follows() -> None:
     assert set(report) - set(plain) == {"affinity", "nic_roles"}
     assert report["affinity"][0]["nics"] == ["mlx5_0"]
     assert {"name": "mlx5_8", "value": "side"} in report["nic_roles"]
+
+
+@pytest.mark.parametrize(
+    ("kinds", "node"), [("PIX", 1), ("PXB", 1), ("PHB", 1), ("NODE", None), ("SYS", None)]
+)
+def test_a_port_is_on_the_node_of_a_gpu_below_the_same_host_bridge(kinds: str, node: int | None) -> None:
+    """The second port is on the node of GPU1 only if its distance to GPU0 says so."""
+    facts = machine({0: f"{kinds} SYS", 1: "SYS SYS"}, nodes=(1, 1))
+    second = mapped(facts)[1]
+    assert (second.nics == ("mlx5_0",)) is (node is not None)
+    assert isinstance(second.nics, Unknown) is (node is None)
+
+
+def test_links_between_gpus_and_between_ports_assign_nothing() -> None:
+    between = (Link(a="GPU0", b="GPU1", kind="PIX"), Link(a="NIC0", b="NIC1", kind="PIX"))
+    facts = MachineFacts(gpus=(Gpu(index=0), Gpu(index=1)), links=between)
+    assert all(isinstance(entry.nics, Unknown) for entry in mapped(facts))
+    turned = MachineFacts(gpus=(Gpu(index=0),), links=(Link(a="NIC0", b="GPU0", kind="PIX"), *between))
+    assert mapped(turned)[0].nics == ("NIC0",)
+
+
+def test_ports_of_a_matrix_that_are_near_no_gpu_are_all_candidates() -> None:
+    facts = MachineFacts(gpus=(Gpu(index=0), Gpu(index=1)), links=links({0: "PHB SYS", 1: "SYS PHB"}, "NIC"))
+    assert [entry.nics for entry in mapped(facts)] == [("NIC0",), ("NIC1",)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "why"),
+    [
+        ({0: "PIX SYS", 1: "SYS PIX"}, "nearest training port (PIX)"),
+        ({0: "PIX", 1: "PIX"}, "nearest training port (PIX), the same for all"),
+        ({0: "PXB PXB", 1: "PXB PXB"}, "nearest training port (PXB), shared among GPU0-1"),
+        ({0: "PXB PXB"}, "nearest training port (PXB)"),
+    ],
+)
+def test_the_reason_states_with_which_gpus_a_port_is_shared(rows: dict[int, str], why: str) -> None:
+    assert mapped(machine(rows))[0].why == why
+
+
+@pytest.mark.parametrize(
+    ("nodes", "why"),
+    [
+        # GPU0 is on node 0, with as many of its four ports at distance NODE as are listed.
+        ((0, 0, 0, 0), "nearest training port (NODE)"),
+        ((0, 1, 1, 1), "nearest training port (NODE) of the same NUMA node"),
+        ((1, 1, 1, 1), "nearest training port (NODE)"),
+    ],
+)
+def test_the_numa_node_is_a_reason_only_if_it_narrows_the_choice(nodes: tuple[int, ...], why: str) -> None:
+    ports = tuple(ndr_port(index, numa_node=node) for index, node in enumerate(nodes))
+    assert mapped(machine({0: "NODE NODE NODE NODE"}, nodes=(0,), nics=ports))[0].why == why
+
+
+def test_a_port_that_is_down_is_named_only_if_it_is_nearer() -> None:
+    ports = (ndr_port(0), ndr_port(1, state="DOWN"), ndr_port(2, state="DOWN"))
+    entries = mapped(machine({0: "PXB PIX PXB", 1: "PXB PXB SYS"}, nics=ports))
+    assert ", as mlx5_1 is down" in entries[0].why
+    assert "down" not in entries[1].why
+
+
+def test_a_single_far_port_is_used_and_several_are_no_choice() -> None:
+    assert nics_of(machine({0: "SYS", 1: "SYS"}, nodes=(0, 1))) == [[0], [0]]
+    assert isinstance(nics_of(machine({0: "SYS SYS"}, nodes=(0,)))[0], Unknown)
+
+
+@pytest.mark.parametrize(
+    ("gpus", "ports", "given"),
+    [
+        (1, 3, [[0, 1, 2]]),
+        (2, 5, [[0, 1, 2], [3, 4]]),
+        (3, 4, [[0, 1], [2], [3]]),
+        (4, 4, [[0], [1], [2], [3]]),
+        (4, 3, [[0], [0], [1], [2]]),
+        (5, 2, [[0], [0], [0], [1], [1]]),
+    ],
+)
+def test_equally_near_ports_are_dealt_evenly(gpus: int, ports: int, given: list[list[int]]) -> None:
+    assert nics_of(machine(dict.fromkeys(range(gpus), " ".join(["PHB"] * ports)))) == given
+
+
+def test_names_with_and_without_numbers_are_in_natural_order() -> None:
+    names = ("mlx5_10", "mlx5_2", "mlx5", "bond", "x99999999999")
+    ports = tuple(ndr_port(0, name=name, device_type="MT4129") for name in names)
+    facts = machine({0: "PHB"}, nics=ports)
+    near = tuple(Link(a="GPU0", b=name, kind="PHB") for name in names)
+    found = mapped(msgspec.structs.replace(facts, links=near))[0].nics
+    assert isinstance(found, tuple)
+    assert [name for name in found if name.startswith("mlx5")] == ["mlx5", "mlx5_2", "mlx5_10"]
+
+
+def test_the_numa_node_of_a_gpu_follows_from_all_its_cpus() -> None:
+    same = with_gpus(machine({0: "PIX"}), cpu_affinity="32-63")
+    assert mapped(same)[0].numa_node == 1
+    none = with_gpus(machine({0: "PIX"}), cpu_affinity="")
+    assert isinstance(mapped(none)[0].numa_node, Unknown)

@@ -72,6 +72,13 @@ def test_counts_are_those_since_the_earlier_run() -> None:
     assert snapshot(later, NOW_S) == snapshot(node(downed=3, rows=2), NOW_S)
 
 
+def test_a_counter_that_an_earlier_run_did_not_read_counts_from_zero() -> None:
+    empty = Snapshot(taken_s=NOW_S - DAY_S, booted_s=NOW_S - 7 * DAY_S, counts={})
+    assert snapshot(since(node(downed=1), empty), NOW_S) == snapshot(node(downed=1), NOW_S)
+    # A counter that is lower than before was reset, and counts with its whole value.
+    assert snapshot(since(node(downed=2), taken(node(downed=5))), NOW_S) == snapshot(node(downed=2), NOW_S)
+
+
 def test_a_snapshot_tells_when_its_counters_started():
     now = snapshot(node(uptime_s=7 * DAY_S), NOW_S)
     assert now is not None
@@ -79,7 +86,16 @@ def test_a_snapshot_tells_when_its_counters_started():
 
 
 @pytest.mark.parametrize(
-    ("booted_s", "taken_s", "is_earlier"), [(0, -1, True), (60, -1, True), (9000, -1, False), (0, 1, False)]
+    ("booted_s", "taken_s", "is_earlier"),
+    [
+        (0, -1, True),
+        (0, 0, True),
+        (300, -1, True),
+        (-300, -1, True),
+        (301, -1, False),
+        (-301, -1, False),
+        (0, 1, False),
+    ],
 )
 def test_a_run_of_another_boot_or_of_the_future_is_not_compared(
     booted_s: float, taken_s: float, is_earlier: bool

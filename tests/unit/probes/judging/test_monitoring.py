@@ -11,7 +11,9 @@ import pytest
 from assistant.usecases.check import verdict_on
 from probes.base.record import NOT_RECORDED, Reason, Unknown
 from probes.facts import LogEvent, MachineFacts, PcieLink
-from probes.judging.findings import Evidence, Status
+from probes.judging.counters import Snapshot
+from probes.judging.findings import Evidence, Finding, Status
+from probes.judging.monitoring import since_words, standing
 from tests.support.machines import evidence_of, h100_node, with_gpus, with_part
 
 NOW = datetime.datetime(2026, 11, 22, 12, tzinfo=datetime.timezone.utc)
@@ -45,6 +47,8 @@ def at(event: LogEvent, time: str) -> LogEvent:
         ("100.000001", WEEK_S, None, False),
         ("600000.5", WEEK_S, None, True),
         ("518399.0", WEEK_S, None, False),
+        ("518400.0", WEEK_S, None, True),
+        ("604800.0", WEEK_S, None, True),
         ("604900.0", WEEK_S, None, True),
         ("100.000001", NOT_RECORDED, None, True),
         ("", WEEK_S, NOW, True),
@@ -52,6 +56,13 @@ def at(event: LogEvent, time: str) -> LogEvent:
         ("2026-11-15T10:00:00+0000", WEEK_S, NOW, False),
         ("2026-11-15T10:00:00+01:00", WEEK_S, NOW, False),
         ("2026-11-15T10:00:00+01:00", WEEK_S, None, True),
+        # The window is one day: a moment of the day before counts, in any time zone.
+        ("2026-11-21T12:00:00Z", WEEK_S, NOW, True),
+        ("2026-11-21T11:59:59Z", WEEK_S, NOW, False),
+        ("2026-11-21T13:59:59+0200", WEEK_S, NOW, False),
+        ("2026-11-21T14:00:00+02:00", WEEK_S, NOW, True),
+        ("2026-11-22T12:00:00Z", WEEK_S, NOW, True),
+        ("2026-11-22T12:00:01Z", WEEK_S, NOW, True),
         ("2026-11-22T11:00:00.123456Z", WEEK_S, NOW, True),
         ("2026-11-22T14:00:00+0000", WEEK_S, NOW, True),
         ("2026-13-45T99:00:00+0000", WEEK_S, NOW, True),
@@ -94,3 +105,41 @@ def test_states_are_skipped(check_id: str, facts: MachineFacts) -> None:
     for mode, status in (("accept", Status.WARN), ("monitor", Status.SKIP)):
         verdict = verdict_on(msgspec.structs.replace(evidence_of(facts), mode=mode))
         assert {each.status for each in verdict.findings if each.check_id == check_id} == {status}
+
+
+def test_the_run_with_which_counters_are_compared_is_named() -> None:
+    earlier = Snapshot(taken_s=NOW.timestamp(), booted_s=0.0, counts={})
+    with_earlier = msgspec.structs.replace(evidence_of(h100_node()), mode="monitor", earlier=earlier)
+    assert since_words(with_earlier) == (
+        "errors of links and remapped rows are counted since the run of 2026-11-22 12:00 UTC",
+    )
+    assert since_words(msgspec.structs.replace(with_earlier, mode="accept")) == ()
+    assert since_words(msgspec.structs.replace(with_earlier, earlier=None)) == ()
+
+
+def finding(status: Status, subject: str = "GPU0", summary: str = "s") -> Finding:
+    return Finding(check_id="x", subject=subject, status=status, summary=summary)
+
+
+FAULT, PASSED = finding(Status.FAIL), finding(Status.PASS, "host", "fine")
+WARNED, OTHER = finding(Status.WARN, "GPU1"), finding(Status.WARN)
+
+
+@pytest.mark.parametrize(
+    ("now", "ever", "expected"),
+    [
+        ([PASSED], [PASSED], [PASSED]),
+        ([PASSED], [WARNED], [PASSED]),
+        ([PASSED], [FAULT], [FAULT]),
+        ([FAULT], [FAULT], [FAULT]),
+        ([WARNED], [FAULT], [FAULT, WARNED]),
+        ([WARNED, PASSED], [FAULT, WARNED], [FAULT, WARNED]),
+        # A recent warning about the same thing adds nothing to the fault.
+        ([OTHER], [FAULT], [FAULT]),
+        ([WARNED], [], [WARNED]),
+    ],
+)
+def test_old_faults_stand_beside_recent_findings(
+    now: list[Finding], ever: list[Finding], expected: list[Finding]
+) -> None:
+    assert standing(now, ever) == expected

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import itertools
 
 import pytest
@@ -9,7 +10,8 @@ import pytest
 from probes.base.errors import ExitCode
 from probes.base.table_rows import CheckRow
 from probes.judging.findings import Finding, Status
-from probes.judging.verdict import FailOn, Verdict, exit_code, judge
+from probes.judging.policies.policy import Waiver
+from probes.judging.verdict import FailOn, Verdict, decisive, exit_code, judge, unused, waive
 
 ROWS = (
     CheckRow(id="a", title="A", module="m.a", group="gpu"),
@@ -71,3 +73,60 @@ def test_required_checks_that_could_not_be_made_are_named() -> None:
 def test_counts_name_every_status() -> None:
     counts = verdict_of("a PASS", "b PASS").counts
     assert counts == {Status.PASS: 2, Status.WARN: 0, Status.FAIL: 0, Status.SKIP: 0, Status.UNKNOWN: 0}
+
+
+@pytest.mark.parametrize(
+    ("said", "fail_on", "decided"),
+    [
+        (("a FAIL", "b WARN", "b UNKNOWN"), "fail", ["a FAIL"]),
+        (("a FAIL", "b WARN", "b UNKNOWN"), "warn", ["a FAIL", "b WARN"]),
+        (("a UNKNOWN", "b UNKNOWN"), "fail", ["a UNKNOWN"]),
+        (("b UNKNOWN", "a PASS"), "fail", []),
+        (("a WARN",), "fail", []),
+        (("a WARN", "b PASS", "b SKIP"), "warn", ["a WARN"]),
+    ],
+)
+def test_the_findings_that_decided_the_exit_code(
+    said: tuple[str, ...], fail_on: FailOn, decided: list[str]
+) -> None:
+    findings = decisive(verdict_of(*said), fail_on)
+    assert [f"{finding.check_id} {finding.status.value}" for finding in findings] == decided
+
+
+DAY = datetime.date(2026, 11, 20)
+
+
+def waiver(check: str = "a", subject: str = "host", *, days: int = 0) -> Waiver:
+    return Waiver(check=check, subject=subject, reason="r", expires=DAY + datetime.timedelta(days=days))
+
+
+@pytest.mark.parametrize(
+    ("said", "entry", "today", "is_waived", "is_unused"),
+    [
+        ("a FAIL", waiver(), DAY, True, False),
+        ("a WARN", waiver(), DAY, True, False),
+        ("a UNKNOWN", waiver(), DAY, True, False),
+        ("a PASS", waiver(), DAY, False, True),
+        ("a SKIP", waiver(), DAY, False, True),
+        ("a FAIL", waiver(subject="GPU*"), DAY, False, True),
+        ("a FAIL", waiver(subject="h*"), DAY, True, False),
+        ("a FAIL", waiver("b"), DAY, False, True),
+        # A check that did not run may still need its waiver.
+        ("a FAIL", waiver("c"), DAY, False, False),
+        ("a FAIL", waiver(days=-1), DAY, False, False),
+        ("a FAIL", waiver(days=1), DAY, True, False),
+        ("a FAIL", waiver(), None, False, False),
+    ],
+)
+def test_a_waiver_covers_problems_up_to_its_last_day(
+    said: str, entry: Waiver, today: datetime.date | None, is_waived: bool, is_unused: bool
+) -> None:
+    findings = verdict_of(said).findings
+    (marked,) = waive(findings, (entry,), today=today)
+    assert (marked.waived is entry) is is_waived
+    assert bool(unused(findings, (entry,), ran=("a", "b"), today=today)) is is_unused
+    verdict = judge([marked], ROWS, hostname="node17", source="live")
+    assert verdict.waived == int(is_waived)
+    if is_waived:
+        assert decisive(verdict, "warn") == ()
+        assert verdict.verdict is Status.UNKNOWN
