@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from recipes.job.models.blocks import Block, Product
-from recipes.predict.shares import adapter_parameters, block_share, counted_as_layers
+from recipes.job.candidate import Candidate, Degrees
+from recipes.job.models.blocks import Block, Product, blocks_of
+from recipes.job.models.names import find_model
+from recipes.job.workload import Tuning
+from recipes.planning.planner import default_workload
+from recipes.predict.shares import adapter_parameters, block_share, counted_as_layers, held_by
+from recipes.predict.stacks import load_stacks
+from recipes.predict.training_job import TransformerJob, job_of
+from tests.support.clusters import h100_cluster
 
 
 @pytest.mark.parametrize(
@@ -73,13 +80,74 @@ def test_only_large_experts_are_divided_by_tensor_parallelism(
     outputs: int, experts: int, expert: float, tensor: int
 ):
     block = Block(
-        count=1, hidden=1, products=(Product(inputs=10_000, outputs=outputs, experts=8, part="experts"),)
+        count=1,
+        hidden=1,
+        products=(Product(inputs=10_000, outputs=outputs, experts=8, part="experts"),),
+        vector_parameters=7,
     )
     share = block_share(block, 2, experts)
-    assert (share.expert, share.expert_tensor) == (expert, tensor)
+    assert (share.expert, share.expert_tensor, share.other) == (expert, tensor, 7)
 
 
 @pytest.mark.parametrize(("targets", "parameters"), [("all", 416), ("attention", 216), ("query-value", 160)])
 def test_adapters_have_rank_times_inputs_and_outputs_of_each_adapted_layer(targets: str, parameters: int):
     """Rank 4: 4 (10 + 30) + 4 (10 + 4) of attention and 4 (40 + 10) of the MLP, not of router and experts."""
     assert adapter_parameters(BLOCK, 4, targets) == parameters
+
+
+def job(model: str, tuning: Tuning = "full", **degrees: int) -> TransformerJob:
+    cluster = h100_cluster()
+    candidate = Candidate(
+        strategy="ddp",
+        degrees=Degrees(**degrees),
+        micro_batch=1,
+        grad_accum=1,
+        global_batch=8,
+        activation_checkpointing="none",
+        precision="bf16",
+    )
+    workload = default_workload(find_model(model), cluster, tuning=tuning)
+    made = job_of(workload, candidate, cluster, load_stacks()["torch"])
+    assert isinstance(made, TransformerJob)
+    return made
+
+
+LLAMA_ROOT = 2 * 128256 * 4096
+LLAMA_MATRICES = 32 * (4096 * (4096 + 2 * 1024 + 4096) + 3 * 4096 * 14336)
+LLAMA_NORMS = 32 * 2 * 4096
+
+
+@pytest.mark.parametrize(("tp", "pp"), [(1, 1), (2, 1), (1, 4), (2, 4)])
+def test_a_rank_of_llama_has_its_part_of_matrices_and_all_of_its_stages_norms(tp: int, pp: int):
+    """Embedding and head, 525 M parameters each, are on the first and the last stage."""
+    made = job("llama-3-8b", tp=tp, pp=pp)
+    held = held_by(made, blocks_of(made.workload.model))
+    dense = ((LLAMA_ROOT + LLAMA_MATRICES) / tp + LLAMA_NORMS) / pp
+    assert held.dense == pytest.approx(dense, rel=1e-5)
+    assert held.root == pytest.approx(LLAMA_ROOT / 2 / tp, rel=1e-4)
+    assert (held.expert, held.expert_tensor, held.trained_share) == (0.0, 1, 1.0)
+
+
+def test_tied_embeddings_are_one_table():
+    made = job("gpt2")
+    held = held_by(made, blocks_of(made.workload.model))
+    assert held.root == pytest.approx((50257 + 1024) * 768, rel=1e-3)
+
+
+def test_experts_of_mixtral_are_divided_over_ranks_and_stages():
+    """8 experts of 3 x 4096 x 14336 parameters in each of 32 layers."""
+    made = job("mixtral-8x7b", ep=4, pp=2, dp=4)
+    assert held_by(made, blocks_of(made.workload.model)).expert == 32 * 8 * 3 * 4096 * 14336 / 4 / 2
+
+
+@pytest.mark.parametrize("tp", [1, 2])
+def test_only_adapters_are_trained_with_lora(tp: int):
+    made = job("llama-3-8b", "lora", tp=tp)
+    blocks = blocks_of(made.workload.model)
+    held = held_by(made, blocks)
+    assert made.adapted is not None
+    adapters = sum(
+        block.count * adapter_parameters(block, made.adapter_rank, made.adapted) for block in blocks
+    )
+    assert held.trained_share == pytest.approx(adapters / tp / held.dense)
+    assert 0.0 < held.trained_share < 0.05
