@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from recipes.job.models.image_models import load_vision_models
@@ -102,3 +103,20 @@ def test_a_model_of_one_image_size_keeps_it():
     assert job(fixed.id, image_size=fixed.image_size + 32).image_size == fixed.image_size
     assert job("resnet50", image_size=288).image_size == 288
     assert job("resnet50").image_size == models["resnet50"].image_size
+
+
+@pytest.mark.parametrize(
+    ("layers", "optimizer"),
+    [((50.0, 100.0, 0.0), "sgd"), ((51.0, 100.0, 0.0), "adamw"), ((51.0, 60.0, 60.0), "sgd")],
+)
+def test_more_than_half_of_the_work_in_linear_layers_means_adamw(
+    layers: tuple[float, float, float], optimizer: str
+):
+    product, dense, grouped = layers
+    model = msgspec.structs.replace(
+        load_vision_models()["resnet50"], product_flops=product, dense_flops=dense, grouped_flops=grouped
+    )
+    work = image_workload(
+        model, cpu_cluster(), image_size=None, global_batch=8, precision="fp32", steps=None, samples=None
+    )
+    assert work.optimizer == optimizer
