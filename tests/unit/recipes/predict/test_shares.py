@@ -140,14 +140,14 @@ def test_experts_of_mixtral_are_divided_over_ranks_and_stages():
     assert held_by(made, blocks_of(made.workload.model)).expert == 32 * 8 * 3 * 4096 * 14336 / 4 / 2
 
 
-@pytest.mark.parametrize("tp", [1, 2])
-def test_only_adapters_are_trained_with_lora(tp: int):
-    made = job("llama-3-8b", "lora", tp=tp)
+@pytest.mark.parametrize(("model", "tp"), [("llama-3-8b", 1), ("llama-3-8b", 2), ("mixtral-8x7b", 1)])
+def test_only_adapters_are_trained_with_lora(model: str, tp: int):
+    made = job(model, "lora", tp=tp)
     blocks = blocks_of(made.workload.model)
     held = held_by(made, blocks)
     assert made.adapted is not None
     adapters = sum(
         block.count * adapter_parameters(block, made.adapter_rank, made.adapted) for block in blocks
     )
-    assert held.trained_share == pytest.approx(adapters / tp / held.dense)
+    assert held.trained_share == pytest.approx(adapters / tp / (held.dense + held.expert))
     assert 0.0 < held.trained_share < 0.05
