@@ -10,7 +10,14 @@ from probes.base.record import NOT_RECORDED, EvidenceRef, Unknown, known, map_kn
 from probes.base.units import gib
 from probes.facts import Kernel
 from probes.judging.findings import Evidence, Finding, Judge
-from probes.judging.policies.compared import VERSIONS, Held, compared, is_near, numa_node_count
+from probes.judging.policies.compared import (
+    VERSIONS,
+    Held,
+    compared,
+    is_near,
+    numa_node_count,
+    service_states,
+)
 from probes.judging.policies.expected_versions import any_matches, setting_matches, words_of
 from probes.judging.policies.policy import HostExpectation, Versions
 from probes.parsers.kernel.command_line import kernel_arguments, normal_argument
@@ -88,9 +95,6 @@ def _held_names(wanted: HostExpectation, evidence: Evidence) -> Iterator[Held]:
     """Compare mounts, services and modules, each name separately."""
     facts = evidence.facts
     mounts = map_known(facts.storage, lambda disks: {disk.mount: "mounted" for disk in disks})
-    units = map_known(
-        facts.software.services, lambda services: {_unit(service.name): service.value for service in services}
-    )
     # The kernel does not distinguish between - and _ in names of modules.
     loaded = map_known(facts.software.modules, lambda modules: dict.fromkeys(map(_module, modules), "loaded"))
     tables: tuple[tuple[str, str, tuple[str, ...], dict[str, str] | Unknown, str, str], ...] = (
@@ -98,8 +102,8 @@ def _held_names(wanted: HostExpectation, evidence: Evidence) -> Iterator[Held]:
         (
             "host.services",
             "service",
-            tuple(map(_unit, wanted.services)),
-            units,
+            tuple(name.removesuffix(".service") for name in wanted.services),
+            service_states(facts),
             "active",
             "not installed",
         ),
@@ -116,11 +120,6 @@ def _held_names(wanted: HostExpectation, evidence: Evidence) -> Iterator[Held]:
         for name in names:
             state = states if isinstance(states, Unknown) else states.get(name, absent)
             yield Held(place, f"the {what} {name}", good, state, state == good)
-
-
-def _unit(name: str) -> str:
-    """Return the unit of a service: `nvidia-fabricmanager` means `nvidia-fabricmanager.service`."""
-    return name.removesuffix(".service")
 
 
 def _module(name: str) -> str:

@@ -184,6 +184,14 @@ VERSIONS: tuple[VersionRow, ...] = (
 """Versions that are compared, learned and checked for mistakes in a policy file."""
 
 
+def service_states(facts: MachineFacts) -> dict[str, str] | Unknown:
+    """Return the state of each unit, named without `.service`; of a repeated unit, the last state counts."""
+    return map_known(
+        facts.software.services,
+        lambda services: {service.name.removesuffix(".service"): service.value for service in services},
+    )
+
+
 def numa_node_count(facts: MachineFacts) -> int | Unknown:
     """Return the number of NUMA nodes without the nodes of GPU memory."""
     return map_known(facts.numa_nodes, lambda nodes: sum(node.is_gpu_memory is not True for node in nodes))

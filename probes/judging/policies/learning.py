@@ -18,6 +18,7 @@ from probes.judging.policies.compared import (
     NIC_AMOUNTS,
     VERSIONS,
     numa_node_count,
+    service_states,
 )
 from probes.judging.policies.expected_versions import any_matches, complaint_of
 from probes.judging.policies.policy import (
@@ -209,7 +210,7 @@ def _versions_in(section: str, facts: MachineFacts) -> dict[str, Any]:
 
 def _host(facts: MachineFacts) -> HostExpectation:
     software, limits = facts.software, load_thresholds()
-    services = items_of(software.services)
+    services = value_or(service_states(facts), {})
     arguments = map_known(facts.kernel.command_line, kernel_arguments)
     return HostExpectation(
         **_versions_in("host", facts),
@@ -227,7 +228,7 @@ def _host(facts: MachineFacts) -> HostExpectation:
         cpus=_size(facts.cpu.logical_cpus),
         numa_nodes=_size(numa_node_count(facts)),
         mounts=_names(disk.mount for disk in items_of(facts.storage)),
-        services=_names(service.name for service in services if service.value == "active"),
+        services=_names(name for name, state in services.items() if state == "active"),
         modules=_names(items_of(software.modules)),
     )
 

@@ -111,7 +111,7 @@ def test_only_active_services_are_expected() -> None:
         "software",
         services=tuple(
             type(NODE.software.services[0])(name=name, value=value)  # type: ignore[index]
-            for name, value in (("a", "active"), ("b", "failed"))
+            for name, value in (("a", "active"), ("b", "failed"), ("c", "active"), ("c.service", "failed"))
         ),
     )
     assert learned(facts).host.services == ("a",)
