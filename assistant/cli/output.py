@@ -1,4 +1,8 @@
-"""Write data; no other module writes to stdout."""
+"""Write the output of commands to stdout.
+
+Besides this module, only programs that rigtune starts as processes of their own, and the report of an error
+in rigtune itself, write to stdout.
+"""
 
 import contextlib
 import os

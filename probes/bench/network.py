@@ -44,7 +44,7 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
             threads_per_rank=context.threads_per_rank,
             budget_s=2 * len(_STREAMS) * len(meetings) * (seconds + _OVERHEAD_S),
             cases=cases,
-            # The token rejects ranks of another run that listen on the same port.
+            # The token rejects ranks of a run on other hosts that uses the same port.
             settings={"seconds": seconds, "token": " ".join(context.hosts)},
             hosts=context.hosts,
             spread_by=context.spread_by,

@@ -2,8 +2,8 @@
 
 The full suite adds `write_bandwidth_bytes_per_s`. Sequential blocks of 1 MiB represent files of records.
 Random blocks of 128 KiB represent images. The full suite also reads random blocks of 4 KiB, which show the
-operations per second of the device. `direct` is false if the file system has no O_DIRECT. The page cache is
-then emptied before each read, which is less strict.
+operations per second of the device. `direct` is false if the file system has no O_DIRECT. The file's
+pages are then dropped from the page cache before a case and after each read, which is less strict.
 """
 
 from pathlib import PurePosixPath

@@ -118,7 +118,7 @@ def guid_placeholder(digits: str, book: Book) -> str:
 def mac_placeholder(digits: str, book: Book) -> str:
     """Return 12 hex digits of a locally administered address for the lower-case digits of a MAC address.
 
-    Broadcast, multicast and zero addresses are kept.
+    Broadcast and zero addresses, and multicast addresses of IPv4 and IPv6, are kept.
     """
     if set(digits) in ({"0"}, {"f"}) or digits.startswith(("01005e", "3333")):
         return digits

@@ -268,7 +268,10 @@ class Chosen(StrictRecord, kw_only=True):
 
 
 class Kept(StrictRecord, kw_only=True):
-    """A verbatim part of an imported launch file that no field of the recipe states."""
+    """A part of an imported launch file that no field of the recipe states.
+
+    Continued lines are joined, and runs of blanks become one blank.
+    """
 
     file: str
     line: int

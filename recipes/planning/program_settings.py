@@ -10,7 +10,7 @@ from recipes.planning.programs import Program
 from recipes.settings.setting import Optimization
 
 _SHARED_OUT = 3
-"""Number of missing layers from which on other parts than the first and the last are smaller too."""
+"""Least number of missing layers of a pipeline with which its inner parts are smaller too."""
 
 
 class Layout(NamedTuple):

@@ -184,7 +184,7 @@ def _warnings(plan: Plan, asked: Cluster, base: Program, problem: Exception) -> 
         yield f"the host's memory is used, because otherwise there is no plan: {problem}"
     if used < asked.world_size:
         yield (
-            f"only {used} of {asked.world_size} GPUs work: "
+            f"the plan uses only {used} of {asked.world_size} GPUs: "
             f"{asked.world_size} ranks cannot share a global batch of {chosen.global_batch}"
         )
     if chosen.offload:

@@ -100,7 +100,10 @@ def gpu_title(gpus: Sequence[Gpu]) -> str:
 
 
 def _worst(gpu: Gpu, findings: Sequence[Finding]) -> Status | None:
-    """Return the worst status among the findings on this GPU; None if there are no findings yet."""
+    """Return the worst status among the findings on this GPU; None if there are no findings yet.
+
+    SKIP counts as PASS.
+    """
     made = {finding.status for finding in findings if f"GPU{gpu.index}" in unfolded(finding.subject)}
     if not made:
         return None

@@ -208,8 +208,8 @@ def fabric_clique(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterator[Finding
         expected="one clique and one cluster",
         observed="; ".join(f"GPU{index}: clique {clique}" for index, (_, clique) in known_places.items()),
         remedy=Remedy(
-            text="Check the partitions of the rack's Fabric Manager (NMX); every GPU of a node belongs to "
-            "one."
+            text="Check the partitions of the rack's Fabric Manager (NMX): all GPUs of a node must be in the "
+            "same partition."
         ),
         evidence=refs,
     )
@@ -305,7 +305,7 @@ def imex(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
     software = evidence.facts.software
     refs: tuple[EvidenceRef, ...] = software.evidence
     if not any(set(value_or(gpu.fabric.cluster_uuid, "")) - _ZERO for gpu in gpus):
-        return IMEX.skipped(HOST, "the GPUs belong to no NVLink domain of several machines", evidence=refs)
+        return IMEX.skipped(HOST, "no GPU reports an NVLink domain of several machines", evidence=refs)
     if isinstance(software.imex, Unknown):
         return IMEX.undetermined(HOST, software.imex, what="the IMEX domain", evidence=refs)
     if software.imex is None or software.imex.upper() != "UP":

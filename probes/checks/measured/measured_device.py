@@ -174,7 +174,10 @@ def measured_host_device(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _pairs(short: Sequence[Beside], well: Sequence[Beside]) -> Parts:
-    """Report a GPU once if all its pairs are slow, and more than four other slow pairs together."""
+    """Report a GPU once if all its pairs are slow.
+
+    If more than four other pairs are slow, report these pairs in one finding.
+    """
     slow = {pair for beside in short if (pair := pair_of(beside.measured.subject)) is not None}
     fine = {pair for beside in well if (pair := pair_of(beside.measured.subject)) is not None}
     parts: Parts = {}

@@ -2,10 +2,10 @@
 
 The reference is the achievable rate of the GPU's PCIe link, its NVLinks or the RDMA port. If the GPU model is
 unknown, GPUs are only compared with each other. Only copies by the copy engine, over one GPU's link at a
-time, are judged; copies by SMs, and several copies at once, are always slower. RDMA headers take a few
-percent of a port's rate, which small messages do not reach, but a loopback within one card does. Source:
-`probes/data/tool_references.toml`; NVIDIA/nvbandwidth, README; leptonai/gpud and azurehpc-health-checks
-(limits); linux-rdma/perftest; oracle-quickstart/oci-hpc, active health checks.
+time, are judged; copies by SMs, and several copies at once, are always slower. Large RDMA transfers,
+and a loopback within one card, reach a port's rate less a few percent for headers; small messages do not.
+Source: `probes/data/tool_references.toml`; NVIDIA/nvbandwidth, README; leptonai/gpud and
+azurehpc-health-checks (limits); linux-rdma/perftest; oracle-quickstart/oci-hpc, active health checks.
 """
 
 import re
@@ -149,7 +149,8 @@ def _among_peers(
         if len(best) < limits.peers_compared_minimum.value:
             yield judge.skipped(
                 _names(same),
-                f"{same[0].test}: the GPU's links are unknown, and no other GPU was measured",
+                f"{same[0].test}: the links of the GPUs are unknown, and too few GPUs were measured to "
+                "compare them with each other",
             )
             continue
         usual = statistics.median(_value(result) for result in best.values())
@@ -207,7 +208,11 @@ def network_bandwidth(results: tuple[ToolResult, ...], evidence: Evidence) -> It
     judged = [finding for finding in findings if finding is not None]
     yield from judged
     if not judged:
-        yield NETWORK.skipped(HOST, "no transfer over a port of known rate was measured")
+        yield NETWORK.skipped(
+            HOST,
+            "no transfer that can be judged was measured: large messages over a port of known rate, or the "
+            "latency of small messages",
+        )
 
 
 def _port_rates(evidence: Evidence) -> dict[str, float]:

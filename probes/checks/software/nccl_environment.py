@@ -160,6 +160,7 @@ def nccl_values(evidence: Evidence) -> Iterator[Finding]:
                 row,
                 f"NCCL {version} does not read {variable.name}",
                 f"NCCL {row.since} or newer",
+                text="Remove the variable, or update NCCL.",
             )
     product = _sockets(variables, evidence.thresholds.nccl_sockets_most)
     if product is not None:
@@ -281,8 +282,16 @@ def _mangled(variable: EnvironmentVariable) -> str | None:
     return "the comment after the value becomes a part of the value" if " #" in value else None
 
 
-def _warn(judge: Judge, variable: EnvironmentVariable, row: Variable, summary: str, expected: str) -> Finding:
-    text = (
+def _warn(
+    judge: Judge,
+    variable: EnvironmentVariable,
+    row: Variable,
+    summary: str,
+    expected: str,
+    *,
+    text: str = "",
+) -> Finding:
+    text = text or (
         "Remove the variable; keep it only if it measurably helps."
         if expected == "not set"
         else "Correct the value, or remove the variable."

@@ -86,7 +86,7 @@ class Imported(Record, kw_only=True):
     assumed: tuple[Assumed, ...] = ()
     missing: tuple[Missing, ...] = ()
     kept: tuple[Kept, ...] = ()
-    """Parts of the files, verbatim, that no setting represents."""
+    """Parts of the files that no setting represents."""
     notes: tuple[str, ...] = ()
     recipe: Recipe | None = None
     """The recipe; None while settings are missing."""

@@ -52,12 +52,16 @@ class ScriptPlan(Record, kw_only=True):
     speed_up: float | Unknown
     """Speed of the best plan relative to the launch, less 1: 0.25 means a quarter more tokens per second."""
     is_better: bool
-    """True if the best plan is faster than the launch by more than predictions can distinguish, or fits
-    where the launch does not.
+    """True if the best plan is clearly faster than the launch, or fits where the launch does not.
+
+    A gain within the error of predictions is not clear.
     """
     changes: tuple[LayoutChange, ...] = ()
     notes: tuple[str, ...] = ()
-    """Assumptions of the prediction, and files of the launch that were not given."""
+    """Notes on the import, and assumptions of the prediction.
+
+    Examples of notes are files that were not given, and values that stay as they are written.
+    """
     diff: str = ""
     """The changes as a unified diff of the files; empty if nothing in the files changes."""
 
@@ -180,7 +184,7 @@ def _changed(
 
 
 _BATCH = ("micro_batch", "local_batch", "grad_accum")
-"""Settings whose product is the global batch."""
+"""Settings that together determine the global batch on a given number of data-parallel ranks."""
 
 
 def _whole_batch(changes: Iterable[_Change]) -> tuple[_Change, ...]:
@@ -200,7 +204,10 @@ def _whole_batch(changes: Iterable[_Change]) -> tuple[_Change, ...]:
 
 
 def _companions(program_id: str, best: Plan) -> dict[str, str]:
-    """Return the values of `_COMPANIONS` for the best layout; blank for those that the program leaves out."""
+    """Return the values of the program's `_COMPANIONS` for the best layout.
+
+    The value is blank for settings that this layout does not need.
+    """
     program = program_named(program_id)
     values = dict(program_settings(program, layout_of(best)))
     switch = "true"

@@ -1,4 +1,4 @@
-"""Collection of the settings in the files of one launch; all other parts are kept verbatim."""
+"""Collection of the settings in the files of one launch; all other parts are kept as text."""
 
 import re
 from collections.abc import Iterable, Sequence

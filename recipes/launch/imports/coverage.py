@@ -1,6 +1,7 @@
-"""The parts of a file that a recipe states, and the rest, which the recipe keeps verbatim.
+"""The parts of a file that a recipe states, and the rest, which the recipe keeps.
 
-Nothing is lost: each character of a file belongs to a setting, to a comment, or to a kept part.
+In kept parts, continued lines are joined and runs of blanks become one blank. Comments, and parts that
+contain only references to variables, are not kept.
 """
 
 import re

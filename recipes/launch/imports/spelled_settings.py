@@ -215,7 +215,7 @@ def _form(word: str) -> str:
 
 
 _MORE_FOLLOWS = " over"
-"""End of the names that are descriptions and not options, such as "fully_shard over" (so many ranks)."""
+"""End of the names that are descriptions and not options: a number of ranks follows "fully_shard over"."""
 
 
 def option_for(owner: str, setting: str, value: str) -> str | None:

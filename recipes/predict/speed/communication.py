@@ -17,11 +17,11 @@ def group_of(ranks: int, stride: int, cluster: Cluster) -> Group:
 
 
 def block_s(job: TransformerJob, block: Block) -> tuple[float, float]:
-    """Return the visible communication inside one block, seconds forward and backward.
+    """Return the seconds of visible communication inside one block: of the forward and of the backward pass.
 
     This is the communication of tensor, context and expert parallelism. Tensor-parallel ranks are neighbours,
-    then come context-parallel ranks. Expert-parallel ranks are data- and tensor-parallel ranks, neighbours
-    first.
+    then come context-parallel ranks. A group of expert parallelism consists of consecutive
+    ranks, so the ranks of a tensor-parallel group are next to each other in it.
     """
     candidate, cluster, stack = job.candidate, job.cluster, job.stack
     degrees, tokens = candidate.degrees, job.tokens_of(block)
@@ -137,9 +137,9 @@ def _nested_s(reduced: float, gathered: float, group: Group, job: TransformerJob
     """Return the time of reducing and gathering if each node has a copy of the states, sharded over the
     node's ranks.
 
-    Gradients are scattered inside the node, reduced across nodes and gathered inside the node. Only programs
-    that request this scheme use it. Without it, a ring over thousands of ranks waits for each rank: NCCL uses
-    trees for all-reduces, but one ring for scattering and gathering.
+    Gradients are reduce-scattered inside the node and reduced across nodes; then parameters are gathered
+    inside the node. Only programs that request this scheme use it. Without it, a ring over thousands of ranks
+    waits for each rank: NCCL uses trees for all-reduces, but one ring for scattering and gathering.
     """
     inside, across = Group(ranks=group.ranks_per_node, nodes=1), Group(ranks=group.nodes, nodes=group.nodes)
     scatter = _steps("reduce_scatter", reduced, inside, job)
@@ -185,8 +185,8 @@ def shards_s(
     # experts.
     apart = degrees.ep * held.expert_tensor
     sharing = degrees.fsdp * degrees.cp * degrees.tp
-    # If there are more groups of experts than ranks in a shard group, they are spread over replicas, and each
-    # shard group has the same experts.
+    # If there are more parts of the experts than ranks in a shard group, the parts are spread over replicas,
+    # and all ranks of one shard group have the same experts.
     among = group_of(sharing // apart if apart <= sharing else degrees.fsdp * degrees.cp, apart, cluster)
     gather = collective_time_s("all_gather", dense * gathered, group, cluster)
     gather += collective_time_s("all_gather", expert * gathered, among, cluster)

@@ -1,9 +1,9 @@
 """Run torchtitan's own parser in an interpreter that has torchtitan.
 
 Standard input is a JSON list of cases with `arguments`, `world_size` and `folder` (of a config module). The
-last line of the output is JSON: the version, the names of all options, and the effect of each case, which are
-degrees after `ParallelDims`, batch sizes, recomputation, layers of each part of the pipeline, optimizer and
-model.
+last line of the output is JSON: the version, the names of all options, and the effect of each case:
+degrees after `ParallelDims`, batch sizes, recomputation, layers of each part of the pipeline, optimizer,
+model and more.
 """
 
 from __future__ import annotations

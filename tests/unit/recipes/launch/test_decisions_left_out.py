@@ -1,4 +1,4 @@
-"""Test that a decision which a program cannot apply becomes a remark in the script, with every program."""
+"""Test that a decision which a program cannot apply becomes a remark in the script, with several programs."""
 
 from __future__ import annotations
 

@@ -47,10 +47,10 @@ def test_another_program_is_named_if_the_users_own_cannot_divide_the_model() -> 
     assert plan.cluster.world_size == 1024
 
 
-def test_fewer_gpus_work_if_the_batch_cannot_be_shared() -> None:
+def test_fewer_gpus_are_used_if_the_batch_cannot_be_shared() -> None:
     plan = plan_of(asked_of("llama-3.2-1b", "H100-SXM-80GB", 8, 4, global_batch=24), named=True)
     assert (plan.cluster.nodes, plan.cluster.ranks_per_node) == (3, 8)
-    assert any("only 24 of 32 GPUs work" in warning for warning in plan.warnings)
+    assert any("the plan uses only 24 of 32 GPUs" in warning for warning in plan.warnings)
     assert plan.workload.global_batch == 24
 
 
