@@ -160,6 +160,7 @@ def nccl_values(evidence: Evidence) -> Iterator[Finding]:
                 row,
                 f"NCCL {version} does not read {variable.name}",
                 f"NCCL {row.since} or newer",
+                fix="Update NCCL, or remove the variable.",
             )
     product = _sockets(variables, evidence.thresholds.nccl_sockets_most)
     if product is not None:
@@ -281,12 +282,16 @@ def _mangled(variable: EnvironmentVariable) -> str | None:
     return "the comment after the value becomes a part of the value" if " #" in value else None
 
 
-def _warn(judge: Judge, variable: EnvironmentVariable, row: Variable, summary: str, expected: str) -> Finding:
-    text = (
-        "Remove the variable; keep it only if it measurably helps."
-        if expected == "not set"
-        else "Correct the value, or remove the variable."
-    )
+def _warn(
+    judge: Judge,
+    variable: EnvironmentVariable,
+    row: Variable,
+    summary: str,
+    expected: str,
+    *,
+    fix: str = "Correct the value, or remove the variable.",
+) -> Finding:
+    text = "Remove the variable; keep it only if it measurably helps." if expected == "not set" else fix
     place = "" if variable.origin == "environment" else f"  It is set in {variable.origin}."
     return judge.warned(
         HOST,
