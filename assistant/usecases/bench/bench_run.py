@@ -138,7 +138,7 @@ class _Run:
     def goes_on(self, stop: Callable[[], bool]) -> bool:
         """Wait a moment; return False if the previous call found that the job has ended or must end.
 
-        The caller can so read the last lines of the job.
+        The caller therefore reads the last lines of the job before the loop ends.
         """
         if self.code is not None or self.trouble is not None:
             return False
