@@ -97,7 +97,7 @@ def reach_options(function: Command) -> Command:
 def described_run(reach: Reach, question: "Question") -> "FleetRun | None":
     """Return the run that asks the question; None after `--dry-run` has printed what would be started.
 
-    Raises UsageError, also if `--out` has the answers to another question, and InputError.
+    Raises InputError, and UsageError, for example if `--out` has the answers to another question.
     """
     from assistant.engines.engine_table import Wanted, choose_engine
     from assistant.usecases.fleet.check_fleet import FleetRun

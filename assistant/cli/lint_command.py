@@ -196,7 +196,10 @@ def _settings(
     torch_version: str | None,
     slurm_version: str | None,
 ) -> LintSettings:
-    """Return the settings of the file, with the options of the command line, which have precedence."""
+    """Return the settings of the file, with the options of the command line.
+
+    `--ignore` adds to the rules that the file ignores; every other option replaces the setting of the file.
+    """
     from recipes.lint.choosing import refuse_unknown
 
     stored = settings_of(config) if config is not None else settings_in(Path.cwd())

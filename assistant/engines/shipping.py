@@ -72,8 +72,8 @@ def node_line(
     pythons = " or ".join(f"{archive.python} on {archive.machine}" for archive in ship.archives)
     no_python = f"this node has no Python {pythons} for the archive"
     no_folder = (
-        f"no folder of this node has {_NEEDED_KIB >> 10} MiB for programs, "
-        f"tried {shlex.join(ship.folders)}; give --node-folder DIR"
+        f"no folder of this node has {_NEEDED_KIB >> 10} MiB free and lets programs run "
+        f"(tried {shlex.join(ship.folders)}); give --node-folder DIR"
     )
     parts = [
         f"umask 077; end=$(($(date +%s)+{max(1, math.ceil(limit_s))}))",

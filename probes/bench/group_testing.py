@@ -159,7 +159,7 @@ class Search:
                 yield run.group
 
     def _plan_silent(self, evidence: Evidence, plan: _Plan) -> None:
-        """Divide the groups without a result, and pair their last hosts with hosts that answered."""
+        """Divide groups without a result down to single hosts, and pair these with hosts that answered."""
         answered = (*evidence.good, *evidence.slow)
         singles: list[str] = []
         for members in evidence.silent_parts():
@@ -212,7 +212,7 @@ class Search:
                 plan.add(self._in_order((*own, *partners)))
 
     def _plan_links(self, evidence: Evidence, plan: _Plan) -> None:
-        """Measure pairs of good hosts that were slow again, together with other good hosts.
+        """Repeat the measurement of slow pairs of good hosts, together with other good hosts.
 
         At some sites large groups never give a result although every host works. After such a run, groups
         have at most half its size, so that the search ends.
@@ -250,7 +250,7 @@ class Search:
 
     def _conclude(self, evidence: Evidence) -> SearchResult:
         bad = tuple(host for host in evidence.slow if evidence.is_named(host))
-        # One failed try is enough here: if any runs were left, every such host had a second partner.
+        # One failed try is enough here: a host has had only one try if the permitted runs were used up.
         silent = tuple(host for host in evidence.silent if evidence.fails_with_good(host))
         links = [link for link in evidence.suspected_links if evidence.is_link_named(link)]
         many = _cover(links)

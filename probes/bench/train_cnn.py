@@ -1,8 +1,8 @@
 """Measure an optimizer step of a residual network on synthetic images: `step_time_s`, `images_per_s`.
 
-The rate is the total of all ranks. Each rank has `model_flops_per_s`, `peak_memory_bytes` (allocated) and
-`peak_reserved_bytes`. A GPU trains ResNet-50 at 224 pixels. A CPU trains a small network of the same family,
-which takes seconds.
+The rate `images_per_s` is the total of all ranks; `model_flops_per_s` is the rate of one rank.
+`peak_memory_bytes` (allocated) and `peak_reserved_bytes` are the largest of all ranks. A GPU trains ResNet-50
+at 224 pixels. A CPU trains a small network of the same family, which takes seconds.
 """
 
 from probes.base.record import known

@@ -1,6 +1,8 @@
 """Split the bytes of a log into lines and select those that readers want, for any bytes, in bounded memory.
 
-Lines that differ only in numbers have the same *shape*. The sieve decides once for each shape.
+Lines that differ only in digits and the letters a to f, as in addresses, have the same *shape*. The sieve
+decides after at most 64 lines of a shape whether it selects the shape. It can therefore miss a line if
+earlier lines of the same shape have no sign.
 """
 
 import codecs
@@ -41,16 +43,16 @@ _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 class _Sign(NamedTuple):
-    """A sign of a reader."""
+    """A byte string that marks the lines that a reader may need."""
 
     exact: bytes
     loose: bytes
-    """The sign without digits, which is equal in all lines of one shape."""
+    """The sign without digits."""
     reader: int
 
 
 class _Shape:
-    """Lines that differ only in numbers."""
+    """Lines that differ only in digits and the letters a to f."""
 
     __slots__ = ("left", "readers", "signs")
 
@@ -81,7 +83,10 @@ class Sieve:
             for sign in group
         }
         self._short = tuple(sign for sign in everything if len(sign.loose) < 2 * _GRAM - 1)
-        """Signs that are too short to contain a whole piece."""
+        """Signs that are searched in the whole line.
+
+        The pieces of a line begin at every fourth byte, so a sign of less than seven bytes may contain none.
+        """
         self._any_short = re.compile(b"|".join(re.escape(sign.loose) for sign in self._short) or b"(?!)")
         self._by_gram: dict[int, list[_Sign]] = {}
         for sign in everything.difference(self._short):

@@ -1,4 +1,4 @@
-"""Replace hosts that are known by name before any text is read, wherever they occur."""
+"""Replace, wherever they occur, the hosts whose names are known before any text is read."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -46,7 +46,7 @@ class HostNames:
         return self._hosts.get(name) or self._hosts.get(name.partition(".")[0])
 
     def replaces(self, name: str) -> bool:
-        """Return whether `spans` yields this name, in lower case, in any spelling."""
+        """Return whether `spans` yields every spelling of this name, which is given in lower case."""
         return name in self._hosts and not is_kernel_form(name)
 
     def spans(self, text: str) -> Iterator[Span]:

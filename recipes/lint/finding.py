@@ -49,7 +49,7 @@ class LintReport(Record, kw_only=True):
     waived: int = 0
     """Number of findings that a comment of the file waives."""
     notes: tuple[str, ...] = ()
-    """Files that were not judged and rules that failed, with the reason."""
+    """Files or parts that were not judged, rules that failed, and waivers without effect; with reasons."""
     documents: tuple[str, ...] = ()
     left_out: int = 0
     """Number of findings left out because the caller did not select their rule, or ignores the rule."""

@@ -1,8 +1,8 @@
 """Parse descriptions of links that people write: `8x HDR InfiniBand 200 Gb/s` gives a node's bandwidth and
 transport.
 
-The parsers do not guess: if the text does not state a value, the function returns None, and the caller uses
-the usual value for such machines.
+The parsers do not guess: if the text does not state a value, the result is None ("unknown" for a transport, 1
+for a number of ports), and the caller uses the usual value for such machines.
 """
 
 import functools
@@ -26,7 +26,8 @@ _RATE_IN_WORDS = re.compile(
     r"(?<![\w.])(\d{1,6}(?:\.\d{1,3})?)[\s-]*(?:(mega|giga|tera)-?|gig)(?:bit|(byte))?s?(?!\w)", re.IGNORECASE
 )
 _NAMED_RATE = (
-    # Gb/s of one port with four lanes by generation (InfiniBand Trade Association, roadmap)
+    # Gb/s of one port by generation (InfiniBand Trade Association, roadmap): four lanes, but two lanes for
+    # HDR100 and NDR200
     (re.compile(r"\bHDR-?100\b", re.IGNORECASE), 100),
     (re.compile(r"\bNDR-?200\b", re.IGNORECASE), 200),
     (re.compile(r"\bFDR\b", re.IGNORECASE), 56),
@@ -97,7 +98,7 @@ def ports_of(text: str) -> int:
 def _network_parts(text: str) -> list[tuple[str, int]]:
     """Return the parts of the text that may describe the compute network, each with its rank.
 
-    The rank is 2 if the text calls the part a compute network, 1 for RDMA and 0 for plain Ethernet.
+    The rank is 2 if the text calls the part a compute network; otherwise 0 for Ethernet and 1 for all others.
     """
     parts = []
     for part in _BETWEEN.split(text[:_LONGEST]):
@@ -147,7 +148,7 @@ def _rate(number: str, unit: str, in_bytes: bool) -> float:
 
 @functools.lru_cache(maxsize=1024)
 def transport_of(text: str) -> Transport:
-    """Return the fastest transport that the text names for the compute network."""
+    """Return the transport of the compute network in the text; of several, the first in `_TRANSPORTS`."""
     parts = _network_parts(text)
     surest = max((rank for part, rank in parts if _transport(part) != "unknown"), default=0)
     return _transport(" , ".join(part for part, rank in parts if rank == surest))

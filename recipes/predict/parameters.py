@@ -81,7 +81,8 @@ def memory_interval(figure: str, seen: str = "") -> Interval:
     """Return the interval around a figure of peak memory: `allocated`, `reserved` or `device`.
 
     With `seen`, the interval is wide enough for published runs with the same `seen`. Without `seen`, the
-    interval is the margin of a plan, whose program is counted tensor by tensor.
+    interval is that of a plan. It is narrower, because rigtune counts the memory of a plan's program tensor
+    by tensor.
     """
     ends = (parameter(f"interval.peak_memory_{end}", figure) for end in ("low", "high"))
     return _widened(Interval(*ends), parameter("interval.peak_memory_widening", seen) if seen else 1.0)

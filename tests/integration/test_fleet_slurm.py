@@ -124,7 +124,7 @@ def test_an_archive_goes_to_every_node_and_a_node_without_space_reports_it(slurm
         lambda event: (lines if isinstance(event, NodeLine) else ends).update({event.node: event}),
     )
     assert {node: end.outcome for node, end in ends.items()} == {"n1": "ok", "n2": "exit", "n4": "ok"}
-    assert "no folder of this node has 64 MiB for programs" in ends["n2"].detail
+    assert "no folder of this node has 64 MiB free and lets programs run" in ends["n2"].detail
     for node in ("n1", "n4"):
         assert lines[node].text.startswith(f"{local}/rigtune-".encode())
         assert lines[node].text.endswith(b"0o40700")

@@ -63,7 +63,7 @@ def hours(value: float) -> str:
 
 
 def number(value: float) -> str:
-    """Return an amount with three digits, or all digits below 100 000."""
+    """Return an amount with three digits, or as a whole number from 100 to 99 999."""
     return count(round(value)) if value >= 100 else f"{value:.3g}"
 
 

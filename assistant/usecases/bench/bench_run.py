@@ -71,8 +71,8 @@ def run_request(
 
     The workers are stopped when `stop` returns True, after `deadline_s`, or if they do not start or end in
     time, or print too much. If something prevents the start, such as a full disk, the result is a failure
-    too. With `sessions`, ranks that are already running may execute the request. The hosts of a request were
-    asked before, and see `directory`.
+    too. With `sessions`, ranks that are already running may execute the request. The caller has checked
+    that all hosts of the request answer and can read `directory`.
     """
     answers = AnswerFiles(directory / "answers", request.ranks)
     stream = NewMeasurements(request, module)
@@ -136,7 +136,10 @@ class _Run:
         self._deadline_s = float("inf") if deadline_s is None else deadline_s
 
     def goes_on(self, stop: Callable[[], bool]) -> bool:
-        """Wait a moment; return False when the job has ended or must end."""
+        """Wait a moment; return False if the previous call found that the job has ended or must end.
+
+        The caller therefore reads the last lines of the job before the loop ends.
+        """
         if self.code is not None or self.trouble is not None:
             return False
         self.code = self.job.wait(_TICK_S)
@@ -185,7 +188,8 @@ def _queued(request: BenchRequest) -> str:
 def _failures(run: _Run, result: Outcome, *, kernel_killed: bool) -> tuple[BenchFailure, ...]:
     """Return the failures of the run; samples that were finished remain valid.
 
-    If the worker itself reports a failure, this report is used, because it is more exact than the exit code.
+    If the worker itself reports a failure, this report is used, because it is more exact than the exit
+    code. Only the failure of a rank that a signal killed is derived from the signal.
     """
     request, lines = run.request, run.answers.lines
     reported = failures_of(request, lines)

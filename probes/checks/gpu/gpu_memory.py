@@ -97,8 +97,8 @@ def gpu_memory_size(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterable[Findi
                 expected=gib(row.memory_bytes),
                 observed=gib(size),
                 remedy=Remedy(
-                    text="Find out whether this is a slice of a GPU; a whole GPU has lost memory and needs "
-                    "service."
+                    text="Find out whether this is a slice of a GPU. If it is a whole GPU, it has lost "
+                    "memory and needs service."
                 ),
                 evidence=(EvidenceRef(source="catalogue", key=row.id, detail=row.source),),
             )
@@ -129,7 +129,7 @@ def confidential_compute(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterator[
             expected="off, unless the operator needs confidential computing",
             observed="on",
             remedy=Remedy(
-                text="Turn it off if nobody needs it; this resets the GPU.",
+                text="Turn it off if nobody needs it, which resets the GPU. The command shows the state.",
                 command="nvidia-smi conf-compute -q",
                 needs_root=True,
             ),

@@ -160,7 +160,7 @@ def nccl_values(evidence: Evidence) -> Iterator[Finding]:
                 row,
                 f"NCCL {version} does not read {variable.name}",
                 f"NCCL {row.since} or newer",
-                text="Remove the variable, or update NCCL.",
+                fix="Update NCCL, or remove the variable.",
             )
     product = _sockets(variables, evidence.thresholds.nccl_sockets_most)
     if product is not None:
@@ -289,13 +289,9 @@ def _warn(
     summary: str,
     expected: str,
     *,
-    text: str = "",
+    fix: str = "Correct the value, or remove the variable.",
 ) -> Finding:
-    text = text or (
-        "Remove the variable; keep it only if it measurably helps."
-        if expected == "not set"
-        else "Correct the value, or remove the variable."
-    )
+    text = "Remove the variable; keep it only if it measurably helps." if expected == "not set" else fix
     place = "" if variable.origin == "environment" else f"  It is set in {variable.origin}."
     return judge.warned(
         HOST,

@@ -154,7 +154,7 @@ def _plain_line(text: str) -> str:
 def expectation_count(policy: Policy) -> int:
     """Return the number of values that the policy expects."""
     values = [value for section in _SECTIONS for value in stated(getattr(policy, section)).values()]
-    return sum(len(value) if isinstance(value, (dict, list)) else 1 for value in values)
+    return sum(len(value) if isinstance(value, (dict, list, tuple)) else 1 for value in values)
 
 
 def stated(section: StrictRecord) -> dict[str, Any]:

@@ -4,8 +4,8 @@ The forms are `dmesg` (raw, -T, --decode, ISO times, JSON), records of /dev/kmsg
 JSON), syslog, dumps of pstore, and bare lines that somebody copied.
 
 The text is searched for the few words that lines of interest contain, and only those lines are parsed, so
-that a log of hundreds of megabytes takes seconds and needs memory only for its events. Repeated lines are
-counted as one event.
+that a log of hundreds of megabytes takes seconds and needs memory only for its text and its events. Repeated
+lines are counted as one event.
 """
 
 from collections.abc import Iterator
@@ -51,10 +51,13 @@ _WORDS = {**dict.fromkeys((CARRIER_WORD, *_BOOT, _DRIVER_LOAD), 0), **ROWS_BY_WO
 _FILE_SERVERS: frozenset[EventKind] = frozenset({"filesystem"})
 _DRIVER_KINDS: frozenset[EventKind] = frozenset({"xid", "sxid", "nvrm", "gsp-timeout", "nvswitch"})
 _LOAD_VARIANTS = frozenset({"probe failed", "unsupported GPU", "gone at load"})
-"""Variants that belong to the last load of the driver, which it reports after it has tried all GPUs."""
+"""Variants of failures during a load of the driver.
+
+The driver writes the line about the load after them, so this line does not end them.
+"""
 _MOST_UNREAD = 20
 _SAMPLE = 1 << 18
-"""Number of characters whose lines decide whether a text is a log."""
+"""Number of characters whose lines are tested for the prefix of a log."""
 _BARE_WORDS = (
     "NVRM: Xid",
     "SXid (",

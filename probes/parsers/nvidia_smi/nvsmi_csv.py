@@ -170,7 +170,7 @@ def _gpu(header: _Header, cells: list[str], number: int, position: int) -> Gpu:
     if "pid" in texts:
         values["processes"] = _process(texts)
     index = whole(texts.get("index"), "index")
-    # The position of a row is an index only if nothing else identifies the GPU.
+    # The position of a row is an index unless the table has a column of processes or PCI addresses.
     has_identity = not texts.keys().isdisjoint(("pid", "pci.bus_id", "gpu_bus_id"))
     place = UNNUMBERED if has_identity else position
     return gpu_of(place if isinstance(index, Unknown) or index < 0 else index, values)
@@ -243,7 +243,7 @@ def _with_processes(gpus: list[Gpu]) -> tuple[Gpu, ...]:
 def _is_bare_row(cells: list[str]) -> bool:
     """Return whether a row without header identifies a GPU.
 
-    Such a row has either a PCI address or UUID together with an index or a name, or exactly one name. All
+    Such a row has an address (PCI or UUID) and also an index or a name; or it has exactly one name, and all
     other cells are values.
     """
     named = any(_ADDRESS.fullmatch(cell) or _UUID.fullmatch(cell) for cell in cells)

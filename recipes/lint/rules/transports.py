@@ -86,7 +86,10 @@ def _is_needed(name: str, context: Context) -> bool:
 
 
 def has_broken_p2p(context: Context) -> str | None:
-    """Return the driver's version if its peer-to-peer between RTX 40 boards corrupts data, else None."""
+    """Return the driver's version if its peer-to-peer between these boards corrupts data, else None.
+
+    This concerns boards of the RTX 40 and RTX Ada series.
+    """
     if len(context.gpus) < 2:
         return None
     for gpu in context.gpus:
@@ -101,7 +104,7 @@ def has_broken_p2p(context: Context) -> str | None:
 
 @per_document()
 def consumer_boards(document: Document, context: Context) -> Findings:
-    """Check for RTX 40 boards with a driver whose peer-to-peer corrupts data."""
+    """Check for RTX 40 and RTX Ada boards with a driver whose peer-to-peer corrupts data."""
     version = has_broken_p2p(context)
     if version is None:
         return
@@ -116,14 +119,15 @@ def consumer_boards(document: Document, context: Context) -> Findings:
             "p2p-broken-driver",
             document,
             bare[0].place,
-            f"driver {version} offers peer-to-peer between RTX 40 boards, which hangs or corrupts data",
+            f"driver {version} offers peer-to-peer between boards of the RTX 40 and RTX Ada series, which "
+            "hangs or corrupts data",
             fix="Update the driver to 550.40.07 or newer; until then set NCCL_P2P_DISABLE=1.",
         )
 
 
 @per_document()
 def direct(document: Document, context: Context) -> Findings:
-    """Check for settings that prevent NICs from reaching GPU memory."""
+    """Check for settings that prevent NICs from reaching GPU memory, or make them use a slow path."""
     for item, text in literal_settings(document, "NCCL_NET_GDR_LEVEL"):
         if text in ("LOC", "0"):
             yield make_finding(

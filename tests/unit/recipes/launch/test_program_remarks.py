@@ -1,4 +1,4 @@
-"""Remarks and variables of programs that depend on the job, and commands that are none of a program."""
+"""Remarks and variables of programs that depend on the job, and commands that belong to no program."""
 
 from __future__ import annotations
 

@@ -120,6 +120,7 @@ def test_only_active_services_are_expected() -> None:
 def test_the_number_of_expectations_counts_each_firmware() -> None:
     assert expectation_count(Policy()) == 0
     assert expectation_count(Policy(gpu=GpuExpectation(count=8, model="h100-sxm"))) == 2
+    assert expectation_count(Policy(host=HostExpectation(mounts=("/", "/data")))) == 2
     assert expectation_count(Policy(nic=NicExpectation(firmware={"a": "1", "b": "2", "c": "3"}))) == 3
 
 
