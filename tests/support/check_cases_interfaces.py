@@ -107,6 +107,7 @@ SWITCH = FabricSwitch(
 BOND_OF_ONE = msgspec.structs.replace(BOND, bond_members=("eth0",))
 UNREAD_INTERFACES = cpu_box(interfaces=TIMEOUT)
 TWO = hosts(*(interface(f"eth{n}", addresses=(f"192.0.2.{n + 1}/24",)) for n in range(2)))
+OPPOSITE = hosts(*(interface(f"eth{n}", addresses=(f"192.0.2.{n}/31",)) for n in range(2)))
 INTERFACE_CASES = (
     Case("link-flapping", "steady", BOX, ("PASS eno1",)),
     Case("link-flapping", "many changes", hosts(interface("eth0", carrier_changes=98)), ("WARN eth0",)),
@@ -198,6 +199,7 @@ INTERFACE_CASES = (
     Case("interface-choice", "unread", UNREAD_INTERFACES, ("UNKNOWN host",)),
     Case("interface-subnets", "one each", BOX, ("PASS host",)),
     Case("interface-subnets", "shared", TWO, ("WARN eth0, eth1",)),
+    Case("interface-subnets", "two ends of a point-to-point link", OPPOSITE, ("PASS host",)),
     Case("interface-subnets", "unread", UNREAD_INTERFACES, ("UNKNOWN host",)),
     Case("interface-subnets", "none", hosts(), ("SKIP host",)),
     Case("hostname-address", "leads to the network", BOX, ("PASS host",)),

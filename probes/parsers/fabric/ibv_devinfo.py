@@ -41,7 +41,7 @@ def parse_nics(text: str) -> tuple[Nic, ...]:
     start, has_ports = 0, False
 
     def finish_port() -> None:
-        if {"hca_id", "phys_port_cnt"} <= device.keys() and not (has_ports or port):
+        if {"hca_id", "phys_port_cnt"} <= device.keys() and not has_ports:
             # The output ends before the first port, so no more facts of this port are known.
             port["port"] = "1"
         if "port" in port:

@@ -15,7 +15,7 @@ from recipes.job.models.counts import load_models, parameter_count, root_paramet
 from recipes.job.models.files import model_from_file
 from recipes.job.models.hugging_face import ARCHITECTURES
 from recipes.job.models.names import find_model
-from tests.support.model_configs import FILES, LLAMA, Config, config
+from tests.support.model_configs import FILES, LLAMA, NEMOTRON, Config, config
 
 
 @pytest.mark.parametrize("model_id", FILES)
@@ -89,6 +89,16 @@ def test_glm_4_has_as_many_parameters_as_its_makers_say():
         json.dumps(config("Glm4ForCausalLM", 40, 4096, 32, 13696, 151552, **sizes)), "c.json"
     )
     assert parameter_count(model) / 1e9 == pytest.approx(9.4, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("stated", "head_dim"),
+    [({"head_dim": 96}, 96), ({"attention_head_dim": 112, "head_dim": 96}, 112), ({}, 84)],
+)
+def test_heads_of_nemotron_h_have_the_stated_size_or_a_share_of_the_width(stated: Config, head_dim: int):
+    sizes = {name: value for name, value in NEMOTRON.items() if name != "head_dim"}
+    file = config("NemotronHForCausalLM", 52, 2688, 32, 1856, 131072, **sizes, **stated)
+    assert model_from_file(json.dumps(file), "c.json").head_dim == head_dim
 
 
 @pytest.mark.parametrize(
