@@ -101,7 +101,7 @@ DIALOGS = {
     "log-explained": ("1", ("l", *"job", "enter")),
     "log-explained-end": ("1", ("l", *"job", "enter", "end")),
 }
-"""By name of a picture: the key of a screen, then the keys that open the dialog."""
+"""The keys for each picture of a dialog: first the key of its screen, then the keys that open the dialog."""
 
 
 @contextlib.contextmanager

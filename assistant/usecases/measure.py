@@ -141,7 +141,8 @@ def _events(
     watch: Watch,
     stop: Callable[[], bool],
 ) -> Iterator[Event | RunEnded]:
-    context = _context(facts, options, gate)
+    devices = gate.interpreter.devices if gate.interpreter is not None else ()
+    context = context_of(facts, options, visible_gpus=len(devices) or None)
     jobs, prevented = jobs_of(rows, context, gate)
     for row in rows:
         if row.id in options.only and row.id not in {
@@ -218,10 +219,10 @@ def _free_hosts(
     return free, tuple(failures)
 
 
-def _context(facts: MachineFacts, options: MeasureOptions, gate: Gate) -> BenchContext:
-    usable = len(gate.interpreter.devices) if gate.interpreter is not None else None
+def context_of(facts: MachineFacts, options: MeasureOptions, visible_gpus: int | None = None) -> BenchContext:
+    """Return what the benchmarks need to know of a machine; None means all its GPUs are visible."""
     return msgspec.structs.replace(
-        bench_context(facts, ranks_per_node=options.ranks_per_node, visible_gpus=usable or None),
+        bench_context(facts, ranks_per_node=options.ranks_per_node, visible_gpus=visible_gpus),
         suite=options.suite,
         settings=msgspec.structs.replace(options.settings, folder=options.settings.folder or str(Path.cwd())),
         hosts=options.hosts,

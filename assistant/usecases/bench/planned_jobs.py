@@ -3,13 +3,10 @@
 from pathlib import Path
 from typing import NamedTuple
 
-import msgspec
-
 from assistant.engines.engine_table import Wanted
 from assistant.usecases.bench.asked_hosts import question_of
-from assistant.usecases.bench.bench_context import bench_context
 from assistant.usecases.bench.bench_start import job_of
-from assistant.usecases.measure import MeasureOptions, chosen_benchmarks
+from assistant.usecases.measure import MeasureOptions, chosen_benchmarks, context_of
 from probes.facts import MachineFacts
 
 
@@ -36,13 +33,7 @@ class PlannedJobs(NamedTuple):
 def planned_jobs(facts: MachineFacts, options: MeasureOptions) -> PlannedJobs:
     """Return what `measure_machine` would start on all its hosts; no host is asked. Raises UsageError."""
     folder = Path(options.work_directory or "FOLDER")
-    context = msgspec.structs.replace(
-        bench_context(facts, ranks_per_node=options.ranks_per_node),
-        suite=options.suite,
-        settings=options.settings,
-        hosts=options.hosts,
-        spread_by=options.spread_by,
-    )
+    context = context_of(facts, options)
     jobs: list[PlannedJob] = []
     elsewhere: list[str] = []
     for row in chosen_benchmarks(options):

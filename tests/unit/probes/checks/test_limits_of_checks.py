@@ -119,8 +119,7 @@ def test_one_hot_gpu_among_equals(facts: MachineFacts, expected: str) -> None:
 )
 def test_fans(fan: Any, temperature_c: int, expected: str) -> None:
     facts = with_gpus(NODE, temperature_c=temperature_c, limits=GpuLimits(fan_percent=fan))
-    found = results("gpu-fan", facts)
-    assert {result.split()[0] for result in found} == {expected.split(maxsplit=1)[0]}
+    assert {result.split()[0] for result in results("gpu-fan", facts)} == {expected.split(maxsplit=1)[0]}
 
 
 @pytest.mark.parametrize(
@@ -136,8 +135,8 @@ def test_fans(fan: Any, temperature_c: int, expected: str) -> None:
     ],
 )
 def test_time_that_clocks_were_held_down(violations_us: dict[str, int], expected: str | None) -> None:
-    found = results("gpu-violations", limits(violations_us=counts(violations_us)))
-    assert found[0] == (expected or "PASS GPU0-7")
+    findings = results("gpu-violations", limits(violations_us=counts(violations_us)))
+    assert findings[0] == (expected or "PASS GPU0-7")
 
 
 def mesh(links_of: Callable[[int, int], int], gpus: int = 8, name: str = OTHER_MODEL) -> MachineFacts:

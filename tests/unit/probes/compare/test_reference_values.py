@@ -251,8 +251,8 @@ def test_the_model_of_a_machine_is_that_of_all_its_gpus() -> None:
 
 def test_a_gpu_without_a_known_name_is_recognised_by_its_pci_id() -> None:
     # 2330 is the device id of the H100 SXM in the PCI ID repository.
-    found = model_of(h100(0, name=NOT_RECORDED, pci_device_id="10de:2330"), CATALOGUE)
-    assert found is not None
-    assert found.id == "h100-sxm"
+    row = model_of(h100(0, name=NOT_RECORDED, pci_device_id="10de:2330"), CATALOGUE)
+    assert row is not None
+    assert row.id == "h100-sxm"
     assert model_of(h100(0, name="a name that no row has", pci_device_id=NOT_RECORDED), CATALOGUE) is None
     assert model_of(None, CATALOGUE) is None

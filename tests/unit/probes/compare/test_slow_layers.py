@@ -101,8 +101,8 @@ def curve(*rates: float) -> list[tuple[float, float, str]]:
 )
 def test_the_deepest_drop_of_a_curve(rates: tuple[float, ...], drop: tuple[str, str, float] | None) -> None:
     for points in (curve(*rates), curve(*rates)[::-1]):
-        found = collapse_of(points)
-        assert (found and (found.peak, found.low, found.share)) == drop
+        deepest = collapse_of(points)
+        assert (deepest and (deepest.peak, deepest.low, deepest.share)) == drop
 
 
 def test_half_of_the_peak_is_no_failure() -> None:

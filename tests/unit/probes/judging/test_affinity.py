@@ -291,9 +291,9 @@ def test_names_with_and_without_numbers_are_in_natural_order() -> None:
     ports = tuple(ndr_port(0, name=name, device_type="MT4129") for name in names)
     facts = machine({0: "PHB"}, nics=ports)
     near = tuple(Link(a="GPU0", b=name, kind="PHB") for name in names)
-    found = mapped(msgspec.structs.replace(facts, links=near))[0].nics
-    assert isinstance(found, tuple)
-    assert [name for name in found if name.startswith("mlx5")] == ["mlx5", "mlx5_2", "mlx5_10"]
+    nics = mapped(msgspec.structs.replace(facts, links=near))[0].nics
+    assert isinstance(nics, tuple)
+    assert [name for name in nics if name.startswith("mlx5")] == ["mlx5", "mlx5_2", "mlx5_10"]
 
 
 def test_the_numa_node_of_a_gpu_follows_from_all_its_cpus() -> None:

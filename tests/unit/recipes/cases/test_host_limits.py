@@ -135,10 +135,7 @@ def test_each_expert_quantises_its_operands() -> None:
 
 
 def test_thousands_of_ranks_do_not_wait_for_one_ring() -> None:
-    """Where a ring over all ranks would be slower, each node keeps a copy of the optimizer states.
-
-    Each rank of the node stores a part of this copy.
-    """
+    """With ZeRO-1 inside each node, 16 times the ranks wait less than 1.5 times as long."""
     row = {
         "model": "bert-large",
         "family": "encoder",

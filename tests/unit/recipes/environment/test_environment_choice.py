@@ -126,7 +126,7 @@ CASES = {
     "FI_EFA_USE_HUGE_PAGE=0": (job(PLATFORM_MACHINES["aws-p5"]), job(DGX)),
     "UCX_MAX_RNDV_RAILS={rails}": (job(DGX, layout={"program": "horovod"}), job(DGX)),
 }
-"""By variable and value of each row: a job that triggers the row and, after it, a job that does not."""
+"""For each row (its variable and value), a job to which it applies, then a job to which it does not."""
 
 
 def title(rule) -> str:
