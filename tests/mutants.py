@@ -60,14 +60,18 @@ _ELSEWHERE = (
     ("probes/judging/", "golden/test_finding_texts.py"),
     ("recipes/advice/", "golden/test_advice_text.py"),
     ("recipes/cases/", "golden/test_predict_text.py"),
+    ("recipes/cases/", "golden/test_predicted_figures.py"),
+    ("recipes/job/", "golden/test_predicted_figures.py"),
     ("recipes/launch/", "golden/test_configuration_files.py"),
     ("recipes/launch/", "golden/test_launch_files.py"),
     ("recipes/launch/", "golden/test_program_files.py"),
     ("recipes/launch/", "golden/test_provision_files.py"),
     ("recipes/lint/", "golden/test_lint_texts.py"),
     ("recipes/lint/", "lint"),
+    ("recipes/machine/", "golden/test_predicted_figures.py"),
     ("recipes/planning/", "golden/test_what_if_pages.py"),
     ("recipes/predict/", "golden/test_predict_text.py"),
+    ("recipes/predict/", "golden/test_predicted_figures.py"),
     ("recipes/predict/", "quantities"),
 )
 """Tests outside the folder that mirrors a room, by the beginning of the path of a module."""

@@ -21,7 +21,15 @@ def resolved(row: dict[str, str], **changes: str) -> ResolvedCase:
     ("row", "changes", "column", "remedy"),
     [
         (MIXTURE, {"n_gpus": "1", "ep": "8"}, "ep is 8", "1 GPUs"),
-        (MIXTURE, {"n_gpus": "4", "ep": "8"}, "ep is 8", "4 GPUs"),
+        (MIXTURE, {"n_gpus": "4", "ep": "8"}, "ep is 8", "the 4 GPUs: choose a divisor of 4"),
+        (
+            MIXTURE,
+            {"n_gpus": "8", "pp": "2", "ep": "8"},
+            "ep is 8",
+            "4 GPUs of a pipeline stage (n_gpus over pp 2)",
+        ),
+        (DENSE, {"n_gpus": "8", "ep": "2"}, "ep is 2", "has no experts: leave it blank"),
+        (DENSE, {"n_gpus": "81", "pp": "81"}, "pp is 81", "80 layers: give at most 80"),
         (MIXTURE, {"pp": "8", "ep": "8"}, "ep is 8", "1 GPUs of a pipeline stage"),
         (MIXTURE, {"n_gpus": "24", "ep": "3"}, "ep is 3", "8 experts"),
         (DENSE, {"pp": "4", "vp": "200"}, "vp is 200", "give at most 20"),
@@ -53,6 +61,7 @@ def test_a_layout_that_cannot_be_is_refused(
             {"n_gpus": "32", "pp": "4", "tp": "4", "ep": "8"},
         ),  # experts take the tensor-parallel GPUs too
         (DENSE, {"pp": "4", "vp": "5"}),
+        (DENSE, {"n_gpus": "80", "pp": "80"}),
         (DENSE, {"cp": "16", "seq_len": "131072"}),
         (
             DENSE,
