@@ -1,7 +1,7 @@
 """Redact a recording, so that people can share it without names, identifiers and secrets.
 
-Placeholders replace all values that identify the machine or its users, and every secret. A value has the
-same placeholder everywhere in the recording. Placeholders keep the form of the value (a MAC address stays a
+Placeholders replace secrets, and values that identify the machine or its users. A value has the same
+placeholder everywhere in the recording. Placeholders keep the form of the value (a MAC address stays a
 MAC address, addresses of one subnet stay in one subnet), so that the redacted recording gives the same
 verdict. Names of products, versions, PCI addresses and counters are kept. No rule covers every name, so a
 person should review the result.

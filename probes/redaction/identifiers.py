@@ -52,7 +52,7 @@ _SERIAL_CAPABILITY = 0x0003
 
 
 def hardware_spans(text: str, book: Book) -> Iterator[Span]:
-    """Yield the UUIDs, GUIDs, MAC addresses and serial numbers in a text."""
+    """Yield the UUIDs, GUIDs, MAC addresses, serial numbers and long hexadecimal keys in a text."""
     yield from _uuid_spans(text, book)
     yield from _mac_spans(text, book)
     yield from _guid_spans(text, book)

@@ -1,12 +1,12 @@
-"""The only access to the outside world from packages other than `assistant`.
+"""The only access of collectors to a machine.
 
 A source answers narrow questions about a machine. Failures are values, so that a collector catches no
 exceptions. The implementations are live (`live.py`), recording (`recording.py`), and stored answers
 (`stored.py`) that come from a recording, from loose files (`loose.py`) or from a catalogue machine
 (`catalogue.py`).
 
-All input of the user is read with `read_bounded`, so that a wrong file, an endless device or a decompression
-bomb causes a short error message and does not exhaust memory.
+Recordings and pasted files are read with `read_bounded`, so that a wrong file, an endless device or a
+decompression bomb causes a short error message and does not exhaust memory.
 """
 
 import _thread

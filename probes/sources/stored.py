@@ -64,7 +64,7 @@ class Recording(StrictRecord, kw_only=True):
     schema_version: int = SCHEMA_VERSION
     title: str
     created: str = ""
-    """Time of the recording: ISO 8601 in UTC; empty for a catalogue machine."""
+    """Time of the recording: ISO 8601 in UTC; empty for a catalogue machine and for pasted files."""
     commands: tuple[CommandAnswer, ...] = ()
     files: dict[str, Content] = {}
     directories: dict[str, tuple[str, ...] | Unknown] = {}

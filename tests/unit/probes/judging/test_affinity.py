@@ -236,7 +236,7 @@ def test_ports_of_a_matrix_that_are_near_no_gpu_are_all_candidates() -> None:
     ("rows", "why"),
     [
         ({0: "PIX SYS", 1: "SYS PIX"}, "nearest training port (PIX)"),
-        ({0: "PIX", 1: "PIX"}, "nearest training port (PIX), the same for all"),
+        ({0: "PIX", 1: "PIX"}, "nearest training port (PIX), the same for GPU0-1"),
         ({0: "PXB PXB", 1: "PXB PXB"}, "nearest training port (PXB), shared among GPU0-1"),
         ({0: "PXB PXB"}, "nearest training port (PXB)"),
     ],
