@@ -80,7 +80,7 @@ def figures_of(log: StepLog, *, tokens_per_gpu: float, left_out: int = 3) -> Ste
 def _differences(kind: Format, samples: list[StepSample]) -> list[float]:
     """Return the step times between successive reports of cumulative times.
 
-    Times of a coarse resolution give one mean over all reports.
+    Times of a coarse resolution give one mean over all reports, or none if the reports span too short a time.
     """
     points = [(sample.step or 0, total) for sample in samples if (total := _elapsed(sample)) is not None]
     if kind.resolution_s:

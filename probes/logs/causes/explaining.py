@@ -82,10 +82,10 @@ def explain(
 ) -> Explanation:
     """Return the state of the run and the causes that the events reveal: faults first, by confidence.
 
-    `facts` come from `probes/logs/facts.py`. `last_lines` contains the number of lines of each source; it
-    shows whether a log ends after the initialisation or continues with unknown lines. `beside` contains facts
-    of the machine and the recipe, which support causes but are not causes themselves. The caller adds the
-    names of the logs and their number of lines.
+    `facts` come from `probes/logs/facts.py`. `last_lines` contains the number of the last line that the
+    program itself wrote into each source; it shows whether a log ends after the initialisation or continues
+    with unknown lines. `beside` contains facts of the machine and the recipe, which support causes but are
+    not causes themselves. The caller adds the names of the logs and their number of lines.
     """
     read = [*events]
     kept = with_chains(without_recovered(read, last_lines or {}))
@@ -329,7 +329,7 @@ def _where(first: Event, events: tuple[Event, ...]) -> str:
 
 
 def _own_diagnosis(own: OwnFailure, effects: list[_Candidate]) -> Diagnosis:
-    """Return the diagnosis of a program's own exception, which caused all other events."""
+    """Return the diagnosis of a program's own exception, which caused all other faults."""
     known = [candidate for candidate in effects if candidate.row.id != _UNKNOWN]
     secondary = tuple(
         f"{effect.row.title}{_where(effect.first, effect.events[: effect.own])}" for effect in known

@@ -132,7 +132,7 @@ class DeducedMixedNetwork(LogRecord, kw_only=True, tag="deduced.mixed-network"):
 
 
 class DeducedGdrMissing(Reasoned, kw_only=True, tag="deduced.gdr-missing"):
-    """Channels over RDMA do not use GPUDirect, and no line gives the reason."""
+    """Channels over RDMA do not use GPUDirect, and no line gives the distance as the reason."""
 
     firm: bool
     """True if the log contains no other explanation."""
