@@ -203,5 +203,5 @@ def test_a_policy_expects_gpus_by_their_model_or_their_number() -> None:
     ],
 )
 def test_a_size_is_near_within_its_tolerance(size: int, percent: float, near: bool) -> None:
-    """The wanted size is 1000, so that 5 % of it are 50."""
+    """The wanted size is 1000, so 5 % is 50."""
     assert is_near(size, 1000, percent) is near
