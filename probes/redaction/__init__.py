@@ -234,7 +234,7 @@ def _readable(content: Content) -> str:
 
 
 def _words(argv: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    """Yield each word of a command line and the name of the option before it."""
+    """Yield each word of a command line and its key: `hostname` for a host, or else the option before it."""
     previous = ""
     for position, word in enumerate(argv):
         if position and position == len(argv) - 1 and argv[0] in _HOST_COMMANDS and not word.startswith("-"):

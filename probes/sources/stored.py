@@ -69,7 +69,7 @@ class Recording(StrictRecord, kw_only=True):
     files: dict[str, Content] = {}
     directories: dict[str, tuple[str, ...] | Unknown] = {}
     links: dict[str, str | Unknown] = {}
-    """Absolute target of each symbolic link, by path."""
+    """Canonical path, or absolute target of a symbolic link, by the path that was asked for."""
     nvml: tuple[NvmlAnswer, ...] = ()
     env: dict[str, str | Unknown | None] = {}
     given: dict[str, tuple[Given, ...]] = {}
