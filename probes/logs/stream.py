@@ -159,7 +159,7 @@ class RawLine(NamedTuple):
 
 
 class LogStream:
-    """Splits bytes into lines and passes on the lines that contain a sign of a reader."""
+    """Splits bytes into lines; passes on lines with a sign of a reader, and the lines it needs after them."""
 
     def __init__(self, signs: Sequence[Iterable[bytes]], lines_after: Sequence[int] = ()) -> None:
         """Store the signs of each reader, and the number of following lines that the reader also needs."""

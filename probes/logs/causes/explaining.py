@@ -37,7 +37,7 @@ _EFFECT_KEEPS = 0.4
 _EXPLAINS = 0.5
 """Minimum confidence at which a cause, even one that is not a fault, explains a failure event."""
 _SUSPICIONS = ("hang-after-init", "p2p-broken")
-"""Causes that only the early end of a log suggests, without a failure event."""
+"""Causes that the early end of a log may suggest alone, without a failure event."""
 _ENDS = re.compile(r"ChildFailed|SignalException|CalledProcess|ProcessExited|ProcessRaised")
 _KINDS_OF_ENDS = ("torch.child-failed", "torch.worker-failed", "torch.agent-signal", "process.interrupted")
 _UNKNOWN = "unknown"
@@ -354,7 +354,10 @@ def _unknown(failures: list[Event], logged: LoggedEvents, *, is_fault: bool) -> 
 
 
 def _is_unread(events: list[Event]) -> bool:
-    """Return whether the only events are kernel lines that mention trouble, and ends of programs."""
+    """Return whether all events are kernel lines that mention trouble, or ends of programs.
+
+    Such events prove neither a fault nor a healthy run.
+    """
     return bool(events) and all(carries(event, KernelUnread, ProgramFinished) for event in events)
 
 

@@ -65,7 +65,7 @@ def failed_tests(logged: LoggedEvents) -> Iterator[Event]:
 
 
 def cliff(logged: LoggedEvents) -> Iterator[Event]:
-    """Yield the first out-of-place bandwidth that collapses for all messages above a size."""
+    """Yield the first out-of-place bandwidth that collapses at a size and stays low for larger messages."""
     tables = grouped(
         ((event.source, event.what.collective), event)
         for event in logged.of(NcclTestsResult)
