@@ -159,6 +159,6 @@ class DeducedGidSuspected(Reasoned, kw_only=True, tag="deduced.gid-suspected"):
 
 
 class DeducedPortFlaps(Reasoned, kw_only=True, tag="deduced.port-flaps"):
-    """A network port went down at least three times, or went down more often than it came up again."""
+    """A network port went down at least three times, or came up again but went down more often."""
 
     device: str
