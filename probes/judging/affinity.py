@@ -1,8 +1,8 @@
 """Derive the NICs and CPUs that belong to each GPU from the facts.
 
 A rank sends through the training port at the shortest PCIe distance. Among equally near ports, those of the
-rank's NUMA node come first, and GPUs with the same choice share the ports evenly. A value that the facts do
-not contain remains unknown. Source: NCCL user guide, NCCL_CROSS_NIC and NCCL_NET_GDR_LEVEL;
+rank's NUMA node come first, and GPUs with the same choice share the ports evenly. A value that cannot be
+derived from the facts remains unknown. Source: NCCL user guide, NCCL_CROSS_NIC and NCCL_NET_GDR_LEVEL;
 linux-rdma/perftest#241.
 """
 
@@ -22,7 +22,7 @@ NEAREST_FIRST: tuple[LinkKind, ...] = ("PIX", "PXB", "PHB", "NODE", "SYS")
 _NO_PATH = Unknown(Reason.NOT_RECORDED, "no distance between this GPU and the training ports")
 _ALL_FAR = Unknown(
     Reason.NOT_RECORDED,
-    "all training ports are equally far (SYS), and the NUMA nodes of GPU and ports are unknown",
+    "all training ports are equally far (SYS), and none is known to be in the NUMA node of the GPU",
 )
 _NO_NODE = Unknown(Reason.NOT_SUPPORTED, "the platform reports no NUMA node for this GPU")
 _NO_CPU = Unknown(Reason.PERMISSION, "this process may use no CPU near this GPU")
@@ -34,10 +34,7 @@ class Affinity(Record, kw_only=True):
     gpu: str
     """`GPU0`."""
     nics: tuple[str, ...] | Unknown
-    """RDMA devices through which the GPU should send; GPUs with the same choice share these devices.
-
-    Empty if no device of the machine is up.
-    """
+    """RDMA devices through which the GPU should send; empty if the machine has no RDMA port that is up."""
     kind: LinkKind | Unknown | None = None
     """Distance to `nics`; None if `nics` is empty."""
     cpus: str | Unknown
@@ -45,6 +42,7 @@ class Affinity(Record, kw_only=True):
     numa_node: int | Unknown
     """NUMA node from which the rank should take memory."""
     why: str = ""
+    """Reason for the choice of `nics`."""
 
 
 class ProbeReport(MachineFacts, kw_only=True):
@@ -180,7 +178,8 @@ def _dealt(
     """Return the ports of each of `number` GPUs.
 
     The GPUs get equal parts of the free ports, in order. If there are fewer free ports than GPUs, each GPU
-    gets one port; if no port is free, the GPU gets a port that the fewest GPUs use.
+    gets one of them, and some GPUs share a port. If no port is free, each GPU gets one of the ports that the
+    fewest GPUs use.
     """
     if len(free) >= number:
         # Even parts in order; the first GPUs get one port more if the division leaves a remainder.
@@ -196,11 +195,8 @@ def _dealt(
 def _shared(gpus: Sequence[Gpu], nics: Sequence[str]) -> str:
     if len(gpus) == 1:
         return ""
-    return (
-        f", shared among {fold_names([subject_name(gpu) for gpu in gpus])}"
-        if len(nics) > 1
-        else ", the same for all"
-    )
+    names = fold_names([subject_name(gpu) for gpu in gpus])
+    return f", shared among {names}" if len(nics) > 1 else f", the same for {names}"
 
 
 def _choice(gpu: Gpu, ports: _Ports) -> _Share:

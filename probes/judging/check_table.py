@@ -362,6 +362,7 @@ CHECKS: tuple[CheckRow, ...] = (
 
 Findings of one status are listed in this order.
 
-A check of the machine is required if training fails when the check fails, and if an unprivileged user can
-read its facts on every machine. The checks of a policy are required because the operator asked for them.
+A check of the machine is required if training fails or is much slower when the check fails, and if an
+unprivileged user can read its facts on every machine. The checks of a policy are required because the
+operator asked for them.
 """

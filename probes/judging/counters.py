@@ -18,13 +18,14 @@ Change = Callable[[str, int], int]
 
 
 class Snapshot(Record, kw_only=True):
-    """All counters that a run has read."""
+    """The counters of NVLinks, remapped rows and RDMA ports that a run has read."""
 
     taken_s: float
     """Seconds since 1970."""
     booted_s: float
-    """The time of the boot, at which the counters started."""
+    """Time of the boot, computed from the uptime, in seconds since 1970."""
     counts: dict[str, int]
+    """Value of each counter by its name, which contains the device."""
 
 
 def snapshot(facts: MachineFacts, now_s: float) -> Snapshot | None:
@@ -43,9 +44,10 @@ def is_before(earlier: Snapshot, later: Snapshot) -> bool:
 
 
 def since(facts: MachineFacts, earlier: Snapshot) -> MachineFacts:
-    """Return the facts, with each counter reduced to its increase since `earlier`.
+    """Return the facts, with each counter of a snapshot reduced to its increase since `earlier`.
 
-    A counter that is lower than before was reset, so its whole value counts.
+    The whole value counts if `earlier` lacks the counter, or if the counter is lower than before and so was
+    reset.
     """
 
     def added(name: str, value: int) -> int:

@@ -28,7 +28,7 @@ def on_variables(judge: Judge) -> Callable[[Callable[[Variables, Evidence], Find
 
 
 def nccl_version(facts: MachineFacts) -> str | Unknown | None:
-    """Return the version of torch's NCCL, or else of the system's NCCL; None if there is none."""
+    """Return the version of torch's NCCL, or else of the system's NCCL; None if neither is installed."""
     brought = facts.training.nccl_version
     if known(brought) and brought is not None:
         return brought
@@ -52,7 +52,10 @@ def asks_for_training(evidence: Evidence, check_id: str) -> bool:
 
 
 def judged_nccl_version(evidence: Evidence, check_id: str) -> str | Unknown | None:
-    """Return the NCCL version to judge: of the training software if this is judged, else of the system."""
+    """Return the NCCL version to judge.
+
+    This is the version of `nccl_version` if the training software is judged, else that of the system.
+    """
     facts = evidence.facts
     return nccl_version(facts) if asks_for_training(evidence, check_id) else facts.software.nccl_version
 
@@ -94,6 +97,9 @@ def setting(variable: EnvironmentVariable) -> str:
 
 
 def removal(variable: EnvironmentVariable) -> str:
-    """Return the command that removes the variable; empty if a file sets it or its name is not plain."""
+    """Return the command that removes the variable.
+
+    The command is empty if a file sets the variable, or if its name could have a meaning for a shell.
+    """
     is_plain = variable.name.replace("_", "").isalnum()
     return f"unset {variable.name}" if variable.origin == "environment" and is_plain else ""

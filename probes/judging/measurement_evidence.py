@@ -9,11 +9,11 @@ from probes.facts.measurements import Measurement
 from probes.judging.findings import Evidence
 
 MOST_SHOWN = 4
-"""Maximum number of measurements that a finding names."""
+"""Maximum number of measurements that a finding cites."""
 
 
 def measurements_of(evidence: Evidence, bench_ids: Collection[str], *metrics: str) -> tuple[Measurement, ...]:
-    """Return the measurements of some benchmarks, of all metrics or of the named metrics."""
+    """Return the measurements with samples of some benchmarks, of all metrics or of the named metrics."""
     return tuple(
         row
         for row in evidence.measurements

@@ -1,8 +1,8 @@
 """Judge a machine that is in use: skip states that are not faults, and ignore old events and counts.
 
-An event that leaves nothing to repair (a program's Xid, a process that was killed for memory) causes a
-finding only for a while, and a counter causes a finding only if it rose since an earlier run. A fault
-remains, however old it is, until a boot, a reset or a recovery settles it.
+A warning about an event (a program's Xid, a process that was killed for memory) appears only for a while. If
+the counters of an earlier run are known, a warning about a counter appears only if the counter rose since
+then. A FAIL remains, however old its event or count is, until a boot, a reset or a recovery settles it.
 """
 
 import datetime
@@ -23,7 +23,11 @@ _ISO = pattern(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:[.,]\d{1,9})?(Z|[+-]\d\
 
 
 def recent(evidence: Evidence) -> Evidence:
-    """Return the evidence without old events, and with the counters' increases since an earlier run."""
+    """Return the evidence for the mode `monitor`: without old events, and with the increases of counters.
+
+    The increases are those since the earlier run; without an earlier run, the totals stay. In the mode
+    `accept`, the evidence stays the same.
+    """
     if evidence.mode == "accept":
         return evidence
     facts, events = evidence.facts, evidence.facts.events

@@ -27,7 +27,7 @@ BRIDGES_AND_TUNNELS = (
     "tailscale",
 )
 NOT_A_NETWORK = ("lo", *BRIDGES_AND_TUNNELS)
-"""Name prefixes of interfaces that lead to containers or guests, or to no network.
+"""Name prefixes of the loopback interface, of bridges to containers and guests, and of tunnels.
 
 NCCL itself leaves out lo and docker.
 """
@@ -39,9 +39,12 @@ class Rails(Record, kw_only=True):
     active: tuple[Nic, ...] = ()
     """Training ports that are up at the usual rate."""
     slower: tuple[Nic, ...] = ()
-    """Ports of the same kind as `active` that are up but slower."""
+    """Ports of the same kind as `active` that are up at another rate, usually a lower one."""
     down: tuple[Nic, ...] = ()
-    """Ports of the same kind as `active` that are not up, or whose state is unknown (see `is_down`)."""
+    """Ports of the same kind as `active` that are not up, or whose state is unknown (see `is_down`).
+
+    If no port is up, these are all ports of the machine.
+    """
     others: tuple[Nic, ...] = ()
     """Ports for storage or management, and unused ports."""
 
@@ -84,7 +87,7 @@ def training_ports(facts: MachineFacts) -> tuple[Nic, ...] | Unknown:
 
 
 def _unread_states(facts: MachineFacts) -> Unknown | None:
-    """Return why no port or no port state is known; None if some state is known."""
+    """Return why no port or no port state is known; None if some state is known or there is no port."""
     if isinstance(facts.nics, Unknown):
         return facts.nics
     if not facts.nics or any(_has_known_state(nic) for nic in facts.nics):
@@ -97,11 +100,12 @@ def training_rails(facts: MachineFacts) -> Rails:
     """Sort the ports by their state, their place and their kind.
 
     Among the ports that are up, the group of one link layer and rate with the most bandwidth is the fabric.
-    If the PCIe distances are known, only ports below a GPU's switch compete. Bonds and DPUs are set aside if
-    there are plain ports of the same rate, unless they are the majority (some machines train over them). A
-    slower or inactive port also belongs to the fabric if it has the same link layer and device type (and, if
-    distances are known, is below a GPU's switch too). The unused second port of a card does not belong to the
-    fabric, unless other cards use both ports. If no port is up, all ports are `down`.
+    If some of these ports are known to be below a GPU's PCIe switch, only these compete. Bonds and DPUs are
+    set aside if there are plain ports of the same rate, unless they are the majority (some machines train
+    over them). A port at another rate or without a link also belongs to the fabric if it has the same link
+    layer and device type (and, if only ports below a GPU's switch compete, is below such a switch too). The
+    unused second port of a card does not belong to the fabric, unless other cards use both ports. If no port
+    is up, all ports are `down`.
     """
     nics, competing = items_of(facts.nics), _competing(facts)
     if not competing:

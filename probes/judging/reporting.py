@@ -50,9 +50,9 @@ def subject_name(subject: Gpu | Nic | Interface | Filesystem) -> str:
 
 
 def smi_name(gpu: Gpu) -> str:
-    """Return the PCI address of the GPU, for `nvidia-smi -i`.
+    """Return the PCI address of the GPU for `nvidia-smi -i`, or its index if the address is unknown.
 
-    An index is not reliable: it differs between host and container, and after a GPU is lost or a text was
+    An index is less reliable: it differs between host and container, and after a GPU is lost or a text was
     cut.
     """
     return shlex.quote(gpu.pci_bus_id) if isinstance(gpu.pci_bus_id, str) else str(gpu.index)
@@ -85,7 +85,7 @@ def is_behind_switch(gpu: Gpu) -> bool:
 def gpus_of(judge: Judge, evidence: Evidence) -> Generator[Finding, None, tuple[Gpu, ...]]:
     """Return the GPUs to judge, without GPUs that hang, which `gpu-lost` reports.
 
-    If there are none, yield one SKIP; if they could not be read, yield one UNKNOWN.
+    If the machine has no GPU, yield one SKIP. If the GPUs could not be read or all hang, yield one UNKNOWN.
     """
     gpus = yield from listed_gpus_of(judge, evidence)
     responsive = responsive_of(gpus)

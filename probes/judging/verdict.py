@@ -10,9 +10,9 @@ format.
 | npd | OK | problem | unknown, also when rigtune itself failed | |
 | slurm, nhc | fit | not fit, or the verdict is UNKNOWN | wrong usage or input | |
 
-Under slurm and nhc, the exit code is 0 if a required check is UNKNOWN only because time ran out: a slow
-driver must not cause a refused job or a drained node. A fault of rigtune itself ends with 70, except under
-nagios and npd.
+Under slurm and nhc, the exit code is 0 if nothing counts against the machine but required checks that ran out
+of time: a slow driver must not cause a refused job or a drained node. A fault of rigtune itself ends with 70,
+except under nagios and npd.
 
 Sources: Nagios plugin guidelines, plugin return codes; kubernetes/node-problem-detector, custom plugin
 monitor; Slurm, prolog and epilog guide; LBNL Node Health Check, custom checks (2026-11).
@@ -82,8 +82,8 @@ def judge(
     """Weigh `findings` of the checks in `rows`.
 
     FAIL outweighs an UNKNOWN of a required check, which outweighs WARN, and WARN outweighs PASS. An
-    UNKNOWN of any other check is listed and does not count; neither does a waived finding. If nothing
-    passed and nothing failed, the verdict is UNKNOWN.
+    UNKNOWN of any other check is listed and does not count; neither does a waived finding. If no finding
+    that counts is a PASS, WARN or FAIL, the verdict is UNKNOWN.
     """
     counting = [finding for finding in findings if finding.waived is None]
     counts = {status: sum(finding.status is status for finding in counting) for status in Status}
@@ -110,7 +110,7 @@ def judge(
 
 
 def exit_code(verdict: Verdict, fail_on: FailOn = "fail") -> ExitCode:
-    """Return the exit code of the process, for every output format.
+    """Return the exit code of the process under the profile `gate`, for every output format.
 
     The code is 1 for findings at or above `fail_on`, else 3 if the verdict is UNKNOWN, else 0.
     """
@@ -121,9 +121,9 @@ def exit_code(verdict: Verdict, fail_on: FailOn = "fail") -> ExitCode:
 
 
 def decisive(verdict: Verdict, fail_on: FailOn = "fail") -> tuple[Finding, ...]:
-    """Return the findings that decided the exit code, worst first.
+    """Return the findings that count against the machine in the exit code, worst first.
 
-    The result is empty if the code is 0 or if nothing at all is known.
+    The result is empty if the code is 0, or if it is 3 because no check gave a result.
     """
     required = set(verdict.required_unknown)
     return tuple(

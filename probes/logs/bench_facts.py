@@ -1,4 +1,4 @@
-"""Facts from measurements: bus bandwidths of nccl-tests by collective, and rates of copies and RDMA."""
+"""Facts from measurements: bandwidths of nccl-tests, results of other benchmarks, and training steps."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ _MOST_TESTS = 64
 
 
 class BenchFacts:
-    """Facts from measurements, collected event by event."""
+    """Facts from measurements and training steps, collected event by event."""
 
     def __init__(self) -> None:
         self._gpus: dict[tuple[object, ...], str] = {}
@@ -35,7 +35,7 @@ class BenchFacts:
         self._training: dict[str, Any] = {}
 
     def add(self, event: Event) -> None:
-        """Add an event; only events of measurements have an effect."""
+        """Add an event; only measurements and summaries of training have an effect."""
         match event.what:
             case NcclTestsRank() as device if len(self._gpus) < _MOST_GPUS:
                 self._gpus.setdefault((device.host, device.bus, device.gpu), device.name)

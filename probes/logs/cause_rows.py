@@ -38,7 +38,7 @@ class Pattern(EventPattern, kw_only=True):
     fault: bool | None = None
     """Value that replaces `fault` of the cause; None keeps the value of the cause."""
     root: bool = False
-    """True if this pattern explains all symptoms in the logs, so that no symptom counts as its cause."""
+    """True if this pattern of a symptom explains all other symptoms, and no symptom explains it."""
     doubt: bool = False
     """True if the pattern is no fault but leaves doubt: rigtune then does not report the run as healthy."""
     summary: str = ""
@@ -63,7 +63,7 @@ class Cause(StrictRecord, kw_only=True):
     symptom: bool = False
     """True for a symptom, which is reported as an effect of every fault that is not itself a symptom."""
     summary: str
-    """Sentence with fields of the first event as `{field}`.
+    """Sentence with fields of the matching events as `{field}`; the first event that has a field counts.
 
     A part in [brackets] is omitted if its field is unknown.
     """
@@ -81,7 +81,7 @@ class Collect(StrictRecord, kw_only=True):
     """A request for data if the cause is unknown."""
 
     text: str
-    """Text of the request, filled with the fields of the first event of `when`."""
+    """Text of the request, filled with fields of the events of `when`."""
     when: tuple[str, ...] = ()
     """Kinds of events of which at least one must occur; empty if the request always applies."""
     unless: tuple[str, ...] = ()
@@ -113,7 +113,7 @@ def load_causes() -> CauseRows:
 
 
 def sound_rows(table: dict[str, Any]) -> tuple[CauseRows, dict[str, str]]:
-    """Return the readable rows, and by the id of each cause with broken patterns the last error message."""
+    """Return the rows without broken patterns, and the last error message by the id of each such cause."""
     broken: dict[str, str] = {}
     causes = []
     for row in table["cause"]:

@@ -21,10 +21,7 @@ DEDUCTIONS: tuple[Deduction, ...] = (
     *bandwidth.DEDUCTIONS,
     *course.DEDUCTIONS,
 )
-"""All deductions.
-
-Deductions about the course of the run come last, because they need the failures that the others report.
-"""
+"""All deductions; their events have the order of this table."""
 
 
 def deduce(logged: LoggedEvents) -> list[Event]:

@@ -42,10 +42,7 @@ class Diagnosis(Record, kw_only=True):
     source: str = ""
     """Source of the diagnosis: documentation, code, issue."""
     versions: str = ""
-    """Versions of NCCL, PyTorch or the driver that have the fault or fix it.
-
-    The text is empty if all versions have the fault.
-    """
+    """Versions of NCCL, PyTorch or the driver that have or fix the fault; empty if versions do not matter."""
 
 
 class Explanation(Record, kw_only=True):
@@ -58,8 +55,8 @@ class Explanation(Record, kw_only=True):
     facts: dict[str, Any] = {}
     """Facts of the run: version, interfaces, transports, ranks, timings, environment (`facts.py`)."""
     expected: tuple[str, ...] = ()
-    """Sentences about the performance that a healthy run with these machines and ranks would reach."""
+    """Phrases about the performance that a healthy run with these machines and ranks would reach."""
     collect_next: tuple[str, ...] = ()
-    """Data to collect if the cause is unknown."""
+    """Data to collect if the cause is unknown or the log ends too early."""
     lines_read: int = 0
     sources: tuple[str, ...] = ()

@@ -95,7 +95,7 @@ class Unwrapper:
         if line.rank is None and line.local_rank is None:
             line = line._replace(rank=self._writer.rank, local_rank=self._writer.local_rank)
         if line.host is None and line.is_kernel:
-            # Other lines contain the host's name, which may differ from the name of the file.
+            # Other lines get no host from the file's name, because NCCL may print another form of it.
             line = line._replace(host=self._writer.host)
         return LogLine(
             self.source,

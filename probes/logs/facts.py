@@ -5,8 +5,9 @@ absent. The facts are:
 
 - nccl: versions, with the CUDA version that each was built for; library: `RCCL` if it is not NCCL; hip, rocm;
   cuda_driver: `12.8`.
-- hosts (number of hosts with lines of NCCL, RCCL, torch or the OFI plugin); ranks, nodes, ranks_per_node (of
-  the largest communicator); communicators (their number).
+- hosts (number of hosts with lines of NCCL, RCCL, nccl-tests, torch or the OFI plugin); ranks, nodes,
+  ranks_per_node (of the largest communicator, or else of the largest run of nccl-tests); communicators (their
+  number).
 - bootstrap_interfaces, networks, socket_interfaces, hcas: a name, or a list of names with their hosts
   if hosts differ; hca_links: `IB`, `RoCE`; hca_speed_gbps: gigabits per second.
 - ofi_plugin, libfabric, ofi_provider, ofi_protocol, efa_nics, platform; plugins: kind and name;
@@ -14,13 +15,13 @@ absent. The facts are:
 - within_node, between_nodes: transports with their numbers of channels (`P2P/CUMEM` 128), which are lower
   bounds if very many lines differ only in numbers; pairs: for each transport, the first pairs (`0>1`) of
   ranks.
-- gpudirect_rdma: true, false or `mixed`, by receiving channels; p2p_refused: GPUs without peer-to-peer
-  (`0-1`); dma_buf: whether the kernel can share GPU memory with adapters; gpu_to_nic: for each kind of path
-  (`PIX`), the number of GPUs that reach their nearest adapter by it.
+- gpudirect_rdma: true, false or `mixed`, by receiving channels or else by NCCL's decisions; p2p_refused: GPUs
+  without peer-to-peer (`0-1`); dma_buf: whether the kernel can share GPU memory with adapters; gpu_to_nic:
+  for each kind of path (`PIX`), the number of GPUs that reach their nearest adapter by it.
 - channels, nvls_channels, p2p_channels, rings, trees: the largest number on any rank; nvls: whether
   available; mnnvl, sharp: whether used; clique_size; fabric_health: NVML's mask as NCCL prints it.
-- nvlink_gigabytes_per_s, pcie_gigabytes_per_s: of one GPU, in NCCL's model; tuned: by collective,
-  `RING/SIMPLE`; algorithms_forced; topology_file; ras: address of NCCL's RAS service.
+- nvlink_gigabytes_per_s, pcie_gigabytes_per_s: of the fastest link of a GPU, in NCCL's model; tuned: by
+  collective, `RING/SIMPLE`; algorithms_forced; topology_file; ras: address of NCCL's RAS service.
 - environment: variables in force, a list of values if processes differ; environment_by_plugin.
 - init_started, init_completed: number of ranks of the largest communicator; init_incomplete: ranks that
   began and did not complete, init_incomplete_hosts: their hosts; init_unseen: ranks that never began
@@ -30,7 +31,7 @@ absent. The facts are:
   busbw_best, busbw_average, with largest_bytes and ranks; wrong_values: number of wrong values in results;
   measured: results of other tools by test, with their unit.
 - training: step and loss (the last), steps (all), step_seconds, tflops_per_gpu (medians), finished.
-- first_failure: kind, host, rank, source, line, after_s (seconds since the first line with a time);
+- first_failure: kind, host, rank, source, line, after_s (seconds since the first event with a time);
   failed_ranks: ranks in the order in which they failed.
 - The facts of machines and diagnostics: `probes/logs/machine_facts.py`.
 """

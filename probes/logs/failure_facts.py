@@ -19,7 +19,8 @@ _MOST_RANKS_LISTED = 32
 class FailureFacts:
     """The first failure of the run and of each rank, collected event by event.
 
-    Failures are ordered by time if all of them have a time, else in the order in which they were read.
+    Of two failures with times, the earlier is the first; otherwise, the failure that was read first. The list
+    of failed ranks is sorted by time only if all failures have a time.
     """
 
     def __init__(self) -> None:
@@ -70,7 +71,7 @@ class FailureFacts:
         }
 
     def _after_s(self, event: Event) -> float | None:
-        """Return the seconds since the first line with a time; None if no earlier line has a time."""
+        """Return the seconds since the first event with a time; None if no earlier event has a time."""
         if event.time_s is None or self._earliest_s is None or event.time_s <= self._earliest_s:
             return None
         return round(event.time_s - self._earliest_s, 3)

@@ -1,5 +1,7 @@
 """Place where an exception was raised: the innermost line of the program's own code in a Python traceback.
 
+If a traceback has only lines of libraries, the innermost of these counts.
+
 The reader of process ends uses this module.
 """
 

@@ -21,7 +21,7 @@ HEAD_BYTES = 65536
 LARGEST_DOCUMENT_BYTES = 32 << 20
 _TAIL_BYTES = 32768
 _LAST_LINES = 60
-"""Number of lines at the end of a log that readers with `LINES_AFTER` always get."""
+"""Maximum number of lines at the end of a log that readers with `LINES_AFTER` get in any case."""
 _LAST_PARTS = 4
 """If carriage returns redraw a line, the number of its last versions that are read."""
 _FILLING = (b" NCCL INFO ", b" NCCL CALL ", b" NCCL TRACE ", b"srun: ", b"slurmstepd: ")

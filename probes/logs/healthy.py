@@ -92,8 +92,9 @@ def _course(logged: LoggedEvents) -> str:
 def expectation(logged: LoggedEvents) -> Expectation | None:
     """Return the expected bandwidth of large messages for all-reduce.
 
-    If the logs only contain measurements of other collectives, the first of their names is used instead.
-    None if the hardware or the number of ranks is unknown, or if no reference applies.
+    If the logs only contain measurements of other collectives, the alphabetically first of these is used
+    instead. None if the hardware or the number of ranks is unknown, if no reference applies, or if the run
+    between machines does not use GPUDirect.
     """
     measured = {event.what.collective for event in logged.of(NcclTestsResult)}
     collective = "all_reduce" if not measured or "all_reduce" in measured else min(measured)

@@ -29,8 +29,9 @@ class LoggedEvents:
     ) -> None:
         """Index the events.
 
-        `last_lines` contains the number of the last line of each source, if known. Events in `beside` come
-        from outside the logs: a search by kind includes them, but they have no place in the order.
+        `last_lines` contains the number of the last line that the program itself wrote into each source, if
+        known. Events in `beside` come from outside the logs: a search by kind includes them, but they have no
+        place in the order.
         """
         self.last_lines = dict(last_lines or {})
         self.events: list[Event] = []

@@ -6,8 +6,8 @@ A fact that no line reports is absent. Names and values:
 - fabric: number of switches and gpus in the Fabric Manager's inventory; multicast_teams: set_up, the number
   of teams that were set up.
 - nic_firmware: number of cards by version; pcie_links: number of network cards by rate and width.
-- xids: by number (`79`, with the sub-code of NVLink 5 `149.38`): lines, gpus, and fatal if a line reports
-  that the error is fatal.
+- xids: by number (`79`, with the sub-code of NVLink 5 `149.38`): lines, gpus, and fatal (whether a line calls
+  the error fatal), if lines state it.
 - sxids: by number: lines, fatal, switches.
 - pcie_errors: lines by severity; pcie_limited: by device: gbit_per_s, capable_of (Gbit/s), and at (the link
   that limits the device).

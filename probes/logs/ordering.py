@@ -61,7 +61,7 @@ def with_ranks(events: Iterable[Event]) -> list[Event]:
 def merged(events: Iterable[Event]) -> list[Event]:
     """Return the events of several sources sorted by time; each source's events keep the order of lines.
 
-    An event without a time follows the event before it in its source. Sources without any date come last, in
+    An event without a date follows the event before it in its source. Sources without any date come last, in
     the order in which they were read.
     """
     sources = grouped((event.source, event) for event in events)

@@ -107,7 +107,11 @@ class OwnFailure(NamedTuple):
         return self.frame is not None or self.event.rank is not None or self.event.local_rank is not None
 
     def is_before(self, event: Event) -> bool:
-        """Return whether another rank's report may be an effect of this failure, by time or line number."""
+        """Return whether another rank's report may be an effect of this failure.
+
+        The times decide. Without times, the line numbers decide within one log; for two logs, the answer is
+        True.
+        """
         own = self.event
         if own.rank is not None and own.rank == event.rank:
             return False
@@ -129,7 +133,8 @@ class OwnFailure(NamedTuple):
             summary = f"{row.what[:1].upper()}{row.what[1:]}, and the program ended: {words}."
         else:
             summary = f"The program itself failed first: {words}: {row.what}."
-        others = " The other ranks only report its end." if secondary or len(self.others) > 1 else ""
+        has_effects = bool(secondary) or len(self.others) > 1
+        others = " The other failures in these logs are probably its effects." if has_effects else ""
         remedy = row.remedy if row is not None else _REMEDY
         evidence = [*([self.frame] if self.frame is not None else []), event, *self.others]
         return Diagnosis(

@@ -28,7 +28,7 @@ class Reading:
     """Reads several sources, one after another or in turns."""
 
     def __init__(self, redactor: LogRedactor | None = None) -> None:
-        """Start without sources; with a `redactor`, the explanation contains no names."""
+        """Start without sources; with a `redactor`, placeholders replace names in the explanation."""
         self._redactor = redactor
         self._book = EventBook() if redactor is None else EventBook(LONGEST_LINE)
         self._facts = Facts()
@@ -79,7 +79,7 @@ class Reading:
         return msgspec.structs.replace(explanation, lines_read=lines, sources=tuple(names.values()))
 
     def _redacted(self, redactor: LogRedactor) -> tuple[list[Event], Facts]:
-        """Return the events, and the facts of the run, without names."""
+        """Return the events, and the facts of the run, with placeholders for names."""
         events = [redactor.event(event) for event in self._book.events()]
         return with_ranks(merged(events)), facts_of(events)
 

@@ -44,7 +44,8 @@ def without_recovered(events: Iterable[Event], last_lines: Mapping[str, int]) ->
 
     These failures are removed:
 
-    - exceptions, if the process counts further steps or succeeds, or if many lines without a failure follow;
+    - exceptions and similar failures (`_SURVIVED`), if the process counts further steps or succeeds, or if
+      many lines without a failure follow;
     - failures before a successful restart;
     - the end of a job that its scheduler started again;
     - complaints that no node has room for a pod, if the pod was started later;

@@ -17,7 +17,7 @@ class StepFigures(Record, kw_only=True):
     steps: int
     """Number of the last step, or number of reports if the log does not number its steps."""
     step_time_s: float | None = None
-    """Median step time without the first steps of the run."""
+    """Median step time, without the first steps of the run if the log allows it."""
     steps_s: tuple[float, ...] = ()
     """The step times whose median is `step_time_s`."""
     loss_first: float | None = None
@@ -34,7 +34,7 @@ def figures_of(log: StepLog, *, tokens_per_gpu: float, left_out: int = 3) -> Ste
     The step time does not count the first `left_out` steps, which include compilation, the warm-up of the
     allocator and the start of NCCL, unless the log has no other steps. It is computed from the reported step
     times, else from token rates, else from differences of times since the start, else from the mean speed of
-    the run.
+    the run, which includes all steps.
     """
     if log.format is None:
         return None
@@ -80,7 +80,7 @@ def figures_of(log: StepLog, *, tokens_per_gpu: float, left_out: int = 3) -> Ste
 def _differences(kind: Format, samples: list[StepSample]) -> list[float]:
     """Return the step times between successive reports of cumulative times.
 
-    Times of a coarse resolution give one mean over all reports.
+    Times of a coarse resolution give one mean over all reports, or none if the reports span too short a time.
     """
     points = [(sample.step or 0, total) for sample in samples if (total := _elapsed(sample)) is not None]
     if kind.resolution_s:

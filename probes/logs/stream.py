@@ -32,7 +32,10 @@ _TRIES = 64
 LONGEST_LINE = 8192
 """Maximum length of a line in bytes; a longer line is split into pieces that have the same line number."""
 MOST_LINES_AFTER = 20_000
-"""Maximum number of lines of one log that are read only because an earlier line requests them."""
+"""Maximum number of lines of one log that are read only because an earlier line requests them.
+
+A line counts once for each reader that requests it.
+"""
 _LONGEST_WAIT = 1 << 20
 """Maximum number of bytes of an unfinished line that are kept until the line ends."""
 _ESCAPES = re.compile(
@@ -156,7 +159,7 @@ class RawLine(NamedTuple):
 
 
 class LogStream:
-    """Splits bytes into lines and passes on the lines that contain a sign of a reader."""
+    """Splits bytes into lines; passes on lines with a sign of a reader, and the lines it needs after them."""
 
     def __init__(self, signs: Sequence[Iterable[bytes]], lines_after: Sequence[int] = ()) -> None:
         """Store the signs of each reader, and the number of following lines that the reader also needs."""

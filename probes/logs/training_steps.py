@@ -185,7 +185,8 @@ def read_step_log(data: bytes) -> StepLog:
     """Return the steps in the output of a training program, or in its log file.
 
     The prefixes of launchers and the colours of terminals are removed. The result has the first format in
-    `FORMATS` of which the log contains steps; it has no samples if no format fits.
+    `FORMATS` of which the log contains steps. A `trainer_state.json` has the format of Hugging Face, and a
+    CSV with a column `step` the format of Lightning. The result has no samples if no format fits.
     """
     data = without_escapes(data)
     text = data.decode("utf-8", "replace")

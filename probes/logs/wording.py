@@ -22,10 +22,11 @@ def filled(
 ) -> str:
     """Return a template filled with fields of the first event.
 
-    Missing fields come from the other events. `{field}` inserts a field, `{field:GiB}` a number of
-    bytes in GiB, `{field:CUDA}` the CUDA version of an API number (12040 is 12.4), and `{field:rank}` becomes
-    "rank 3" or "ranks 3, 6". A part in [brackets] is omitted if a field in it is unknown. If `parts` is
-    False, brackets are plain text. If a field outside of omitted parts is unknown, every field becomes `?`.
+    Missing fields come from the other events; fields in `more` take precedence over both. `{field}` inserts a
+    field, `{field:GiB}` a number of bytes in GiB, `{field:CUDA}` the CUDA version of an API number (12040 is
+    12.4), and `{field:rank}` becomes "rank 3" or "ranks 3, 6". A part in [brackets] is omitted if a field in
+    it is unknown. If `parts` is False, brackets are plain text. If a field outside of omitted parts is
+    unknown, every remaining field becomes `?`.
     """
     fields: dict[str, object] = {**(more or {})}
     for event in events:

@@ -37,7 +37,10 @@ def cpu_quota(source: Source) -> Limit:
 
 
 def _tightest(source: Source, controller: str, files: Mapping[str, Callable[[Source, str], _Value]]) -> Limit:
-    """Return the smallest limit in the group's folders; in each folder, the first existing file counts."""
+    """Return the smallest limit in the group's folders, or the first limit that could not be read.
+
+    In each folder, the first existing file counts.
+    """
     folders = _folders(source, controller)
     if isinstance(folders, Unknown):
         return Limit(value=folders)

@@ -184,7 +184,7 @@ def _ofed(source: Source) -> _Version:
 
 
 def _modules(source: Source, evidence: list[EvidenceRef]) -> tuple[str, ...] | Unknown:
-    """Return the loaded modules, and built-in modules with parameters, which lsmod does not list."""
+    """Return the relevant modules that are loaded or built in (lsmod lists only those that are loaded)."""
     loaded, in_sysfs = read_text(source, _MODULES), source.names("/sys/module")
     pasted = outputs(source, "lsmod")
     if isinstance(loaded, Unknown) and isinstance(in_sysfs, Unknown) and isinstance(pasted, Unknown):
@@ -248,7 +248,7 @@ def _nccl_files(
 
 
 def _nccl_paths(source: Source, cache: bytes) -> Iterator[tuple[str, str]]:
-    """Yield paths of NCCL's files and the reason why the loader uses them."""
+    """Yield the path of each of NCCL's files, and how the loader finds the file."""
     preloaded = source.env("LD_PRELOAD")
     for path in preloaded.replace(":", " ").split() if isinstance(preloaded, str) else ():
         if path.startswith("/"):
@@ -268,7 +268,7 @@ def _services(source: Source, evidence: list[EvidenceRef]) -> tuple[State, ...] 
     """Return the states of the installed services."""
     running = source.names(_SYSTEMD)
     if isinstance(running, Unknown) and running.reason is not Reason.NOT_RECORDED:
-        return Unknown(Reason.NOT_SUPPORTED, "systemd does not run here")
+        return when_missing(running, Unknown(Reason.NOT_SUPPORTED, "systemd does not run here"))
     text = source.run(_SHOW, timeout_s=5).text()
     evidence += [command_ref(_SHOW)] if known(text) else []
     services = map_known(text, lambda text: states(parse_units(text)))

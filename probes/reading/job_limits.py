@@ -96,7 +96,7 @@ def _of_process(source: Source, daemon: _Daemon) -> dict[str, JobLimit]:
 
 
 def _pids(source: Source, daemon: _Daemon) -> Iterator[str]:
-    """Yield the daemon's process ids that files contain."""
+    """Yield the process ids in the daemon's pid files and control groups."""
     groups = tuple(
         f"/sys/fs/cgroup/{tree}system.slice/{daemon.unit}.service/cgroup.procs" for tree in ("", "systemd/")
     )

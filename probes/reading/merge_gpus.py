@@ -161,6 +161,7 @@ def _mig_devices(values: Sequence[tuple[MigDevice, ...] | Unknown]) -> tuple[Mig
     """Return the MIG devices, merged by position.
 
     Each text contains either their profiles or their memory, and all texts list them in the same order.
+    A text that lists fewer devices than another text is left out.
     """
     known = only_known(values)
     if not known:

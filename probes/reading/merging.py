@@ -118,7 +118,7 @@ def _reference(record: Record) -> EvidenceRef:
 _VOLATILE_OF_INTERFACES = frozenset(
     {"up", "speed_gbps", "carrier_changes", "link_seen_by_bond", "neighbour", "is_default_route"}
 )
-"""Fields that change when a cable is unplugged."""
+"""Fields that may change between two readings of an interface."""
 
 
 def merge_interfaces(groups: Iterable[tuple[Interface, ...]]) -> Merged[Interface]:

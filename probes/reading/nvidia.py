@@ -56,7 +56,10 @@ def _address_in(info: NvmlValue | Unknown, call: str) -> str | Unknown:
 
 
 def nvlinks(source: Source, index: int, bus_ids: Sequence[str | Unknown]) -> tuple[NvLink, ...] | Unknown:
-    """Return the NVLink ports of a GPU; empty if it has none, Unknown if NVML hides them (MIG)."""
+    """Return the NVLink ports of a GPU; empty if it has none.
+
+    The result is Unknown if NVML hides the ports (MIG), or if the query of the first port fails.
+    """
     links: list[NvLink] = []
     speed = _link_speed(source, index)
     for port in range(_MAX_NVLINKS):

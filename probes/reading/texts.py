@@ -6,8 +6,8 @@ records with only what the text reports. A parser may set `line_ref(12)` as the 
 otherwise the evidence is the whole text. The parser is loaded only if a text of its kind exists.
 
 Each table contains the kinds that report one type of record, in the order of trust: the value of a field
-comes from the first text that contains it. Descriptions of machines come last. The collectors merge these
-records after the records of NVML and sysfs.
+comes from the first text that contains it. The collectors merge these records after the records of NVML and
+sysfs.
 """
 
 import importlib
@@ -92,7 +92,10 @@ class TextReader(Record, Generic[R], kw_only=True):
 
     kind: str
     parse: str
-    """Module below `probes.parsers` and function: `lspci:parse_devices`. It returns a record, or a tuple."""
+    """Module below `probes.parsers` and function: `topology.lspci:parse_devices`.
+
+    The function returns one record or a tuple of records.
+    """
     commands: tuple[tuple[str, ...], ...] = ()
     timeout_s: float = 10.0
     even_failed: bool = False

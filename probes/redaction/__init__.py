@@ -1,7 +1,7 @@
 """Redact a recording, so that people can share it without names, identifiers and secrets.
 
-Placeholders replace all values that identify the machine or its users, and every secret. A value has the
-same placeholder everywhere in the recording. Placeholders keep the form of the value (a MAC address stays a
+Placeholders replace secrets, and values that identify the machine or its users. A value has the same
+placeholder everywhere in the recording. Placeholders keep the form of the value (a MAC address stays a
 MAC address, addresses of one subnet stay in one subnet), so that the redacted recording gives the same
 verdict. Names of products, versions, PCI addresses and counters are kept. No rule covers every name, so a
 person should review the result.
@@ -234,7 +234,7 @@ def _readable(content: Content) -> str:
 
 
 def _words(argv: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    """Yield each word of a command line and the name of the option before it."""
+    """Yield each word of a command line and its key: `hostname` for a host, or else the option before it."""
     previous = ""
     for position, word in enumerate(argv):
         if position and position == len(argv) - 1 and argv[0] in _HOST_COMMANDS and not word.startswith("-"):

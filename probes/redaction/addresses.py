@@ -1,9 +1,12 @@
-"""Replace IP addresses so that two addresses that share their first n bits still share exactly n bits.
+"""Replace IP addresses so that subnets stay subnets.
 
-The method is Crypto-PAn (Xu, Fan, Ammar, Moon: Prefix-Preserving IP Address Anonymization, ICNP 2002): a
-keyed hash of the bits before bit i decides whether bit i is flipped. The bits that make an address private,
-shared or public are kept. Addresses that identify no machine (loopback, unspecified, netmasks, multicast) are
-kept.
+Two addresses that share exactly their first n bits have placeholders that share exactly their first n bits.
+For public IPv4 addresses this begins with the second octet, because the first octets are permuted; in IPv6 it
+ends with the 64 bits of the network. The method is Crypto-PAn (Xu, Fan, Ammar, Moon: Prefix-Preserving IP
+Address Anonymization, ICNP 2002): a keyed hash of the bits before bit i decides whether bit i is flipped. The
+bits that make an address private, shared or public are kept. Addresses that identify no machine are kept:
+loopback, unspecified, netmasks and multicast, except for the multicast addresses that contain bits of a
+machine's address (solicited-node).
 """
 
 import ipaddress
@@ -108,7 +111,10 @@ def map_v6(text: str, book: Book) -> str:
 
 
 def map_interface_id(identifier: int, book: Book) -> int:
-    """Return the placeholder of the lower 64 bits: a MAC address, a GUID or a small number set by hand."""
+    """Return the placeholder of the lower 64 bits, which contain a MAC address or a GUID.
+
+    A small number, set by hand, is kept.
+    """
     if identifier < 1 << 16:
         return identifier
     digits = f"{identifier:016x}"
@@ -140,7 +146,10 @@ def _flip(value: int, width: int, keep: int, book: Book) -> int:
 
 
 def _map_public(value: int, book: Book) -> int:
-    """Return the replacement of a public address, which has another public first octet."""
+    """Return the replacement of a public address, with a first octet that contains no private range.
+
+    A reserved address (240.0.0.0 and above) is kept.
+    """
     octet = value >> 24
     if octet >= 240:
         return value

@@ -52,7 +52,7 @@ _SERIAL_CAPABILITY = 0x0003
 
 
 def hardware_spans(text: str, book: Book) -> Iterator[Span]:
-    """Yield the UUIDs, GUIDs, MAC addresses and serial numbers in a text."""
+    """Yield the UUIDs, GUIDs, MAC addresses, serial numbers and long hexadecimal keys in a text."""
     yield from _uuid_spans(text, book)
     yield from _mac_spans(text, book)
     yield from _guid_spans(text, book)
@@ -171,7 +171,7 @@ def _pairs(text: str, separator: str, book: Book) -> tuple[str, str]:
 def _may_be_guid(digits: str, text: str, start: int, book: Book) -> bool:
     """Return whether 64 bits may be a GUID; GUIDs begin with the number of a vendor.
 
-    Other numbers differ: memory addresses begin with zeros or ones, and counters are decimal.
+    Other numbers differ: memory addresses begin with 0000 or ffff, and counters are decimal.
     """
     lower = digits.lower()
     if lower in book.values["guid"]:

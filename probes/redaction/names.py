@@ -90,7 +90,10 @@ _FQDN = re.compile(
     r"eu|gr|hu)(?![\w-]|\.\w)",
     re.IGNORECASE,
 )
-"""Top-level domains that are not also file extensions; country domains only after two or more labels."""
+"""Full names under top-level domains that are not also file extensions.
+
+Under the domain of a country, a name needs two or more further labels.
+"""
 _EMAIL = re.compile(r"(?<![\w.%+-])[\w.%+-]{1,64}@(?:[A-Za-z0-9-]{1,63}\.){1,8}([A-Za-z]{2,24})(?![\w-])")
 _UNITS = {"service", "slice", "socket", "timer", "mount", "scope", "target", "path", "device", "swap"}
 _WORD = re.compile(r"\S+")
@@ -161,9 +164,10 @@ class Names:
         return len(self._known) + len(self._stems)
 
     def learn(self, kind: str, name: str, *, certain: bool = False) -> None:
-        """Replace `name` from now on unless it is a common word; a host also adds its domain.
+        """Replace `name` from now on unless it is a common word, account or public domain.
 
-        With `certain`, common words with a number (`gpu07`, `n1`) are replaced too.
+        A host also adds its domain. With `certain`, common words with a number (`gpu07`, `n1`) are replaced
+        too.
         """
         value = name.strip().strip(".").lower()
         if kind == "hostname":

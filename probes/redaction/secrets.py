@@ -82,7 +82,7 @@ _KEY_OF = frozenset({
     "auth", "ssh", "wandb", "client", "shared", "master", "product", "activation", "host", "storage",
     "session", "munge", "luks", "disk", "volume", "unlock",
 })  # fmt: skip
-"""Words that, before a final `key`, make the setting a secret."""
+"""Words that, before a final `key` or `keys`, make the setting a secret."""
 _DESCRIBING_WORDS = frozenset({
     "path", "file", "dir", "directory", "url", "type", "name", "length", "len", "count", "size", "index",
     "parallelism",

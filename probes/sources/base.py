@@ -1,12 +1,13 @@
-"""The only access to the outside world from packages other than `assistant`.
+"""The only access of collectors to a machine.
 
 A source answers narrow questions about a machine. Failures are values, so that a collector catches no
-exceptions. The implementations are live (`live.py`), recording (`recording.py`), and stored answers
-(`stored.py`) that come from a recording, from loose files (`loose.py`) or from a catalogue machine
-(`catalogue.py`).
+exceptions. One source reads the live machine (`live.py`). Another has stored answers (`stored.py`), which
+come from a recording, from loose files (`loose.py`) or from a catalogue machine (`catalogue.py`). Two more
+wrap a source: one records its answers (`recording.py`), and one asks each question only once
+(`asked_once.py`).
 
-All input of the user is read with `read_bounded`, so that a wrong file, an endless device or a decompression
-bomb causes a short error message and does not exhaust memory.
+Recordings and pasted files are read with `read_bounded`, so that a wrong file, an endless device or a
+decompression bomb causes a short error message and does not exhaust memory.
 """
 
 import _thread
@@ -105,7 +106,7 @@ class Source(Protocol):
         """Return the input texts of one kind (`probes/catalogue/text_kinds.py`); empty for a live machine."""
 
     def close(self) -> None:
-        """End everything that the source started. The source then answers no more questions."""
+        """End everything that the source started; later questions may get no answer."""
 
 
 class PassingSource:

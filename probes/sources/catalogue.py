@@ -1,7 +1,7 @@
 """A catalogue machine as a source, which answers like a machine of that type.
 
 The same collectors work on this source. Facts that depend on the individual machine (temperatures, processes,
-limits, addresses) are not recorded and stay unknown. The devices are placed on the PCI bus so that their
+limits, IP addresses) are not recorded and stay unknown. The devices are placed on the PCI bus so that their
 sysfs paths show the distances in the row.
 """
 

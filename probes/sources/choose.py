@@ -14,8 +14,8 @@ _STDIN = "standard input"
 def open_source(paths: tuple[Path, ...] = (), machine: str | None = None) -> Source:
     """Return the source for `--from` and `--machine`; the live machine if both are empty.
 
-    The path `-` is standard input. Raises UsageError for both at once and for an unknown machine, InputError
-    for a path that cannot be read.
+    The path `-` is standard input. Raises UsageError for both at once and for an unknown machine, and
+    InputError for files that cannot be read or used.
     """
     if paths and machine is not None:
         raise UsageError(

@@ -108,9 +108,10 @@ class CommandRunner:
 
 
 def path_of_program(name: str) -> str | None:
-    """Return the program that PATH selects; None if there is none outside the current folder.
+    """Return the path of the program that PATH selects; None if there is none.
 
-    `shutil.which` is not used, because its module loads three compression libraries.
+    Only absolute folders of PATH count, so that nothing from the current folder is started. A name with a
+    slash is a path already. `shutil.which` is not used, because its module loads three compression libraries.
     """
     if "/" in name:
         return name

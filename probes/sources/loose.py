@@ -27,8 +27,8 @@ def open_loose(files: Sequence[tuple[str, bytes]]) -> StoredSource:
     """Return one source for all `files` (name and content), in any order and mix.
 
     A file of unknown kind is listed among the unread inputs if another file is of a known kind. Raises
-    InputError if no file is of a known kind, for a damaged recording, and for two recordings that answer the
-    same question differently.
+    InputError if no file is of a known kind, for a damaged recording or gzip file, and for two files
+    (recordings or trees) that answer the same question differently.
     """
     together = Answers()
     strangers: list[str] = []

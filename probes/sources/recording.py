@@ -11,7 +11,7 @@ from probes.sources.stored import CommandAnswer, Content, NvmlAnswer, Recording,
 
 
 class Answers:
-    """Collects answers by question. A later answer to the same question replaces the earlier answer."""
+    """Collects answers by question. A later answer replaces the earlier one, but pasted texts are added."""
 
     def __init__(self) -> None:
         self.commands: dict[tuple[str, ...], CommandAnswer] = {}

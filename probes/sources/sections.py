@@ -1,8 +1,8 @@
 """Divide a pasted terminal session at its commands and headings, and list the parts that no parser reads.
 
 A section begins at a prompt with a command (`$ lspci -vv`, `root@node1:~# ibstat`), or at a heading that
-names a command between rows of equal characters (`=== dmesg ===`). Headings of the tools themselves begin
-with a capital letter (`==== NVSMI LOG ====`).
+names a command between rows of equal characters (`=== dmesg ===`). A heading that begins with a capital
+letter (`==== NVSMI LOG ====`) belongs to the output of a tool and begins no section.
 """
 
 from typing import NamedTuple

@@ -64,12 +64,12 @@ class Recording(StrictRecord, kw_only=True):
     schema_version: int = SCHEMA_VERSION
     title: str
     created: str = ""
-    """Time of the recording: ISO 8601 in UTC; empty for a catalogue machine."""
+    """Time of the recording: ISO 8601 in UTC; empty for a catalogue machine and for pasted files."""
     commands: tuple[CommandAnswer, ...] = ()
     files: dict[str, Content] = {}
     directories: dict[str, tuple[str, ...] | Unknown] = {}
     links: dict[str, str | Unknown] = {}
-    """Absolute target of each symbolic link, by path."""
+    """Canonical path, or absolute target of a symbolic link, by the path that was asked for."""
     nvml: tuple[NvmlAnswer, ...] = ()
     env: dict[str, str | Unknown | None] = {}
     given: dict[str, tuple[Given, ...]] = {}

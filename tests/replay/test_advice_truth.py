@@ -1,4 +1,4 @@
-"""Test the advice on recorded machines of ten kinds against the known facts of each recording."""
+"""Test the advice on recorded machines of several kinds against the known facts of each recording."""
 
 from __future__ import annotations
 

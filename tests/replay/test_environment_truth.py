@@ -1,4 +1,7 @@
-"""Test that a healthy bare-metal machine with NVSwitch gets only variables for logging and threads."""
+"""Test that a healthy bare-metal machine with NVSwitch gets only variables for logging and threads.
+
+A machine with active ports beside the rails also gets NCCL_IB_HCA on several nodes.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +27,7 @@ ALLOWED = {"NCCL_DEBUG", "OMP_NUM_THREADS"}
 SWITCHED = re.compile(r"A100(?!.*PCIe)|H[12]00|\bH20\b|B[23]00|DGX-2|NVSwitch")
 """GPUs and platforms of the index whose boards have NVSwitch."""
 CLOUD = re.compile(r"AWS|Azure|OCI|GCP|Lambda|\bVM\b|EC2|PCIe")
+"""Platforms that are left out: clouds, virtual machines, and GPUs on PCIe cards."""
 FEWEST = 40
 """Number of recordings below which the test would prove nothing."""
 
@@ -64,7 +68,7 @@ def test_a_recorded_machine_gets_no_variable(nodes: int) -> None:
 
 
 def on_a_node(facts: MachineFacts) -> MachineFacts:
-    """Return a healthy H100 node with the network, processors and links that the recording shows."""
+    """Return a healthy H100 node with the ports, interfaces and NUMA nodes that the recording shows."""
     parts = {
         name: value
         for name in ("nics", "interfaces", "numa_nodes")

@@ -1,4 +1,4 @@
-"""Give damaged input to every command: it ends soon with a documented exit code and clean output.
+"""Give damaged files to commands: each ends soon with a documented exit code and clean output.
 
 The number of mutations is RIGTUNE_INPUT_MUTATIONS; RIGTUNE_INPUT_SEED gives other mutations.
 """
@@ -32,6 +32,8 @@ from tests.support.recordings import MACHINES
 QUICK, MANY = 400, 20_000
 SEED = 20261122
 LONGEST_S = 5.0
+STOP_S = 4 * LONGEST_S
+"""Time after which a command is stopped."""
 LARGEST = 20_000
 """Size in bytes of the piece that is cut out of a longer text."""
 TESTS = Path(__file__).parents[1]
@@ -244,14 +246,14 @@ def damaged(rng: random.Random, data: bytes, damage: Mutation) -> bytes:
 
 
 def _stop(number: int, frame: FrameType | None) -> None:
-    raise AssertionError(f"no end after {2 * LONGEST_S:.0f} s")
+    raise AssertionError(f"no end after {STOP_S:.0f} s")
 
 
 def faults(arguments: list[str], folder: Path) -> Iterator[str]:
-    """Yield what is wrong with a run of a command: an exception, a long time, control characters."""
+    """Yield the faults of a run: an exception, a long time, a wrong exit code, control characters."""
     before = time.process_time()
     signal.signal(signal.SIGALRM, _stop)
-    signal.setitimer(signal.ITIMER_REAL, 4 * LONGEST_S)
+    signal.setitimer(signal.ITIMER_REAL, STOP_S)
     try:
         code, words = end_of(*arguments)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever it is, it is a fault

@@ -28,7 +28,7 @@ pytestmark = needs_recordings
 
 FOLDERS = ("topo_m", "nvlink", "dcgm", "nvbandwidth", "nccl_tests", "perftest")
 GROUPS = frozenset({"fabric", "tools", "pcie", "logs", "input"})
-"""Groups of checks that can judge such texts; they contain nothing about the health of a GPU."""
+"""Groups of checks that can judge such texts."""
 
 Truth = Callable[[MachineFacts], bool]
 

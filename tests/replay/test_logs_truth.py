@@ -1,7 +1,7 @@
 """Test logs of real servers against INDEX.csv: kinds of text, events with devices and counts, findings.
 
-The recordings are outside the project, in the folder that RIGTUNE_SHARED names. Facts that the text of a log
-does not contain are listed below with the reason.
+The recordings are outside the project, in the folder that RIGTUNE_SHARED names. Faults that these
+checks do not report are listed below with the reason.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ ELSEWHERE = {
     "nccl_log/p2p-hang-acs-amd-rtx5880.log": "a log that stops after a good start: nothing in it is wrong",
     "nccl_log/p2p-hang-rtx4090-driver.log": "a log that stops after a good start: nothing in it is wrong",
 }
-"""Faults that no check of logs can detect, with the reason."""
+"""Faults that none of the checks in JUDGED can report, with the reason."""
 
 FATAL, NONFATAL = True, False
 Expected = tuple[str, int | None, str | None, int]

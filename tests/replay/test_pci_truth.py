@@ -152,10 +152,10 @@ FAULTS = {
 
 @pytest.mark.parametrize("path", [path for path, row in recorded().items() if row["state"] == "fault"])
 def test_stated_fault_is_found_by_the_right_check(path: str) -> None:
-    read_values = {
+    reported = {
         finding.check_id for finding in findings_of(path) if finding.status in (Status.WARN, Status.FAIL)
     }
-    assert FAULTS[path] in read_values
+    assert FAULTS[path] in reported
 
 
 def test_each_gpu_of_the_xe9680_shares_its_switch_with_its_nic() -> None:

@@ -73,7 +73,7 @@ def of_model(name: str, **changes: Any) -> MachineFacts:
 
 
 def parts(**stated: Any) -> MachineFacts:
-    """Return four H100 PCIe as a list of parts."""
+    """Return the machine of a list of parts with four H100 PCIe."""
     return described_machine(BLANK, PartsList(gpu="H100-PCIE", gpus=4, **stated), load_catalogue())
 
 

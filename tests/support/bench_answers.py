@@ -1,4 +1,4 @@
-"""Questions and answers of benchmarks, for tests of their pure halves."""
+"""Requests and answers of benchmarks, for tests that measure nothing."""
 
 from __future__ import annotations
 

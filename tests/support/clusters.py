@@ -1,4 +1,4 @@
-"""Clusters for the models of memory and time, with published figures, without the catalogue."""
+"""Clusters with fixed figures for the models of memory and time; none is read from the catalogue."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ _FOREIGN = st.sampled_from(
 
 @st.composite
 def damaged(draw: st.DrawFn, text: str) -> str:
-    """Return `text` with lines removed, doubled or swapped, and with characters replaced by foreign ones."""
+    """Return `text` with lines removed, copied or swapped and with foreign characters, or the start of it."""
     lines = text.splitlines(keepends=True)
     for _ in range(draw(st.integers(0, 3))):
         first, second = draw(st.integers(0, len(lines) - 1)), draw(st.integers(0, len(lines) - 1))

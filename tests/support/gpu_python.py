@@ -22,7 +22,7 @@ SICK_PART = os.environ.get("RIGTUNE_SICK_PART", "")
 SLOW_PAIR = {2, 6}
 JITTER = (1.0, 1.004, 0.997, 1.002, 0.999, 1.001, 0.998, 1.003)
 START_S = 0.3
-"""Seconds that ranks work for a single request; the watch reads the GPUs four times a second."""
+"""Seconds that ranks work for a single request; the watch reads the GPUs twice a second."""
 
 _GEMM = {"fp32": 50e12, "tf32": 400e12, "bf16": 750e12, "fp16": 760e12, "fp8": 1250e12}
 _BUS = {

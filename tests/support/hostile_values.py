@@ -32,7 +32,7 @@ _WORD = re.compile(rb"[\w.+-]+")
 
 
 def changed_json(rng: random.Random, data: bytes) -> bytes:
-    """Return JSON in which one to three values are replaced, removed, doubled or renamed."""
+    """Return JSON in which one to three values are replaced, removed, repeated or renamed."""
     tree = json.loads(data)
     for _ in range(rng.choice((1, 1, 2, 3))):
         _change_node(rng, tree)

@@ -1,4 +1,4 @@
-"""Lines of the kernel log, one of each known kind, and what `check` and `explain` report about them."""
+"""Lines of the kernel log, with the kinds of event that the facts and `explain` have for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lines of the kernel log about AMD's GPUs, the platform, and devices beside GPUs."""
+"""Lines of the kernel log about AMD's GPUs and the platform, and further lines of all kinds."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ NASTY = (
 
 
 class Call(NamedTuple):
-    """Call of a stand-in: its arguments and environment."""
+    """Call of a stand-in: its arguments, working directory and environment."""
 
     arguments: list[str]
     directory: str

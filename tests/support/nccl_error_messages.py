@@ -1,4 +1,4 @@
-"""Warnings and failures of NCCL, by version of the message: reader, line, kind of the event, its fields."""
+"""Warnings and failures of NCCL in the forms of several versions: reader, line, kind of event, fields."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from typing import Any
 
 PORT = 31000
 SENT_BYTES = 128 * 1024
-"""Bytes that a transfer sends; the reported duration is that of the requested bytes at the same rate."""
+"""Bytes that a transfer sends; the reported duration is that of all ranks' requested bytes at this rate."""
 LONGEST_WAIT_S = 120.0
 HEADER = struct.Struct("!I")
 

@@ -1,4 +1,7 @@
-"""Invented machines of clouds, with the marks that each cloud documents; no recording has all marks."""
+"""Invented machines of clouds, with the marks that each cloud documents, and machines of no cloud.
+
+No recording has all marks.
+"""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class Table(NamedTuple):
 
 
 def recorded_tables(folder: Path, least: int = 4) -> list[Table]:
-    """Return the jobs of which at least `least` layouts were measured.
+    """Return the jobs with at least `least` layouts, of which at least two did not run out of memory.
 
     Global batches differ between some layouts, so times are per sample. If a layout was measured several
     times, the table has the median.

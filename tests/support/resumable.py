@@ -1,7 +1,7 @@
 """A program that saves after each step, ends after USR1 or TERM, and resumes: resumable.py FOLDER STEPS.
 
-Rank 0 writes a line with the number of the start, the step and the loss to FOLDER/losses. In its first start
-the program waits after half of the steps, until a signal or an accident ends it.
+Rank 0 writes a line with the number of the start, the step, the loss and the Slurm job to FOLDER/losses.
+In its first start the program waits after half of the steps, until a signal or an accident ends it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Hosts in network namespaces, and a head node that reaches them.
 
-Each has its own address, name and sshd. Needs root.
+Each host has its own address, name and sshd. Needs root.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def add_bridge(head: str, address: str) -> None:
 
 
 def connect(namespace: str, host: str, address: str, head: str) -> None:
-    """Lay a cable from `eth0` of the host to the bridge."""
+    """Connect `eth0` of the host to the bridge."""
     run("ip", "-n", head, "link", "add", host, "type", "veth", "peer", "name", "eth0", "netns", namespace)
     run("ip", "-n", head, "link", "set", host, "master", "bridge", "up")
     run("ip", "-n", namespace, "address", "add", f"{address}/24", "dev", "eth0")

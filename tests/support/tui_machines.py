@@ -29,7 +29,10 @@ H100 = "NVIDIA H100 80GB HBM3"
 
 
 def faulty_server(gpu_count: int = 8) -> MachineFacts:
-    """Return a server of H100s: the PCIe link of GPU5 has 8 lanes, GPU6 is busy, and mlx5_3 is down."""
+    """Return a server of H100s with faults.
+
+    The PCIe link of GPU5 has 8 lanes, GPU2 has no persistence mode, GPU6 is busy, and mlx5_3 is down.
+    """
     gpus = tuple(
         Gpu(
             index=index,

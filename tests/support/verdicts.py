@@ -1,4 +1,4 @@
-"""Small verdicts for the output formats: good, bad with a waiver, unknown, and with hostile names."""
+"""Small verdicts for the output formats, among them one with hostile names."""
 
 from __future__ import annotations
 

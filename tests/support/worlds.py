@@ -84,7 +84,11 @@ UNKNOWN_VERSIONS = [(NOT_RECORDED, NOT_RECORDED), (None, None), ("nightly", "nig
 
 @functools.cache
 def worlds() -> tuple[World, ...]:
-    """Return jobs on every platform, catalogue machine, version, layout and number of nodes."""
+    """Return jobs on invented machines.
+
+    Each machine has jobs on one and two nodes and jobs with several versions of NCCL and torch. Five machines
+    also have jobs with other layouts.
+    """
     made = dict(PLATFORM_MACHINES)
     made |= {f"several-interfaces {name}": _crowded(facts) for name, facts in PLATFORM_MACHINES.items()}
     made |= {f"container {name}": in_container(facts) for name, facts in PLATFORM_MACHINES.items()}

@@ -37,10 +37,10 @@ class Held(NamedTuple):
 
 
 def compared(judge: Judge, evidence: Evidence, held: Iterator[Held]) -> Iterator[Finding]:
-    """Yield one finding for each difference.
+    """Yield one FAIL for each difference, and one PASS for all expectations that hold.
 
-    Values that could not be read share a finding by reason; values that only a deep check reads give a
-    SKIP.
+    Values that could not be read share an UNKNOWN if the reason is the same; values that only a deep check
+    reads share a SKIP. Without expectations, yield one SKIP.
     """
     met: list[Held] = []
     unread: dict[Unknown, list[Held]] = {}
@@ -99,7 +99,7 @@ def compare_each(
 
 
 def different(values: Iterable[Value | Unknown], nics: object) -> tuple[Value, ...] | Unknown:
-    """Return the different values, or the Unknown of a value that could not be read."""
+    """Return each distinct value once, or the first Unknown among `nics` and the values."""
     different = dict.fromkeys(values)
     return first_unknown(nics, *different) or tuple(only_known(different))
 
@@ -143,8 +143,9 @@ class VersionRow(NamedTuple):
     """A version that a policy can expect."""
 
     section: str
-    """Section of the policy; with the name of the field: `software.kernel`."""
+    """Section of the policy, such as `software`."""
     field: str
+    """Field of the section, such as `kernel`."""
     what: str
     """Subject in words."""
     part: str

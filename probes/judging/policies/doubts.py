@@ -1,7 +1,7 @@
 """Name the expectations of a learned policy that may come from a fault of the machine.
 
-A value is doubtful if a check complains about it, if the GPUs or ports of the machine differ in it, or if
-another machine of the kind has another value (`assistant/usecases/learn.py` compares the machines).
+A value is doubtful if a check of it gives a FAIL or WARN, if the GPUs or ports of the machine differ in it,
+or if another machine of the kind has another value (`assistant/usecases/learn.py` compares the machines).
 """
 
 from collections import Counter
@@ -65,7 +65,6 @@ CHECKS_OF: dict[str, tuple[str, ...]] = {
     "host.kernel_arguments": ("iommu",),
 }
 """The checks that judge the value of an expectation; empty if rigtune has no such check."""
-_DEVICES = {"gpu": "GPU", "nic": "port"}
 
 
 def doubts_of(policy: Policy, facts: MachineFacts, findings: Sequence[Finding]) -> tuple[Doubt, ...]:

@@ -13,15 +13,16 @@ class Expected(NamedTuple):
 
     policy: Policy
     stated_by: dict[str, str]
-    """The command-line option that states a field: `--expect dgx-h100`, with the key `gpu.count`."""
+    """Command-line option by the field of the policy that it states: `gpu.count` by `--expect dgx-h100`."""
 
 
 def with_expectations(
     policy: Policy, catalogue: Catalogue, *, machine: str | None, gpus: int | None
 ) -> Expected:
-    """Return the policy that also expects the GPUs and training ports of a catalogue machine, or `gpus` GPUs.
+    """Return the policy that also expects the GPUs and training ports of a catalogue machine.
 
-    Raises UsageError for a machine that the catalogue does not have.
+    If `gpus` is given, it is the expected number of GPUs. Raises UsageError for a machine that the catalogue
+    does not have.
     """
     stated_by: dict[str, str] = {}
     gpu: dict[str, object] = {}
@@ -30,8 +31,11 @@ def with_expectations(
         row = catalogue.named_machine(machine)
         gpu = {"model": row.gpu, "count": row.gpu_count}
         if row.nic_count:
-            nic = {"count": row.nic_count, "rate_gbps": row.nic_rate_gbps or None}
-            nic["link_layer"] = row.nic_link_layer if row.nic_link_layer in _LINK_LAYERS else None
+            nic["count"] = row.nic_count
+            if row.nic_rate_gbps:
+                nic["rate_gbps"] = row.nic_rate_gbps
+            if row.nic_link_layer in _LINK_LAYERS:
+                nic["link_layer"] = row.nic_link_layer
         named = [f"gpu.{name}" for name in gpu] + [f"nic.{name}" for name in nic]
         stated_by = dict.fromkeys(named, f"--expect {row.id}")
     if gpus is not None:

@@ -44,7 +44,8 @@ def load_policy(text: str, name: str, catalogue: Catalogue) -> Policy:
             raise InputError(f"{place}.names: {complaint}", 'for example names = ["gpu-a*", "gpu-b0[1-8]"]')
         if "hosts" in section or "schema_version" in section:
             raise InputError(
-                f"{place}: hosts and schema_version are allowed only outside of sections", "move them"
+                f"{place}: hosts and schema_version are allowed only outside of sections for hosts",
+                "write them at the top of the file",
             )
         convert_strict(tables_of(section), place, Policy, missing=_MISSING)
         for field, problem, advice in _faults(with_section(policy, section), catalogue):

@@ -1,8 +1,8 @@
 """Select the sections of a policy for one host, and merge them into the rest of the policy.
 
 The field `names` of a section lists the hosts to which the section applies. Sections are merged in the order
-of the file: a table is merged field by field, a value or a list replaces the earlier one, and waivers and
-site checks are added.
+of the file: a table is merged field by field, and a value or a list replaces the earlier one. Waivers and
+site checks are added, but a site check replaces an earlier one of the same name.
 """
 
 import datetime
@@ -16,7 +16,7 @@ from probes.base.record import Unknown, quoted
 from probes.judging.policies.policy import Policy
 
 _ADDED = {"waivers": (), "site_checks": ("name",)}
-"""Lists that a section adds to, and the field by which an item replaces an earlier one."""
+"""Lists that a section adds to; an item replaces an earlier item that is equal in the named fields."""
 _RANGE = pattern(r"\[[0-9]*(?:[0-9]{2}|,)[0-9,-]*\]")
 """Brackets that mean a range of numbers in Slurm, but a single character in a pattern."""
 
@@ -49,7 +49,7 @@ def for_host(policy: Policy, hostname: str | Unknown) -> Policy:
 
 
 def with_section(policy: Policy, section: dict[str, Any]) -> Policy:
-    """Return the policy with one section merged into it. Raises msgspec.ValidationError."""
+    """Return the policy with one section merged into it; msgspec.ValidationError if the result is invalid."""
     document = msgspec.to_builtins(policy, builtin_types=(datetime.date,))
     for name, value in tables_of(section).items():
         if name in _ADDED:

@@ -111,8 +111,8 @@ def _rounded(watts: float) -> float:
 def learned_policy(facts: MachineFacts, catalogue: Catalogue) -> Policy:
     """Return the expectations that this machine meets.
 
-    Values that could not be read are not expected. If a value differs between parts, it is not expected
-    either, but of VBIOS and NIC firmware all versions that occur are.
+    Values that could not be read are not expected. If the GPUs or ports differ in a value, no value is
+    expected; but of VBIOS and NIC firmware, every version that occurs is expected.
     """
     return Policy(
         gpu=_gpu(facts, catalogue),
@@ -152,8 +152,13 @@ def _plain_line(text: str) -> str:
 
 
 def expectation_count(policy: Policy) -> int:
-    """Return the number of values that the policy expects."""
-    values = [value for section in _SECTIONS for value in stated(getattr(policy, section)).values()]
+    """Return the number of values that the policy expects; a tolerance is not counted."""
+    values = [
+        value
+        for section in _SECTIONS
+        for field, value in stated(getattr(policy, section)).items()
+        if field != "memory_tolerance_percent"
+    ]
     return sum(len(value) if isinstance(value, (dict, list, tuple)) else 1 for value in values)
 
 
@@ -245,7 +250,7 @@ def _is_plain(text: str) -> bool:
 
 
 def _size(value: Number | Unknown | None) -> Number | None:
-    """Return the number if it is a possible value for a machine."""
+    """Return the number if it is positive and finite."""
     return value if known(value) and value is not None and 0 < value < math.inf else None
 
 
@@ -279,7 +284,7 @@ def _names(values: Iterable[str]) -> tuple[str, ...]:
 
 
 def _name(value: str | Unknown | None) -> str | None:
-    """Return the name if it can be written to a UTF-8 file and read by a person."""
+    """Return the name if it is printable and not too long for a file that people read."""
     if isinstance(value, str) and 0 < len(value) <= _LONGEST and value.isprintable():
         return value
     return None

@@ -69,14 +69,16 @@ class NicExpectation(StrictRecord, kw_only=True):
     """The RDMA ports for training, without those for storage and management (`judging/rails.py`)."""
 
     count: Amount | None = None
-    """Number of ports that are up at full rate."""
+    """Number of training ports that are up at their usual rate (`Rails.active`)."""
     rate_gbps: Annotated[float, msgspec.Meta(gt=0)] | None = None
     link_layer: Literal["InfiniBand", "Ethernet"] | None = None
     pcie_generation: Positive | None = None
     pcie_width: Positive | None = None
     """Number of PCIe lanes in use."""
     firmware: dict[str, Text | Several] = {}
-    """Expected firmware by device type: `MT4129 = "28.39.1002"`."""
+    """Expected firmware by device type: `MT4129 = "28.39.1002"`. It applies to all cards, not only to those
+    for training.
+    """
     places: dict[str, Text] = {}
     """PCI bus id by device name: `mlx5_0 = "0000:1a:00.0"`."""
 
@@ -172,7 +174,7 @@ class Policy(StrictRecord, kw_only=True):
 
     schema_version: int = SCHEMA_VERSION
     fail_on: Literal["fail", "warn"] | None = None
-    """Findings that cause exit code 1; the command-line option takes precedence."""
+    """Least severe status that causes exit code 1; the command-line option takes precedence."""
     checks: CheckPolicy = CheckPolicy()
     thresholds: dict[str, float | str | tuple[str, ...]] = {}
     """Limits by their names in `probes/data/thresholds.toml`."""

@@ -30,10 +30,10 @@ class Selection(NamedTuple):
 def select(
     tier: Tier, only: Iterable[str] = (), skip: Iterable[str] = (), rows: Sequence[CheckRow] = CHECKS
 ) -> Selection:
-    """Return the rows of `tier` that `only` names and `skip` does not; both name checks or groups.
+    """Return the rows of `tier` that `only` names and `skip` does not.
 
-    Raises UsageError for a name that does not exist, for a check that needs the other tier, and if no check
-    is left.
+    Both contain ids of checks or names of groups; an empty `only` stands for all checks. Raises UsageError
+    for a name that does not exist, for a check in `only` that needs the deep tier, and if no check is left.
     """
     wanted, unwanted = tuple(only), tuple(skip)
     for option, names in (("--only", wanted), ("--skip", unwanted)):
@@ -98,7 +98,7 @@ def missing(needs: tuple[Need, ...], evidence: Evidence) -> str | None:
 
 
 def _nothing_in(field: Callable[[MachineFacts], tuple[object, ...] | Unknown]) -> Callable[[Evidence], bool]:
-    """Return a test that is true if a list is empty or was not recorded, but false if access was denied."""
+    """Return a test that is true if a list is empty or was not recorded, but false if reading it failed."""
 
     def is_missing(evidence: Evidence) -> bool:
         value = field(evidence.facts)
@@ -132,5 +132,5 @@ _RULES: dict[Need, tuple[str, Callable[[Evidence], bool]]] = {
         lambda evidence: not evidence.measurements and not evidence.bench_failures,
     ),
     "baselines": ("no earlier run is known", lambda evidence: not evidence.baselines),
-    "policy": ("no policy is given", lambda evidence: evidence.policy == Policy()),
+    "policy": ("no policy is given, or it is empty", lambda evidence: evidence.policy == Policy()),
 }

@@ -77,7 +77,7 @@ Condition = Callable[[LoggedEvents], Support]
 
 _EVENTS_OF_CARDS = (
     *("kernel.xid", "kernel.amdgpu", "kernel.nvrm", "kernel.gsp", "kernel.gpu-lost", "kernel.nic-firmware"),
-    *("kernel.mlx5", "kernel.nic", "machine.gpu", "machine.port"),
+    *("kernel.mlx5", "kernel.nic"),
 )
 """Kinds of events whose field `bus` is the address of a GPU or a network card."""
 _MOSTLY_UNUSED = 0.5

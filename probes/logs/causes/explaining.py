@@ -37,7 +37,7 @@ _EFFECT_KEEPS = 0.4
 _EXPLAINS = 0.5
 """Minimum confidence at which a cause, even one that is not a fault, explains a failure event."""
 _SUSPICIONS = ("hang-after-init", "p2p-broken")
-"""Causes that only the early end of a log suggests, without a failure event."""
+"""Causes that the early end of a log may suggest alone, without a failure event."""
 _ENDS = re.compile(r"ChildFailed|SignalException|CalledProcess|ProcessExited|ProcessRaised")
 _KINDS_OF_ENDS = ("torch.child-failed", "torch.worker-failed", "torch.agent-signal", "process.interrupted")
 _UNKNOWN = "unknown"
@@ -82,10 +82,10 @@ def explain(
 ) -> Explanation:
     """Return the state of the run and the causes that the events reveal: faults first, by confidence.
 
-    `facts` come from `probes/logs/facts.py`. `last_lines` contains the number of lines of each source; it
-    shows whether a log ends after the initialisation or continues with unknown lines. `beside` contains facts
-    of the machine and the recipe, which support causes but are not causes themselves. The caller adds the
-    names of the logs and their number of lines.
+    `facts` come from `probes/logs/facts.py`. `last_lines` contains the number of the last line that the
+    program itself wrote into each source; it shows whether a log ends after the initialisation or continues
+    with unknown lines. `beside` contains facts of the machine and the recipe, which support causes but are
+    not causes themselves. The caller adds the names of the logs and their number of lines.
     """
     read = [*events]
     kept = with_chains(without_recovered(read, last_lines or {}))
@@ -329,7 +329,7 @@ def _where(first: Event, events: tuple[Event, ...]) -> str:
 
 
 def _own_diagnosis(own: OwnFailure, effects: list[_Candidate]) -> Diagnosis:
-    """Return the diagnosis of a program's own exception, which caused all other events."""
+    """Return the diagnosis of a program's own exception, which caused all other faults."""
     known = [candidate for candidate in effects if candidate.row.id != _UNKNOWN]
     secondary = tuple(
         f"{effect.row.title}{_where(effect.first, effect.events[: effect.own])}" for effect in known
@@ -354,7 +354,10 @@ def _unknown(failures: list[Event], logged: LoggedEvents, *, is_fault: bool) -> 
 
 
 def _is_unread(events: list[Event]) -> bool:
-    """Return whether the only events are kernel lines that mention trouble, and ends of programs."""
+    """Return whether all events are kernel lines that mention trouble, or ends of programs.
+
+    Such events prove neither a fault nor a healthy run.
+    """
     return bool(events) and all(carries(event, KernelUnread, ProgramFinished) for event in events)
 
 

@@ -30,7 +30,7 @@ from probes.logs.logged_events import LoggedEvents
 _Result = Event[NcclTestsResult]
 
 _LARGE = 64 << 20
-"""Message size in bytes above which the bandwidth of a healthy network does not fall."""
+"""Message size in bytes from which on the bandwidth of a healthy network does not fall."""
 _CLIFF = 0.4
 """Share of the best rate of smaller messages.
 
@@ -65,7 +65,7 @@ def failed_tests(logged: LoggedEvents) -> Iterator[Event]:
 
 
 def cliff(logged: LoggedEvents) -> Iterator[Event]:
-    """Yield the first out-of-place bandwidth that collapses for all messages above a size."""
+    """Yield the first out-of-place bandwidth that collapses at a size and stays low for larger messages."""
     tables = grouped(
         ((event.source, event.what.collective), event)
         for event in logged.of(NcclTestsResult)
@@ -85,9 +85,10 @@ def cliff(logged: LoggedEvents) -> Iterator[Event]:
                         value=f"{max(after):g} GB/s from {size >> 20} MiB on",
                         expected=f"at least the {best:g} GB/s of smaller messages",
                         why=(
-                            "the network between some hosts loses packets or is congested, which happens "
-                            "with RoCE without "
-                            "flow control"
+                            "large messages pass a slower path between the GPUs of this machine"
+                            if nodes_of(logged) == 1
+                            else "the network between some hosts loses packets or is congested, which "
+                            "happens with RoCE without flow control"
                         ),
                     ),
                 )
@@ -102,7 +103,7 @@ def _is_one(rows: list[_Result]) -> bool:
 
 
 def low(logged: LoggedEvents) -> Iterator[Event]:
-    """Yield collectives whose bandwidth for large messages is below the references for this hardware."""
+    """Yield collectives whose bandwidth for large messages is clearly below the hardware's reference."""
     collectives = grouped((event.what.collective, event) for event in logged.of(NcclTestsResult))
     for collective, rows in collectives.items():
         large = (point for point in _points(rows) if point[0] >= _LARGE and _is_one(rows))
@@ -140,7 +141,7 @@ def slow_peer(logged: LoggedEvents) -> Iterator[Event]:
 
 
 def line_rate(logged: LoggedEvents) -> Iterator[Event]:
-    """Yield an RDMA test far below the rate of its port, if the same log reports that rate."""
+    """Yield each RDMA test that is clearly below the rate of its port, if the same log reports that rate."""
     rates = {(event.source, event.what.device): event.what.gbit_per_s for event in logged.of(HostPortRate)}
     for event in logged.of(PerftestResult):
         rate, value = rates.get((event.source, event.what.device)), event.what.gbit_per_s
@@ -161,7 +162,7 @@ def line_rate(logged: LoggedEvents) -> Iterator[Event]:
 
 
 def reference(logged: LoggedEvents, collective: str, size: int) -> float | None:
-    """Return the reference bus bandwidth of this hardware in bytes per second; None if unknown."""
+    """Return the lowest reference bus bandwidth of this hardware in bytes per second; None if unknown."""
     references = load_bench_references()
     nodes = nodes_of(logged)
     if nodes > 1:

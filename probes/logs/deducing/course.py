@@ -91,7 +91,7 @@ _FEW_LINES = 8
 
 
 def unnamed_ranks(logged: LoggedEvents) -> Iterator[Event[DeducedRanksUnnamed]]:
-    """Yield ranks of the largest communicator that no line names: no log, or the rank never began."""
+    """Yield ranks of the largest communicator that no line names: they never began or have no log."""
     starts = logged.of(NcclInitStart, NcclInitComplete, NcclCommShape)
     if not starts:
         return
@@ -231,7 +231,7 @@ def _goes_on(logged: LoggedEvents, last: Event) -> bool:
 
 
 def killed_first(logged: LoggedEvents) -> Iterator[Event]:
-    """Yield a task of Slurm that was killed before anything else in its log failed."""
+    """Yield a task of Slurm that was killed before its log reports any other end or exception."""
     for event in logged.of(SlurmTaskKilled):
         if event.what.signal == _SIGKILL and not any(
             other.source == event.source and other.number < event.number

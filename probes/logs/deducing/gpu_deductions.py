@@ -59,7 +59,10 @@ def shared_gpu(logged: LoggedEvents) -> Iterator[Event]:
 
 
 def shm_within_node(logged: LoggedEvents) -> Iterator[Event]:
-    """Yield a deduction if GPUs of a node use shared memory and no pair uses peer-to-peer."""
+    """Yield a deduction if GPUs of a node use shared memory and no pair uses peer-to-peer.
+
+    Yield nothing if NCCL_P2P_DISABLE is the reason.
+    """
     channels = logged.of(NcclChannel)
     shared = [event for event in channels if event.what.transport == "SHM"]
     if not shared or any(event.what.transport == "P2P" for event in channels):
@@ -91,7 +94,7 @@ def _domain(bus: str) -> int | None:
 def fabric_degraded(logged: LoggedEvents) -> Iterator[Event]:
     """Yield an unhealthy NVLink fabric.
 
-    The signs are its health mask, an incomplete registration, or a crash while GPUs of several trays join.
+    The signs are its health mask, an incomplete registration, or a crash while the GPUs of its domain join.
     """
     joins = logged.of(NcclMnnvl)
     for event in joins:

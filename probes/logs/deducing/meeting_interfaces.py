@@ -39,10 +39,10 @@ _TUNNELS = re.compile(r"^(tun|tap|wg|tailscale|ppp|zt|ip6tnl|sit|gre)")
 
 
 def bad_interface(logged: LoggedEvents) -> Iterator[Event]:
-    """Yield an interface that may reach no other host: loopback, a bridge, a tunnel or a link-local address.
+    """Yield each interface that may reach no other host.
 
-    The interface of the bootstrap is examined; if the logs do not name it, NCCL's socket interfaces for data
-    are examined.
+    Such interfaces are loopback, bridges, tunnels and those with a link-local address. The interface of the
+    bootstrap is examined; if the logs do not name it, NCCL's socket interfaces for data are examined.
     """
     nodes = nodes_of(logged)
     failed = logged.has(NcclConnectFailed, GlooConnectFailed, TorchStoreTimeout)
@@ -145,7 +145,10 @@ def host_shared(logged: LoggedEvents) -> Iterator[Event]:
 
 
 def ranks_missing(logged: LoggedEvents) -> Iterator[Event]:
-    """Yield a communicator that most ranks begin to initialise, some never begin, and none completes."""
+    """Yield a communicator that most ranks begin to initialise, some never begin, and none completes.
+
+    Yield nothing unless a line reports a timeout, a failed connection, or a job that Slurm ended.
+    """
     starts = logged.of(NcclInitStart)
     if logged.has(NcclInitComplete) or not starts or not begins_before_meeting(logged):
         return

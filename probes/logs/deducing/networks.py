@@ -256,7 +256,10 @@ def _place(event: Event) -> str:
 
 
 def gdr_missing(logged: LoggedEvents) -> Iterator[Event]:
-    """Yield channels over RDMA that do not use GPUDirect, unless a line gives the distance as the reason."""
+    """Yield the first RDMA channel of a host whose channels do not use GPUDirect.
+
+    Yield nothing if a line gives the distance as the reason.
+    """
     channels = [
         event
         for event in logged.of(NcclChannel)
@@ -342,7 +345,7 @@ def gid_suspected(logged: LoggedEvents) -> Iterator[Event]:
 
 
 def port_flaps(logged: LoggedEvents) -> Iterator[Event]:
-    """Yield a network port that went down at least three times, or more often than it came up again."""
+    """Yield a network port that went down at least three times, or came up again but went down more often."""
     states = grouped(((event.host or "", event.what.device), event) for event in logged.of(KernelLink))
     for (_, device), events in states.items():
         downs = [event for event in events if event.what.state == "down"]

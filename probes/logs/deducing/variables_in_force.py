@@ -24,8 +24,8 @@ _LEFT = {
     "NCCL_P2P_DISABLE": "GPUs of a node communicate through the host's memory",
     "NCCL_SHM_DISABLE": "ranks of a node without peer-to-peer communicate over the network",
     "NCCL_IB_DISABLE": "RDMA is off",
-    "NCCL_NVLS_ENABLE": "NVLink SHARP is off",
-    "NCCL_NET_GDR_LEVEL": "GPUDirect RDMA is limited by distance",
+    "NCCL_NVLS_ENABLE": "NCCL does not decide itself whether to use NVLink SHARP",
+    "NCCL_NET_GDR_LEVEL": "NCCL does not decide itself up to which distance to use GPUDirect RDMA",
     "NCCL_PROTO": "the tuner may not choose the protocol",
     "NCCL_ALGO": "the tuner may not choose the algorithm",
 }

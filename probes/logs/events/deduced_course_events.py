@@ -93,7 +93,7 @@ class DeducedStopsAtP2p(Reasoned, kw_only=True, tag="deduced.stops-at-p2p"):
 
 
 class DeducedKilledFirst(LogRecord, kw_only=True, tag="deduced.killed-first"):
-    """A task was killed before anything else failed."""
+    """A task was killed before its log reports any other end or exception."""
 
     node: str
     tasks: str

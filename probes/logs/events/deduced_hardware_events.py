@@ -33,7 +33,7 @@ class DeducedFlatTopology(Reasoned, kw_only=True, tag="deduced.flat-topology"):
 
 
 class DeducedFabricDegraded(Reasoned, kw_only=True, tag="deduced.fabric-degraded"):
-    """The NVLink fabric between nodes is degraded."""
+    """The NVLink fabric is degraded."""
 
     health_mask: str
     """Mask of the fabric's health."""
@@ -96,7 +96,7 @@ class DeducedBandwidthFailed(Reasoned, kw_only=True, tag="deduced.bandwidth-fail
 
 
 class DeducedBandwidthCliff(Reasoned, kw_only=True, tag="deduced.bandwidth-cliff"):
-    """The bandwidth collapses for messages above a size."""
+    """The bandwidth collapses for messages from a size on."""
 
     what: str
     """Subject of the measurement."""

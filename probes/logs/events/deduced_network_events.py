@@ -132,7 +132,7 @@ class DeducedMixedNetwork(LogRecord, kw_only=True, tag="deduced.mixed-network"):
 
 
 class DeducedGdrMissing(Reasoned, kw_only=True, tag="deduced.gdr-missing"):
-    """Channels over RDMA do not use GPUDirect, and no line gives the reason."""
+    """Channels over RDMA do not use GPUDirect, and no line gives the distance as the reason."""
 
     firm: bool
     """True if the log contains no other explanation."""
@@ -159,6 +159,6 @@ class DeducedGidSuspected(Reasoned, kw_only=True, tag="deduced.gid-suspected"):
 
 
 class DeducedPortFlaps(Reasoned, kw_only=True, tag="deduced.port-flaps"):
-    """A network port went down at least three times, or went down more often than it came up again."""
+    """A network port went down at least three times, or came up again but went down more often."""
 
     device: str

@@ -19,7 +19,7 @@ class LogRecord(msgspec.Struct, frozen=True, gc=False):
     """The content of one line. Subclasses pass `kw_only=True` and their kind as `tag`.
 
     Data rows refer to the kind, a dotted name of the subject and the fact: `nccl.channel`. A field that the
-    line does not name is None. Each field has values of a single type, so that two lines with the same
+    line does not name is None. Equal texts result in values of the same type, so that two lines with the same
     content result in equal records.
     """
 

@@ -62,13 +62,13 @@ class NcclTestsSummary(LogRecord, kw_only=True, tag="nccl_tests.summary"):
     max_bytes: int | None = None
     """The largest size."""
     max_busbw_gbps: float | None = None
-    """Bus bandwidth at the largest size."""
+    """Bus bandwidth at the largest size, in GB/s."""
     peak_bytes: int | None = None
     """The size of the best bus bandwidth."""
     peak_busbw_gbps: float | None = None
-    """The best bus bandwidth."""
+    """The best bus bandwidth, in GB/s."""
     avg_busbw_gbps: float | None = None
-    """Average bus bandwidth."""
+    """Average bus bandwidth, in GB/s."""
 
 
 class NcclTestsWrong(LogRecord, kw_only=True, tag="nccl_tests.wrong"):

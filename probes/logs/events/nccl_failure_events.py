@@ -11,7 +11,7 @@ class NcclIbCompletionError(LogRecord, kw_only=True, tag="nccl.ib.completion-err
     vendor: int
     """The vendor's own number of the error."""
     opcode: int | str | None = None
-    """Kind of request."""
+    """Number or name of the request's operation."""
     peer: str | None = None
     """Address of the other side."""
     side: str | None = None
@@ -316,9 +316,10 @@ class NcclNotice(LogRecord, kw_only=True, tag="nccl.notice"):
 
 
 class RocmGpuFault(LogRecord, kw_only=True, tag="rocm.gpu-fault"):
-    """A fault of a GPU for which the ROCm runtime ended the program; `what` is `hang` or `page fault`."""
+    """A fault of a GPU for which the ROCm runtime ended the program."""
 
     what: str
+    """`hang`, `page fault`, or `exception` for any other reason."""
     node: int
     """Number of the GPU's KFD node, which is not the GPU's index because processors are counted first."""
     reason: str | None = None

@@ -142,7 +142,7 @@ class ProgramProgress(LogRecord, kw_only=True, tag="program.progress"):
     who: str
     """Evidence that the program continues.
 
-    `process`: lines of the same rank. `log`: the lines name no rank. `many`: a hundred lines.
+    `process`: lines of the same rank. `log`: the lines name no rank. `many`: a hundred lines of progress.
     `reported`: the program reports that it tries again.
     """
 
@@ -172,7 +172,7 @@ class TrainingCourse(LogRecord, kw_only=True, tag="training.course"):
 
 
 class TrainingNoNumber(LogRecord, kw_only=True, tag="training.no-number"):
-    """The loss is NaN or infinite."""
+    """The loss is NaN, or the norm of the gradients is NaN at a loss of 0."""
 
     value: str
 

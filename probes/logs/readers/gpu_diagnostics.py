@@ -85,7 +85,7 @@ def read_document(name: str, data: bytes) -> tuple[Event, ...]:
 
 
 def _diagnoses(document: Document) -> list[Event]:
-    """Return the tests that failed, and how many tests had each other result."""
+    """Return the tests that failed or warned, and how many tests had each result."""
     if dcgm_diagnostic.recognise(document.text):
         diagnoses = dcgm_diagnostic.parse_diagnoses(document.text)
         return [*_machine(document), *_results(document, diagnoses)]

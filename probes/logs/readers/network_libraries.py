@@ -182,7 +182,7 @@ SIGNS = (*signs((*_FAILURES, *_LIBFABRIC, *_VERBS)), b"NET/OFI")
 
 
 class Reader:
-    """Reports equal lines from several ranks of a host only once."""
+    """Reports versions, provider and platform only once for each host, and other events every time."""
 
     def __init__(self) -> None:
         self._once = Once()

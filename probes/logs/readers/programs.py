@@ -66,9 +66,9 @@ _FAILURES = (
 )
 """Failures after which the reader looks for progress."""
 _MANY = 100
-"""Number of lines that is larger than the output of other processes after one process has ended."""
+"""Number of lines of progress that other processes do not reach after one process has ended."""
 _FEW = 3
-"""Number of lines that is larger than the delayed output of several ranks."""
+"""Number of lines of progress that the delayed output of several ranks does not reach."""
 _MOST_PENDING = 64
 _MOST_PLACES = 4096
 

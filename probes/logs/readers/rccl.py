@@ -1,4 +1,4 @@
-"""Reader of lines that RCCL (AMD's version of NCCL) prints and NCCL does not.
+"""Reader of lines that only RCCL (AMD's version of NCCL), the ROCm runtime and the RAS tools print.
 
 Source: ROCm/rccl, src/init.cc, src/misc/*, of the releases for ROCm 5.4 to 7.1.
 """
@@ -106,7 +106,7 @@ SIGNS = signs(_ROWS + _TEXTS)
 
 
 def read(line: LogLine) -> tuple[Event, ...]:
-    """Return the events of a line of RCCL."""
+    """Return the events of a line of RCCL, the ROCm runtime or a RAS tool."""
     if "HSA_NO_SCRATCH_RECLAIM set by environment" in line.text:
         return ()
     if texts := read_rows(_TEXTS, line):

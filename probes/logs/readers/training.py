@@ -1,4 +1,4 @@
-"""Reader of training loops: steps with their times, rates and losses, and losses that are NaN or infinite.
+"""Reader of training loops: steps with their times, rates and losses, and losses or gradients that are NaN.
 
 Source: NVIDIA/Megatron-LM, training.py; deepspeedai/DeepSpeed, runtime/engine.py and utils/timer.py;
 huggingface/transformers, trainer.py; pytorch/torchtitan, components/metrics.py; karpathy/nanoGPT, train.py
@@ -66,7 +66,7 @@ class Reader:
         self._tflops: deque[float] = deque(maxlen=_MOST_TIMES)
 
     def read(self, line: LogLine) -> tuple[Event, ...]:
-        """Return an event if the loss is NaN or infinite.
+        """Return an event if the loss or the norm of the gradients is NaN.
 
         Store the values that the line reports about a step.
         """

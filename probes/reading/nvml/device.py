@@ -58,7 +58,7 @@ class Device:
         return self.whole("nvmlDeviceGetTemperatureThreshold", kind)
 
     def fabric_info(self) -> NvmlValue | Unknown:
-        """Return the fabric info with the health mask; drivers before 550 have only the older call."""
+        """Return the fabric info; drivers before 550 have only the older call, without the health mask."""
         info = self.ask("nvmlDeviceGetGpuFabricInfoV")
         return info if known(info) else self.ask("nvmlDeviceGetGpuFabricInfo")
 
@@ -73,7 +73,7 @@ class Device:
         return map_known(mask, event_reasons)
 
     def fields(self, *ids: int) -> dict[int, int | Unknown]:
-        """Return field values by their ids, in one call. Each has its own type and error code."""
+        """Return field values by their ids, read in one call; a field with an error code is Unknown."""
         answer = self.ask("nvmlDeviceGetFieldValues", *ids)
         if isinstance(answer, Unknown):
             return dict.fromkeys(ids, answer)

@@ -82,7 +82,7 @@ _NOT_STATED = Unknown(Reason.NOT_SUPPORTED, "GPUs with a thermal margin report n
 def read_gpu(
     source: Source, index: int, bus_ids: Sequence[str | Unknown], driver_version: str | Unknown
 ) -> Gpu:
-    """Return all of NVML's values about device `index`, and its place from sysfs.
+    """Return the values of NVML about device `index` that rigtune uses, and its place from sysfs.
 
     `bus_ids` are the addresses of all GPUs.
     """
@@ -161,7 +161,7 @@ def _device_id(number: NvmlValue | Unknown) -> str | Unknown:
 
 
 def _inforom_valid(checksum: NvmlValue | Unknown) -> bool | Unknown:
-    """Return False if NVML refuses the checksum, as for a damaged InfoROM."""
+    """Return False if NVML reports a corrupted InfoROM, and True if it returns a checksum."""
     if isinstance(checksum, Unknown):
         return False if _CORRUPTED in checksum.detail.lower() else checksum
     return True
@@ -207,7 +207,7 @@ def _known_counts(values: dict[str, int | Unknown]) -> tuple[Count, ...]:
 
 
 def _limits(device: Device, fields: dict[int, int | Unknown]) -> GpuLimits:
-    """Return temperatures, power limits and clocks, and how long they reduced the clocks.
+    """Return temperatures, power limits and clocks, and for how long each limit reduced the clocks.
 
     For GPUs that report a thermal margin (T.Limit), the temperature limits are values of this margin, because
     absolute temperatures are misleading.

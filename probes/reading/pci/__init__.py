@@ -1,4 +1,4 @@
-"""Read PCI, RDMA and network devices from sysfs, and the bridges above GPUs and NICs.
+"""Read PCI, RDMA and network devices from sysfs, and the bridges above GPUs, NVSwitches and NICs.
 
 A server's bus may have hundreds of functions; for most of them, only the class is read.
 """

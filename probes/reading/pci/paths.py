@@ -29,11 +29,17 @@ class Tree(NamedTuple):
         return tuple(chain)
 
     def possible_width(self, device: PciDevice) -> int | Unknown:
-        """Return the lanes that both ends of the device's link support."""
+        """Return the lanes that both ends of the device's link support.
+
+        If the other end is unknown, the device alone decides.
+        """
         return _lesser(device.pcie.width_max, [bridge.pcie.width_max for bridge in self.above(device)[:1]])
 
     def possible_generation(self, device: PciDevice) -> int | Unknown:
-        """Return the PCIe generation that both ends of the device's link support."""
+        """Return the newest PCIe generation that both ends of the device's link support.
+
+        If the other end is unknown, the device alone decides.
+        """
         return _lesser(
             device.pcie.generation_max, [bridge.pcie.generation_max for bridge in self.above(device)[:1]]
         )
@@ -45,7 +51,7 @@ def tree_of(facts: MachineFacts) -> Tree:
 
 
 def training_devices(facts: MachineFacts) -> tuple[PciDevice, ...]:
-    """Return the GPUs and NICs on the PCI bus."""
+    """Return the GPUs and RDMA devices on the PCI bus."""
     return tuple(device for device in tree_of(facts).devices.values() if device.kind in ("gpu", "rdma"))
 
 
@@ -69,7 +75,7 @@ def _lesser(own: int | Unknown, others: list[int | Unknown]) -> int | Unknown:
 
 
 UNNAMED = "PCI device"
-"""Subject of a link line that names no device."""
+"""Subject of a device whose PCI address is not in the text."""
 
 
 def subject_of(device: PciDevice, names: Mapping[str, str]) -> str:

@@ -1,4 +1,4 @@
-"""A rank as torchrun starts it: every rank writes REPORT and the sum of all ranks, numbered from 1."""
+"""A rank as torchrun starts it: every rank writes a report with the sum of all ranks, numbered from 1."""
 
 import json
 import os

@@ -212,7 +212,7 @@ def test_the_report_is_the_facts_and_what_follows() -> None:
     ("kinds", "node"), [("PIX", 1), ("PXB", 1), ("PHB", 1), ("NODE", None), ("SYS", None)]
 )
 def test_a_port_is_on_the_node_of_a_gpu_below_the_same_host_bridge(kinds: str, node: int | None) -> None:
-    """The second port is on the node of GPU1 only if its distance to GPU0 says so."""
+    """The first port is on the node of both GPUs only if its distance to GPU0 implies this."""
     facts = machine({0: f"{kinds} SYS", 1: "SYS SYS"}, nodes=(1, 1))
     second = mapped(facts)[1]
     assert (second.nics == ("mlx5_0",)) is (node is not None)
@@ -236,7 +236,7 @@ def test_ports_of_a_matrix_that_are_near_no_gpu_are_all_candidates() -> None:
     ("rows", "why"),
     [
         ({0: "PIX SYS", 1: "SYS PIX"}, "nearest training port (PIX)"),
-        ({0: "PIX", 1: "PIX"}, "nearest training port (PIX), the same for all"),
+        ({0: "PIX", 1: "PIX"}, "nearest training port (PIX), the same for GPU0-1"),
         ({0: "PXB PXB", 1: "PXB PXB"}, "nearest training port (PXB), shared among GPU0-1"),
         ({0: "PXB PXB"}, "nearest training port (PXB)"),
     ],
@@ -248,7 +248,7 @@ def test_the_reason_states_with_which_gpus_a_port_is_shared(rows: dict[int, str]
 @pytest.mark.parametrize(
     ("nodes", "why"),
     [
-        # GPU0 is on node 0, with as many of its four ports at distance NODE as are listed.
+        # GPU0 is on node 0; all four ports are at distance NODE, and these are their NUMA nodes.
         ((0, 0, 0, 0), "nearest training port (NODE)"),
         ((0, 1, 1, 1), "nearest training port (NODE) of the same NUMA node"),
         ((1, 1, 1, 1), "nearest training port (NODE)"),

@@ -1,4 +1,4 @@
-"""Monitoring a node in use: old events that left nothing to repair expire, faults and unknown times count."""
+"""Test monitoring: old warnings expire, and faults and events at unknown times still count."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ KILLED = LogEvent(kind="out-of-memory", message="Out of memory: Killed process 1
 
 
 def problems(*events: LogEvent, mode: str = "monitor", uptime_s: Any = WEEK_S, now: Any = None) -> set[str]:
-    """Return the checks of logs that warn or fail on a node that has been up for a week."""
+    """Return which of four checks of logs warn or fail on a node with these events."""
     facts = with_part(h100_node(events=events, logs=("kernel-log",)), "kernel", uptime_s=uptime_s)
     evidence: Evidence = msgspec.structs.replace(evidence_of(facts), mode=mode, now=now)
     findings = verdict_on(evidence).findings

@@ -1,4 +1,4 @@
-"""Check which ports carry training on machines as they are wired."""
+"""Test which ports carry training on machines with different ports, cards and links."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_infiniband_beside_a_bond_for_storage() -> None:
     assert names(rails.others) == ["mlx5_bond_0"]
 
 
-def test_storage_port_of_the_same_type_is_reported_by_its_place() -> None:
+def test_storage_port_of_the_same_type_is_recognised_by_its_place() -> None:
     node = with_nics(h100_node(), "mlx5_8", link_layer="InfiniBand", rate_gbps=400.0, device_type="MT4129")
     assert names(training_rails(node).others) == ["mlx5_8"]
 
@@ -65,7 +65,7 @@ def test_unused_second_ports_are_no_rails_and_used_ones_are() -> None:
     assert names(rails_of(*first, second[0], down).down) == ["mlx5_3"]
 
 
-def test_all_down_means_all_are_missing() -> None:
+def test_without_an_active_port_all_ports_count_as_down() -> None:
     rails = rails_of(ndr_port(0, state="DOWN"), ndr_port(1, state="INIT"))
     assert (rails.active, names(rails.down)) == ((), ["mlx5_0", "mlx5_1"])
 

@@ -278,7 +278,7 @@ events = st.builds(
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(events, max_size=12))
-def test_whatever_the_events_it_never_throws_and_never_invents(seen: list[Event]) -> None:
+def test_any_events_give_an_explanation_with_only_their_lines(seen: list[Event]) -> None:
     explanation = explain(seen)
     lines = {(event.source, event.number, event.text) for event in seen}
     assert explanation.diagnoses

@@ -92,7 +92,7 @@ def test_who_came_and_who_did_not():
     )
 
 
-def test_where_one_line_represents_many_ranks_none_is_missed():
+def test_where_one_line_represents_many_ranks_none_is_reported_missing():
     text = "".join(f"{line} [repeated 3x across cluster]\n" for line in RUN.splitlines() if "Init" in line)
     facts = _facts(text)
     assert facts["ranks"] == 4
@@ -146,7 +146,7 @@ def test_thousands_of_ranks_fit():
 
 
 @given(damaged(RUN))
-def test_damage_raises_nothing_and_invents_no_rank(text):
+def test_damage_raises_nothing_and_completes_no_more_ranks_than_began(text):
     facts = _facts(text)
     assert all(value not in (None, "", [], {}) for value in facts.values())
     assert facts.get("init_completed", 0) <= facts.get("init_started", 0)

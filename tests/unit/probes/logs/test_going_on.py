@@ -68,7 +68,7 @@ def test_an_error_that_ended_the_run_is_a_fault(text: str) -> None:
     assert explained("step 1 loss 2.5\n" + text).state == "fault"
 
 
-def test_an_early_exception_that_was_caught_leads_over_nothing() -> None:
+def test_an_exception_caught_before_the_fault_is_not_the_cause() -> None:
     caught = traceback("ImportError: no fast kernels", prefix="[rank3]: ") + "[rank3]: step 1 loss 2.0\n"
     explanation = explained(caught + "[rank3]: " + _OOM)
     assert explanation.diagnoses[0].cause_id == "gpu-oom"
@@ -101,7 +101,7 @@ def test_any_line_of_the_program_reports_that_it_goes_on(line: str) -> None:
 @pytest.mark.parametrize(
     "line", ["", "# size count type", "x.py:3: UserWarning: old", "(here it hangs)", "-----"]
 )
-def test_heads_remarks_and_warnings_do_not(line: str) -> None:
+def test_heads_remarks_and_warnings_do_not_report_that_it_goes_on(line: str) -> None:
     explanation = explained(_INIT + line + "\n")
     assert (explanation.state, explanation.diagnoses[0].cause_id) == ("unknown", "hang-after-init")
 

@@ -28,7 +28,7 @@ def test_only_wanted_lines_pass_with_their_numbers() -> None:
     assert lines_of(b"a\nXid 79\n\nb\nXid 31") == [(2, b"Xid 79"), (5, b"Xid 31")]
 
 
-def test_returns_colours_and_nul() -> None:
+def test_carriage_returns_colours_and_nul_hide_no_sign() -> None:
     assert lines_of(b" 5%\r10%\rXid 79\r\nb\nXid \x00\x1b[31m31\x1b[0m\n") == [(1, b"Xid 79"), (3, b"Xid 31")]
 
 

@@ -78,7 +78,7 @@ def test_a_path_of_another_user_is_refused(program: Path, level: int) -> None:
     assert refused(program) == f"{place} belongs to user {STRANGER}"
 
 
-def test_a_sticky_folder_counts_only_with_a_child_of_the_callers(program: Path) -> None:
+def test_a_sticky_folder_is_accepted_only_with_a_child_of_the_callers(program: Path) -> None:
     program.parent.chmod(0o1777)
     assert refused(program) == ""
     assert refused(program, STRANGER) != ""

@@ -1,4 +1,4 @@
-"""GPUs of several texts become one list."""
+"""Test that the reports of several texts about GPUs become one list of GPUs."""
 
 from __future__ import annotations
 

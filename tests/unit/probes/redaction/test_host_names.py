@@ -1,4 +1,4 @@
-"""Hosts that are known before any text is read."""
+"""Test the redaction of hosts that are known before any text is read."""
 
 from __future__ import annotations
 

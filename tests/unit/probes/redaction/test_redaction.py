@@ -65,7 +65,6 @@ SEEDS = {
 GUID = SEEDS["node GUID"]
 GUID_PAIRS = ":".join(GUID[at : at + 2] for at in range(0, 16, 2))
 GUID_GROUPS = ":".join(GUID[at : at + 4] for at in range(0, 16, 4))
-PLAIN_WORDS = {"seed 946d"}
 
 
 def seeded() -> Recording:
@@ -338,7 +337,7 @@ def test_a_file_that_begins_with_a_secret_keeps_the_rest() -> None:
 
 
 @given(first=st.ip_addresses(v=4), second=st.ip_addresses(v=4))
-def test_redacted_addresses_keep_their_common_prefix(
+def test_redacted_addresses_keep_a_long_common_prefix(
     first: ipaddress.IPv4Address, second: ipaddress.IPv4Address
 ) -> None:
     redactor = TextRedactor(b"a")
@@ -373,8 +372,8 @@ def test_any_text_survives(text: str) -> None:
     assert isinstance(redactor.text(text), str)
 
 
-def test_a_long_hostile_text_takes_linear_time() -> None:
-    """Check that every pattern that looks back or ahead is bounded."""
+def test_a_long_hostile_text_is_redacted() -> None:
+    """A pattern that looks back or ahead without a bound would make this test very slow."""
     redactor = TextRedactor(b"a")
     for text in (
         "a=" * 20_000,

@@ -1,4 +1,4 @@
-"""Test that no entry point reads unlimited amounts of data."""
+"""Test that files and streams of a user are read up to a limit."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_the_limit_itself_may_be_read(size: int, is_read: bool) -> None:
     assert (read_at_most(io.BytesIO(b"x" * size), 10) == b"x" * size) is is_read
 
 
-def test_every_entry_point_refuses_what_is_too_large(tmp_path: Path) -> None:
+def test_files_that_are_too_large_are_refused(tmp_path: Path) -> None:
     large = tmp_path / "large.txt"
     with large.open("wb") as file:
         file.truncate(MAX_GIVEN_BYTES + 1)

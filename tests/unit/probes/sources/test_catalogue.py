@@ -1,4 +1,4 @@
-"""Test catalogue machines with the real collectors: facts of the row are known, all others are unknown."""
+"""Test catalogue machines with the real collectors: only the facts of the model are known."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Check that a learned policy names the values that a sick node may have brought in."""
+"""Test that a learned policy names the values that may come from a fault of the node."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_a_value_of_a_sick_node_is_named(facts: MachineFacts, place: str, words:
     assert words in doubts(facts)[place]
 
 
-def test_every_expectation_has_its_checks() -> None:
+def test_every_learned_expectation_has_an_entry_with_existing_checks() -> None:
     ids = {row.id for row in CHECKS}
     assert {check for checks in CHECKS_OF.values() for check in checks} <= ids
     sections = {

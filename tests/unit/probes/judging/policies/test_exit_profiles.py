@@ -1,4 +1,4 @@
-"""Exit codes by profile, and which checks are made."""
+"""Test the exit codes of all profiles, and the selection of checks."""
 
 from __future__ import annotations
 

@@ -117,11 +117,12 @@ def test_only_active_services_are_expected() -> None:
     assert learned(facts).host.services == ("a",)
 
 
-def test_the_number_of_expectations_counts_each_firmware() -> None:
+def test_the_number_of_expectations_counts_each_firmware_but_no_tolerance() -> None:
     assert expectation_count(Policy()) == 0
     assert expectation_count(Policy(gpu=GpuExpectation(count=8, model="h100-sxm"))) == 2
     assert expectation_count(Policy(host=HostExpectation(mounts=("/", "/data")))) == 2
     assert expectation_count(Policy(nic=NicExpectation(firmware={"a": "1", "b": "2", "c": "3"}))) == 3
+    assert expectation_count(Policy(host=HostExpectation(memory_bytes=1 << 40))) == 1
 
 
 def test_a_tolerance_is_no_expectation_by_itself() -> None:
@@ -176,6 +177,14 @@ def test_a_named_machine_is_expected_with_its_ports() -> None:
         with_expectations(Policy(), CATALOGUE, machine="no such machine", gpus=None)
 
 
+def test_a_named_machine_leaves_the_values_that_its_row_does_not_state() -> None:
+    stated = Policy(nic=NicExpectation(link_layer="Ethernet", firmware={"a": "1"}))
+    machine = next(row for row in CATALOGUE.machines if row.nic_count and row.nic_link_layer == "Unspecified")
+    expected = with_expectations(stated, CATALOGUE, machine=machine.id, gpus=None)
+    assert (expected.policy.nic.link_layer, expected.policy.nic.firmware) == ("Ethernet", {"a": "1"})
+    assert "nic.link_layer" not in expected.stated_by
+
+
 def test_a_policy_expects_gpus_by_their_model_or_their_number() -> None:
     assert not expects_gpus(Policy())
     assert expects_gpus(Policy(gpu=GpuExpectation(model="h100-sxm")))
@@ -194,5 +203,5 @@ def test_a_policy_expects_gpus_by_their_model_or_their_number() -> None:
     ],
 )
 def test_a_size_is_near_within_its_tolerance(size: int, percent: float, near: bool) -> None:
-    """The wanted size is 1000, so that 5 % of it are 50."""
+    """The wanted size is 1000, so 5 % is 50."""
     assert is_near(size, 1000, percent) is near
