@@ -386,6 +386,7 @@ LINK_CASES = (
     ),
     case("measured-network", "alike", ("PASS host",), hosts({"a -> b": 1.2, "a -> c": 1.19, "b -> c": 1.2})),
     case("measured-network", "two hosts", ("SKIP host",), hosts({"a -> b": 1.2})),
+    case("measured-network", "two hosts both ways", ("SKIP host",), hosts({"a -> b": 1.2, "b -> a": 0.1})),
     case(
         "measured-network",
         "unreachable",

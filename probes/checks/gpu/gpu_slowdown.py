@@ -2,9 +2,9 @@
 
 Power capping (`sw_power_cap`) is normal under load, and an idle GPU reports `gpu_idle`; neither is a finding.
 But if GPUs do the same work, power should cap all of them alike. Hopper and newer report a margin (T.Limit)
-that falls with the temperature, and the margin at which clocks fall; older GPUs report degrees. Some boards
-report a margin of 0 while they are cool; this value is not used. Source: NVML reference, clock event reasons
-and their counters; NVIDIA/DCGM#242 and leptonai/gpud (thermal and power brake, temperatures);
+that shrinks as the temperature rises, and the margin at which clocks fall; older GPUs report degrees. Some
+boards report a margin of 0 while they are cool; such a margin is not used. Source: NVML reference, clock
+event reasons and their counters; NVIDIA/DCGM#242 and leptonai/gpud (thermal and power brake, temperatures);
 NVIDIA/NVSentinel, thermal margins.
 """
 
@@ -80,7 +80,7 @@ def gpu_violations(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterable[Findin
         gpus,
         lambda gpu: _violations(gpu, evidence.thresholds.violation_limits, peers_free),
         what="the time that clocks were held down",
-        good="clocks were not held down for long",
+        good="neither heat nor the power brake held the clocks down for long",
     )
 
 
@@ -107,7 +107,7 @@ def _violations(gpu: Gpu, limits: tuple[ViolationLimit, ...], peers_free: int) -
     if capped and peers_free:
         return VIOLATIONS.warned(
             f"GPU{gpu.index}",
-            "the power limit slowed this GPU down, but never the other GPUs",
+            "the power limit slowed this GPU down, but not all other GPUs",
             expected="all GPUs alike",
             observed=f"{capped / _SECOND_US:.3g} s here, 0 on {peers_free} others",
             remedy=Remedy(
@@ -182,7 +182,7 @@ def gpu_temperature_spread(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding
             HOST, "no GPU is much hotter than the others", observed=f"{coolest} to {hottest} °C"
         )
     if not _is_alike(gpus, limits):
-        return SPREAD.skipped(HOST, "the GPUs do not do the same work now: this is judged under load")
+        return SPREAD.skipped(HOST, "temperatures are compared only between equal GPUs under the same load")
     return SPREAD.warned(
         f"GPU{hot}",
         "much hotter than another GPU at the same power",

@@ -101,7 +101,7 @@ def gpu_memory_leftover(gpu: Gpu, evidence: Evidence) -> Judged:
     )
 
 
-@each_gpu(IDLE, what="the load", good="an idle GPU reports no load")
+@each_gpu(IDLE, what="the load", good="no idle GPU reports load")
 def gpu_idle(gpu: Gpu, evidence: Evidence) -> Judged:
     limits = evidence.thresholds
     load = gpu.utilization_percent
