@@ -1,4 +1,4 @@
-"""Cases of the checks of environment variables, containers and batch systems."""
+"""Cases of the checks of environment variables and of NCCL's configuration files."""
 
 from __future__ import annotations
 

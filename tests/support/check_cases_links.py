@@ -1,4 +1,4 @@
-"""Cases of the checks of links and switches: healthy machines with one difference."""
+"""Cases of the checks of links, switches and peer access: healthy machines with one difference."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ _COOLING = Remedy(
 )
 
 
-@each_gpu(THROTTLE, what="the clock event reasons", good="nothing holds the clocks down")
+@each_gpu(THROTTLE, what="the clock event reasons", good="no slowdown by heat or a power brake is reported")
 def gpu_throttle(gpu: Gpu, evidence: Evidence) -> Judged:
     reasons = gpu.throttle_reasons
     if isinstance(reasons, Unknown):
@@ -178,6 +178,9 @@ def gpu_temperature_spread(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding
     limits = evidence.thresholds
     (coolest, cool), (hottest, hot) = min(readings), max(readings)
     if hottest - coolest <= limits.temperature_spread_c.value:
+        if len(readings) < len(gpus):
+            unread = unknown_among(*(gpu.temperature_c for gpu in gpus))
+            return SPREAD.undetermined(HOST, unread, what="some temperatures")
         return SPREAD.passed(
             HOST, "no GPU is much hotter than the others", observed=f"{coolest} to {hottest} °C"
         )
@@ -203,7 +206,7 @@ def _is_alike(gpus: tuple[Gpu, ...], limits: Thresholds) -> bool:
     return is_even and min(loads) >= limits.idle_utilization_percent.value
 
 
-@each_gpu(FAN, what="the fan speed", good="the fans turn")
+@each_gpu(FAN, what="fan speed and temperature", good="no fan stands still on a hot GPU")
 def gpu_fan(gpu: Gpu, evidence: Evidence) -> Judged:
     needed = evidence.thresholds.fan_needed_c
     speed, temperature = gpu.limits.fan_percent, gpu.temperature_c
@@ -220,7 +223,9 @@ def gpu_fan(gpu: Gpu, evidence: Evidence) -> Judged:
                 command="nvidia-smi -q -d TEMPERATURE",
             ),
         )
-    if speed == 0 and known(temperature) and temperature >= needed.value:
+    if speed == 0 and isinstance(temperature, Unknown):
+        return temperature
+    if speed == 0 and temperature >= needed.value:
         return FAN.failed(
             f"GPU{gpu.index}",
             "the fan does not turn on a hot GPU",

@@ -1,4 +1,4 @@
-"""GPUs from NVML, nvidia-smi, the PCI bus, and loose outputs."""
+"""Test GPUs from NVML, nvidia-smi, the PCI bus, and loose outputs."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def test_a_timeout_is_not_taken_for_absence() -> None:
 
 
 @pytest.mark.parametrize("files", [{}, SYSFS])
-def test_a_hanging_nvidia_smi_is_heard_where_nvml_is_not_installed(files: dict[str, str]) -> None:
+def test_a_timeout_of_nvidia_smi_is_reported_where_nvml_is_not_installed(files: dict[str, str]) -> None:
     late = Unknown(Reason.TIMEOUT, "nvidia-smi took longer than 30 s")
     all_gpus = gpus(FakeSource(files=files, commands={"nvidia-smi -q -x": late}))
     assert isinstance(all_gpus, Unknown)

@@ -1,4 +1,4 @@
-"""Kernel, clock, maker, power, environment, and the newer fields of container, batch system and software."""
+"""Test kernel, clock, maker, power, environment, and more of container, batch system and software."""
 
 from __future__ import annotations
 
@@ -255,7 +255,7 @@ def test_a_named_file_replaces_that_of_the_home() -> None:
     ]
 
 
-def test_an_environment_that_nobody_recorded() -> None:
+def test_an_environment_that_was_not_recorded_is_unknown_but_for_the_log() -> None:
     assert isinstance(
         collect_environment(FakeSource(missing=Reason.NOT_RECORDED), CollectOptions())["environment"], Unknown
     )

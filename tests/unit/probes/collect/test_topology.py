@@ -1,4 +1,4 @@
-"""Distances between GPUs and NICs."""
+"""Test the distances between GPUs and NICs."""
 
 from __future__ import annotations
 

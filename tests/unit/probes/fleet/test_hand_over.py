@@ -1,4 +1,4 @@
-"""Test the hand-over of a cluster: verdicts, rates, and the sentences about what nobody measured."""
+"""Test the hand-over of a cluster: verdicts, rates, and the sentences about what was not measured."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ MEASURED = (metric(1.0, reference_share=1.0),)
         ),
     ],
 )
-def test_what_nobody_measured_is_said(reports: list[NodeReport], words: list[str]) -> None:
+def test_what_was_not_measured_is_stated(reports: list[NodeReport], words: list[str]) -> None:
     assert gaps(*reports) == words
 
 
