@@ -223,9 +223,11 @@ def gpu_fan(gpu: Gpu, evidence: Evidence) -> Judged:
                 command="nvidia-smi -q -d TEMPERATURE",
             ),
         )
-    if speed == 0 and isinstance(temperature, Unknown):
+    if speed != 0:
+        return f"{speed} %"
+    if isinstance(temperature, Unknown):
         return temperature
-    if speed == 0 and temperature >= needed.value:
+    if temperature >= needed.value:
         return FAN.failed(
             f"GPU{gpu.index}",
             "the fan does not turn on a hot GPU",

@@ -272,7 +272,7 @@ def _reason(evidence: Evidence, subject: str) -> tuple[str, Remedy]:
             "this GPU alone is hot."
         )
     elif any("power" in reason for reason in reasons):
-        words = ": power is capped"
+        words = ": power is limited"
         text = (
             "Look at the power limit; if the hardware itself slows the GPU, look at the supplies and cables."
         )
@@ -297,7 +297,7 @@ def _clocks(rates: Measurement) -> str:
 
 def _heat(rates: Measurement) -> str:
     temperatures = rates.series.get("temperature_c", ())
-    return f"up to {max(temperatures):.0f} degC" if temperatures else ""
+    return f"up to {max(temperatures):.0f} °C" if temperatures else ""
 
 
 def measured_results(evidence: Evidence) -> Iterator[Finding]:

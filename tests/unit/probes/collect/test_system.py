@@ -169,11 +169,11 @@ SLICE = "/sys/fs/cgroup/system.slice"
         ({f"{SLICE}/ssh.service/cgroup.procs": "7"}, None),
     ],
 )
-def test_who_keeps_the_clock(files: dict[str, str], daemon: str | None) -> None:
+def test_the_running_time_daemon_is_named(files: dict[str, str], daemon: str | None) -> None:
     assert field(collect_clock, "clock", FakeSource(files=files)).daemon == daemon
 
 
-def test_whether_the_clock_is_kept() -> None:
+def test_synchronization_of_the_clock_is_asked_for_in_deep_checks_only() -> None:
     kept: Clock = field(collect_clock, "clock", FakeSource(files={"/run/systemd/timesync/synchronized": ""}))
     assert kept.synchronized is True
     facts = FakeSource(commands={"timedatectl show -p NTPSynchronized": "NTPSynchronized=no\n"})
