@@ -170,7 +170,7 @@ def _chosen_sample(
     rows: list[dict[str, str]], column: str, choose: Callable[[list[int]], int]
 ) -> int | Unknown:
     values = [_number(row, column) for row in rows]
-    return values[0] if first_unknown(*values) else choose(only_known(values))
+    return first_unknown(*values) or choose(only_known(values))
 
 
 def _number(row: dict[str, str], column: str) -> int | Unknown:
