@@ -1,4 +1,4 @@
-"""The kernel log in all its forms."""
+"""The kernel log in several forms."""
 
 from __future__ import annotations
 
@@ -229,7 +229,7 @@ def test_an_event_that_several_drivers_report_counts_once() -> None:
     ]
 
 
-def test_other_programs_speak_of_links_alone() -> None:
+def test_of_other_programs_only_lines_about_links_count() -> None:
     text = f"""\
 Aug 17 06:18:01 gpu-7 systemd-networkd[5398]: ib6: lost carrier
 Aug 17 06:18:02 gpu-7 systemd-networkd[5398]: ib6: Gained carrier
