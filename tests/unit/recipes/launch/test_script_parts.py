@@ -67,7 +67,7 @@ def test_slurm_signals_in_time_for_a_checkpoint(make_recipe, write_s, step_s, li
 @pytest.mark.parametrize(
     ("predicted", "words"),
     [
-        (Prediction(), "Nothing could be predicted for this machine."),
+        (Prediction(), "The recipe predicts neither step time nor memory."),
         (Prediction(step_time_s=2.0), "Predicted: 2 s per step; "),
         (Prediction(step_time_s=2.0, step_time_low_s=1.5), "Predicted: 2 s per step; "),
         (
