@@ -37,7 +37,8 @@ def test_late_requests_are_one_finding():
 
 
 @pytest.mark.parametrize(
-    ("option", "words"), [("", "without --nnodes torchrun assumes one node"), ("--nnodes 1 ", "--nnodes is 1")]
+    ("option", "words"),
+    [("", "without --nnodes torchrun assumes one node"), ("--nnodes 1 ", "--nnodes is 1")],
 )
 def test_the_message_about_one_node_names_the_option_only_if_the_script_has_it(option: str, words: str):
     text = (

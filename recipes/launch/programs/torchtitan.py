@@ -116,7 +116,7 @@ def write(recipe: Recipe) -> ProgramFiles:
 
 
 def _unknown(theirs: tuple[Option, ...]) -> tuple[str, ...]:
-    """Return a warning for each option of the user's that torchtitan does not have, such as an option of 0.1."""
+    """Return a warning for each option of the user that torchtitan does not have, such as one of 0.1."""
     known = known_names(_ID)
     return tuple(
         f"Warning: torchtitan {known.version} has no option {option[0][:80]}, and does not start with it"
