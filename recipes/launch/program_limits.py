@@ -178,6 +178,6 @@ def _layout(recipe: Recipe) -> Layout:
 
 
 def _layers(recipe: Recipe) -> int:
-    """Return the number of layers with those of an encoder; 1 for an image model, which no program divides."""
+    """Return the number of all layers, also of an encoder; 1 for an image model, which no program divides."""
     encoder = int(recipe.model_details.get("encoder_layers", 0))
     return recipe.model.layers + encoder if recipe.model is not None else 1
