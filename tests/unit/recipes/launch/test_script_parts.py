@@ -86,7 +86,7 @@ def test_scripts_state_what_is_predicted(make_recipe, predicted, words):
     assert "bus bandwidth" in prediction(make_recipe(command=Command(kind="nccl-tests", target="x_perf")))
 
 
-def test_scripts_state_the_plan_in_one_sentence(make_recipe):
+def test_scripts_state_the_layout_and_the_batch_of_the_plan(make_recipe):
     recipe = make_recipe(nodes=2, resources=GPU, parallelism={"grad_accum": 1, "global_batch": 8})
     assert summary(recipe) == (
         "DDP on 2 nodes x 2 ranks (NVIDIA H100, nccl), fp32, activation checkpointing none. "

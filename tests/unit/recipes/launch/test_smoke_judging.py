@@ -189,7 +189,7 @@ def test_a_transport_is_judged_by_the_network_of_the_plan(recipe, machine, log, 
 @pytest.mark.parametrize(
     ("log", "summary"), [(IB, "faster than the planned TCP"), (SOCKET, "ethernet: NET/")]
 )
-def test_rdma_is_faster_than_a_plan_for_ethernet(recipe, log, summary):
+def test_a_plan_for_ethernet_is_met_by_sockets_and_exceeded_by_rdma(recipe, log, summary):
     cluster = msgspec.structs.replace(recipe.machine, transport="ethernet")
     changed = msgspec.structs.replace(recipe, machine=cluster)
     assert judged(changed, *records(log=log))["verify-transport-between"].summary.startswith(summary)
