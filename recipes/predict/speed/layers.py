@@ -215,9 +215,15 @@ def block_times(job: TransformerJob, rates: Rates, block: Block) -> BlockTime:
     forward = forward_products + attention + elementwise
     backward = backward_products + attention_back + 2.0 * elementwise
     launches, launches_back = _launches_s(job, block, forward, backward)
+    again = forward
+    launches_again = launches
+    if job.stack.stops_recomputing:
+        again = forward - unused
+        launches_again, _ = _launches_s(job, block, again, backward)
     if job.stack.experts == "looped":
         waits = local_experts(job, block) * parameter("time.expert_wait_s")
         launches, launches_back = launches + waits, launches_back + waits
+        launches_again += waits
     return BlockTime(
         forward=forward + launches,
         backward=backward + launches_back,
@@ -226,7 +232,7 @@ def block_times(job: TransformerJob, rates: Rates, block: Block) -> BlockTime:
         attention=attention + attention_back,
         elementwise=3.0 * elementwise,
         launches=launches + launches_back,
-        again=forward + launches - (unused if job.stack.stops_recomputing else 0.0),
+        again=again + launches_again,
     )
 
 
