@@ -40,7 +40,8 @@ def explain_logs(
     """Read `names` (files, folders, `-` for standard input); the last event's result is an `Explanation`.
 
     If `following` is set, files are read while they grow, and faults are reported within seconds, until
-    `is_over` returns True or all pipes end. The run is compared with `recipe` and `machine` if they are given. If `redacting` is set, placeholders replace names. Raises InputError for unreadable sources.
+    `is_over` returns True or all pipes end. The run is compared with `recipe` and `machine` if they are
+    given. If `redacting` is set, placeholders replace names. Raises InputError for unreadable sources.
     """
     yield StageStarted(stage="explain", title="reading logs")
     redactor = LogRedactor(secrets.token_bytes()) if redacting else None

@@ -29,7 +29,8 @@ def program_text(command: Command) -> str:
 
 
 def warned_plan(plan: Plan, command: Command) -> Plan:
-    """Return the plan, with a warning if the user's program takes none of its decisions or lacks decisive ones.
+    """Return the plan, with a warning if the user's program takes none of its decisions, or
+    not the decisive ones.
     """
     values = msgspec.structs.asdict(plan.chosen)
     warning = untold_warning(command, plan.chosen.program, values, program_text(command))

@@ -87,8 +87,7 @@ def _layouts(case: Case, stack: Stack, gpus: int) -> tuple[Choice, ...]:
 
 
 def is_open(case: Case) -> bool:
-    """Return whether the row states nothing about how the GPUs share the model, except perhaps `ep` above 1.
-    """
+    """Return whether the row states nothing about how GPUs share the model, except perhaps `ep` above 1."""
     degrees = (case.tp, case.pp, case.cp, case.dp, case.fsdp, case.vp, case.zero_stage)
     return not case.sharding and case.ep != 1 and all(degree is None for degree in degrees)
 

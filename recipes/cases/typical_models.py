@@ -1,5 +1,4 @@
-"""The usual sizes of a transformer with a given number of parameters, for rows that do not state its sizes.
-"""
+"""The usual sizes of a transformer with a given number of parameters, for rows that do not state sizes."""
 
 import itertools
 import math

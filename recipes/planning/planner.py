@@ -143,7 +143,7 @@ def model_positions(model: TransformerModel) -> int:
 
 
 def native_precision(cluster: Cluster, program: Program) -> Precision:
-    """Return the first of bf16 and fp16 that the program has and the device multiplies natively, else fp32."""
+    """Return bf16 or fp16, the first that the program has and the device multiplies natively; else fp32."""
     if cluster.has_bf16 and "bf16" in program.precisions:
         return "bf16"
     has_half = (
