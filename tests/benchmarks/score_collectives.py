@@ -67,7 +67,7 @@ def item(row: dict[str, str]) -> Item:
 def size_band(row: dict[str, str]) -> str:
     """Return the band of message sizes to which a row belongs, with its rank in front."""
     size = int(row["bytes"])
-    return "1 below 256 KiB" if size < 2**18 else "2 to 32 MiB" if size < 2**25 else "3 above"
+    return "1: below 256 KiB" if size < 2**18 else "2: below 32 MiB" if size < 2**25 else "3: from 32 MiB"
 
 
 def line(name: str, found: list[float]) -> str:

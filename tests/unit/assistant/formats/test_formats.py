@@ -75,7 +75,7 @@ LABEL = re.compile(r'(?P<name>[a-zA-Z_][a-zA-Z0-9_]*)="(?P<value>(?:[^"\\\n]|\\[
 def samples_of(text: str) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
     """Read the text format strictly.
 
-    Help and type come before the samples of each metric, all in one block, and none comes twice.
+    Help and type come before the samples of each metric, and each metric is declared once.
     """
     values: dict[tuple[str, tuple[tuple[str, str], ...]], float] = {}
     declared: list[str] = []

@@ -135,6 +135,34 @@ def test_a_pinned_degree_is_the_users_and_is_kept():
     assert plan.chosen.degrees.tp == 2
 
 
+def test_a_pin_is_no_limit_of_the_program():
+    parts = planned(REQUESTS["megatron"], pp=4, vp=1)
+    recomputed = planned(REQUESTS["megatron"], activation_checkpointing="full", recomputed_share=0.5)
+    for plan, name in (
+        (parts, "schedule"),
+        (recomputed, "activation_checkpointing"),
+        (recomputed, "recomputed_share"),
+    ):
+        row = decision(plan, name)
+        assert row is not None
+        assert "the program has no other" not in row.because
+        assert "the smallest part" not in row.because
+
+
+def test_memory_that_the_user_leaves_none_of_is_no_condition():
+    plan = planned(msgspec.structs.replace(REQUESTS["own"], headroom=0.0))
+    row = decision(plan, "memory_headroom")
+    assert row is not None
+    assert row.because.endswith("the plan leaves no memory free on purpose")
+
+
+@pytest.mark.parametrize(("tuning", "over"), [("full", "fp32 parameters"), ("lora", "frozen weights")])
+def test_the_precision_names_the_weights_that_the_job_has(tuning, over):
+    row = decision(planned(msgspec.structs.replace(REQUESTS["own"], tuning=tuning)), "precision")
+    assert row is not None
+    assert row.because.startswith(f"mixed precision: bf16 computation over {over}")
+
+
 def test_a_program_without_model_parallelism_has_no_decision_about_degrees():
     assert not {row.name for row in plan_of("own").decisions} & {"tp", "pp", "vp", "cp", "ep", "schedule"}
 
