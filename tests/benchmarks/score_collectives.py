@@ -1,10 +1,10 @@
-"""Score the model of collectives on published measurements, and fit its figures to them.
+"""Score the model of collectives on published measurements, and on request fit its figures to them.
 
     python tests/benchmarks/score_collectives.py [--leave-one-out] [--fit] [--write] [--worst N]
 
 Reads `collectives_open.csv` below $RIGTUNE_SHARED/data (default ../shared). Prints median and p90 of
-|predicted/measured - 1| by platform, collective and size, and with each platform left out of the fit.
-`--write` stores the fit in recipes/data/parameters.
+|predicted/measured - 1| by platform, collective and size. `--fit` fits the figures first, and `--write` stores this
+fit in recipes/data/parameters. `--leave-one-out` adds the errors with each platform left out of the fit.
 """
 
 from __future__ import annotations
