@@ -16,7 +16,7 @@ DEGREE_TITLES = {
 
 
 def layout_title(row: Candidate | Choice, ranks: str = "GPUs") -> str:
-    """Return the degrees of a layout as a product that gives the number of ranks.
+    """Return the strategy and degrees of a layout as a product that gives the number of ranks.
 
     `ranks` is the word for ranks: GPUs, unless the machine has none. Expert parallelism is not a factor,
     because the experts are spread over ranks that other factors count.

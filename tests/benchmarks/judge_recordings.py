@@ -2,7 +2,8 @@
 
 python -m tests.benchmarks.judge_recordings [NODES]
 
-Each node is read from its own file: facts from the recording, then all checks, then the verdict.
+Each node is read anew from a file: facts from the recording, then all checks, then the verdict. The files have
+the same content.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from probes.sources.choose import open_source
 BAR_MS = 30.0
 WARM_UP = 5
 FILES = 50
-"""Number of different files; if there are more nodes, several nodes read the same file."""
+"""Number of files; if there are more nodes, several nodes read the same file."""
 
 
 def result(events: Iterator[Event]) -> MachineFacts:

@@ -308,6 +308,12 @@ def test_the_smallest_profile_gives_most_jobs(need_gib: float, profile: str, job
     assert f"Jobs at the same time: {jobs}," in text
 
 
+@pytest.mark.parametrize(("need_gib", "memory"), [(8.0, "2g.20gb (19.6 GiB)"), (16.0, "2g.20gb (19.6 GiB)")])
+def test_a_larger_profile_states_its_own_memory(need_gib: float, memory: str) -> None:
+    lines = {line.id: line for line in advised("mig", NODE, need_gib=need_gib).lines}
+    assert f"3 x {memory} gives each job more compute" in lines["partition-faster"].text
+
+
 @pytest.mark.parametrize("gpu", ["NVIDIA H100 80GB HBM3", "NVIDIA B200", "NVIDIA A100-SXM4-40GB"])
 @pytest.mark.parametrize("model", ["gpt2", "gpt2-medium", "gpt2-large", "llama-3.2-1b"])
 def test_a_job_fits_a_partition_by_the_rule_of_a_plan(gpu: str, model: str) -> None:
