@@ -35,6 +35,9 @@ def resolved(row: dict[str, str], **changes: str) -> ResolvedCase:
         (DENSE, {"pp": "4", "vp": "200"}, "vp is 200", "give at most 20"),
         (DENSE, {"vp": "2"}, "vp is 2", "leave vp blank"),
         (DENSE, {"cp": "8", "seq_len": "4"}, "cp is 8", "give 16"),
+        (DENSE, {"seq_len": "4096", "mean_seq_len": "4097"}, "mean_seq_len is 4097", "at most 4096 tokens"),
+        (DENSE, {"cp": "8", "sharding": "fsdp", "fsdp": "65"}, "fsdp is 65", "give at most 64"),
+        (DENSE, {"seq_len": "-" + "7" * 60}, "seq_len is -" + "7" * 39 + ":", "give a number from 0 to"),
         (DENSE, {"cp": "16", "seq_len": "131071"}, "cp is 16", "give 131072"),
         (DENSE, {"n_gpus": "8", "sharding": "fsdp", "fsdp": "16"}, "fsdp is 16", "give at most 8"),
         (DENSE, {"n_gpus": "8", "sharding": "single"}, "sharding is 'single'", "give ddp"),
@@ -62,6 +65,7 @@ def test_a_layout_that_cannot_be_is_refused(
         ),  # experts take the tensor-parallel GPUs too
         (DENSE, {"pp": "4", "vp": "5"}),
         (DENSE, {"n_gpus": "80", "pp": "80"}),
+        (DENSE, {"seq_len": "4096", "mean_seq_len": "4096"}),
         (DENSE, {"cp": "16", "seq_len": "131072"}),
         (
             DENSE,

@@ -51,6 +51,20 @@ def test_unknown_software_is_treated_as_known_software_with_this_sharding(
     assert stack.memory.logged_figure == "reserved"
 
 
+@pytest.mark.parametrize(
+    ("name", "loss"),
+    [
+        ("torch, chunked cross entropy", "chunked"),
+        ("torch + fused linear CE", "fused"),
+        ("torch (cut cross-entropy)", "fused"),
+        ("hf-trainer with Liger", "fused"),
+        ("torch", "whole"),
+    ],
+)
+def test_the_name_of_the_software_states_the_loss(name: str, loss: str) -> None:
+    assert software_of(case_of_row({**ROW, "stack": name}))[0].memory.loss == loss
+
+
 def test_torch_by_another_name_is_torch_however_it_is_divided() -> None:
     assert software_of(case_of_row({**ROW, "stack": "my torch loop", "tp": "8"}))[0].id == "torch"
 

@@ -60,7 +60,8 @@ def test_the_headroom_of_the_user_is_never_used(headroom, memory_gib):
         needed = re.search(r"needs ([0-9.]+) GiB of", error.message)
         if needed and float(needed[1]) < memory_gib:
             assert "--headroom" in error.hint  # noqa: PT017
-            assert "stay free" in error.message  # noqa: PT017
+            free = gib(headroom * memory_gib * GIB)
+            assert f"of which {100 * headroom:.3g} % ({free}) stay free" in error.message  # noqa: PT017
         return
     for choice in (made.chosen, *made.alternatives):
         assert choice.predicted.memory_bytes_per_gpu.needed <= memory_gib * GIB * (1 - headroom)
