@@ -98,9 +98,7 @@ def test_a_recording_adds_the_texts_to_the_answers_of_the_library() -> None:
 def test_only_a_listing_of_the_bus_replaces_a_bus_that_was_not_recorded(
     bus: Reason, texts: dict[str, str], expected: tuple[str, ...] | Reason
 ) -> None:
-    source = FakeSource(
-        files={f"{DEVICE}/vendor": Unknown(bus)}, given=texts, missing=Reason.NOT_RECORDED
-    )
+    source = FakeSource(files={f"{DEVICE}/vendor": Unknown(bus)}, given=texts, missing=Reason.NOT_RECORDED)
     on_bus = facts_of(source)["pci_gpus"]
     assert (on_bus.reason if isinstance(on_bus, Unknown) else on_bus) == expected
 
