@@ -1,4 +1,4 @@
-"""Test limits and less common answers of a host: processors, NUMA nodes, kernel files, versions of software."""
+"""Test limits and less common answers of a host: processors, NUMA nodes, kernel files, versions."""
 
 from __future__ import annotations
 

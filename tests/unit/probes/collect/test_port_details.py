@@ -1,4 +1,4 @@
-"""Test the less common facts of RDMA ports and interfaces: virtual functions, GIDs, counters, bonds, speeds."""
+"""Test less common facts of RDMA ports and interfaces: virtual functions, GIDs, counters, bonds, speeds."""
 
 from __future__ import annotations
 
