@@ -99,6 +99,7 @@ def test_whether_a_program_can_open_the_device(own: list[str], shown: list[str],
         ({str(index): GID if index in (0, 8, 16) else "" for index in range(17)}, [0, 8, 16]),
         ({str(index): GID if index in (0, 9) else "" for index in range(10)}, [0]),
         ({"0": GID.removesuffix(":b2c3"), "1": GID.replace("f", "g"), "2": GID.upper()}, [2]),
+        ({str(index): GID if index == 7 else "" for index in range(8)}, [7]),
         ({"0": "0123:4567:89ab:cdef:0123:4567:89ab:cdef"}, [0]),
     ],
 )
