@@ -242,3 +242,17 @@ def test_an_exception_is_placed_in_the_program_s_own_code(
     assert not tracebacks.take(process, LogLine("a.log", 9, "loss 1.0"))
     ended: Any = tracebacks.ended(process, LogLine("a.log", end, "ValueError: bad shape"), ())
     assert [each.what.place for each in ended if each.kind == "process.frame"] == ([place] if place else [])
+
+
+def test_the_latest_report_of_a_step_and_of_a_test_is_kept() -> None:
+    facts = BenchFacts()
+    for step, loss in ((5, 1.0), (7, 2.0), (7, 3.0), (6, 4.0)):
+        facts.add(event("training.course", {"step": step, "loss_last": loss}))
+    values: Any = facts.as_dict()
+    assert values["training"]["step"] == 7
+
+
+@pytest.mark.parametrize(("effects", "followers"), [(1, "154"), (2, "154 (2 lines)")])
+def test_repeated_effects_are_counted(effects: int, followers: str) -> None:
+    events = [xid(79, 1), *(xid(154, 2 + place) for place in range(effects))]
+    assert chain_of(events)[0] == (79, None, followers)
