@@ -247,9 +247,9 @@ def test_an_exception_is_placed_in_the_program_s_own_code(
 def test_the_latest_report_of_a_step_and_of_a_test_is_kept() -> None:
     facts = BenchFacts()
     for step, loss in ((5, 1.0), (7, 2.0), (7, 3.0), (6, 4.0)):
-        facts.add(event("training.course", {"step": step, "loss_last": loss}))
+        facts.add(event("training.course", {"step": step, "loss": loss}))
     values: Any = facts.as_dict()
-    assert values["training"]["step"] == 7
+    assert (values["training"]["step"], values["training"]["loss"]) == (7, 3.0)
 
 
 @pytest.mark.parametrize(("effects", "followers"), [(1, "154"), (2, "154 (2 lines)")])

@@ -18,8 +18,14 @@ from probes.parsers.host.network_files import (
     parse_ip_addresses,
     parse_routes,
 )
-from probes.parsers.host.procfs import parse_cgroup, parse_cpuinfo, parse_huge_pages, parse_limits
-from probes.parsers.host.procfs import parse_listening, parse_meminfo
+from probes.parsers.host.procfs import (
+    parse_cgroup,
+    parse_cpuinfo,
+    parse_huge_pages,
+    parse_limits,
+    parse_listening,
+    parse_meminfo,
+)
 
 HEAD = "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\tMTU\tWindow\tIRTT\n"
 
@@ -128,7 +134,8 @@ def test_addresses_of_the_ip_command() -> None:
 
 
 def test_members_of_a_bond() -> None:
-    text = "MII Status: up\nSlave Interface: a\nMII Status: down\nMII Status: up\nSlave Interface: b\nMII Status: up\n"
+    text = "MII Status: up\nSlave Interface: a\nMII Status: down\nMII Status: up\n"
+    text += "Slave Interface: b\nMII Status: up\n"
     assert parse_bonding(text) == {"a": False, "b": True}
 
 
