@@ -1,4 +1,4 @@
-"""Test details of kernel logs: distances in time and lines, bits of status registers, and lines that continue."""
+"""Test details of kernel logs: distances in time, bits of status registers, and prefixes of lines."""
 
 from __future__ import annotations
 
