@@ -108,7 +108,7 @@ def _port(source: Source, common: Nic, device: RdmaDevice, number: int) -> Nic:
     layer = map_known(read_text(source, f"{port}/link_layer"), port_link_layer)
     netdev = _netdev(source, device, number)
     gids = _gids(source, port, layer)
-    first = next((gid.gid for gid in items_of(gids)[:1] if gid.index == 0), None)
+    first = next((gid.gid for gid in items_of(gids) if gid.index == 0), None)
     return msgspec.structs.replace(
         common,
         port=number,

@@ -35,7 +35,7 @@ def parse_cpu_list(text: str) -> tuple[int, ...] | Unknown:
     for part in text.split(","):
         first, _, last = part.partition("-")
         start, end = int(first), int(last or first)
-        if end < start or end - start + len(numbers) > _MOST:
+        if end < start or end - start + len(numbers) >= _MOST:
             return Unknown(Reason.UNPARSABLE, f"{quoted(text)} is not a CPU list")
         numbers.extend(range(start, end + 1))
     return tuple(numbers)

@@ -95,7 +95,9 @@ def parse_cpuinfo(text: str) -> CpuInfo | Unknown:
     first = cpus[0]
     words = set((first.get("flags") or first.get("Features") or "").split())
     packages = {cpu["physical id"] for cpu in cpus if "physical id" in cpu}
-    cores = {(cpu["physical id"], cpu["core id"]) for cpu in cpus if {"physical id", "core id"} <= cpu.keys()}
+    cores = {
+        (cpu["physical id"], cpu["core id"]) for cpu in cpus if "physical id" in cpu and "core id" in cpu
+    }
     not_stated = Unknown(Reason.NOT_SUPPORTED, "/proc/cpuinfo does not contain it on this architecture")
     return CpuInfo(
         model=first.get("model name") or first.get("cpu", "").partition(",")[0] or _arm_model(first),

@@ -121,8 +121,8 @@ def _lines_with(text: str, words: tuple[str, ...]) -> Iterator[str]:
         while position >= 0 and line_count < 8:
             end = text.find("\n", position)
             start = text.rfind("\n", 0, position) + 1
-            yield text[start : end if end >= 0 else len(text)][:LONGEST_LINE]
-            position, line_count = text.find(word, end) if end >= 0 else -1, line_count + 1
+            yield text[start : end if end != -1 else len(text)][:LONGEST_LINE]
+            position, line_count = text.find(word, end) if end != -1 else -1, line_count + 1
 
 
 def _is_kernel_line(line: str) -> bool:

@@ -76,7 +76,7 @@ def lines_with(text: str, words: Mapping[str, int]) -> Iterator[tuple[int, str, 
     low, number, counted = 0, 1, 0
     while low < len(text):
         end_of_line = text.find("\n", low + _WINDOW)
-        high = end_of_line if end_of_line >= 0 else len(text)
+        high = end_of_line if end_of_line != -1 else len(text)
         bits_by_start: dict[int, int] = {}
         for word, bits in words.items():
             position = following[word]
@@ -84,7 +84,7 @@ def lines_with(text: str, words: Mapping[str, int]) -> Iterator[tuple[int, str, 
                 start = text.rfind("\n", 0, position) + 1
                 bits_by_start[start] = bits_by_start.get(start, 0) | bits
                 end = text.find("\n", position)
-                position = text.find(word, end) if end >= 0 else -1
+                position = text.find(word, end) if end != -1 else -1
             following[word] = position
         for start, bits in sorted(bits_by_start.items()):
             number += text.count("\n", counted, start)

@@ -91,3 +91,11 @@ def test_a_broken_line_is_named() -> None:
     unread = ask(source, deep=True)["unread"]
     assert isinstance(unread, tuple)
     assert [(item.source, item.line) for item in unread] == [("kernel-log.txt", 1)]
+
+
+def test_of_equal_events_the_first_log_is_cited_unless_another_counts_more() -> None:
+    logs = {"a.log": f"{XID}\n", "b.log": f"\n{XID}\n", "c.log": f"{XID}\n{XID}\n"}
+    for names, expected in ((("a.log", "b.log"), "a.log"), (("a.log", "c.log"), "c.log")):
+        given = tuple(Given(name=name, text=logs[name]) for name in names)
+        (event,) = events(ask(FakeSource(given={"kernel-log": given}, missing=Reason.NOT_RECORDED)))
+        assert event.evidence[0].key == expected
