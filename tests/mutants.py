@@ -55,6 +55,7 @@ ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
 _ELSEWHERE = (
     ("assistant/cli/fleet", "unit/assistant/usecases/fleet"),
     ("assistant/cli/tune_command.py", "unit/assistant/usecases/test_tune.py"),
+    ("assistant/tui/", "tui"),
     ("probes/checks/", "golden/test_finding_texts.py"),
     ("probes/compare/", "golden/test_finding_texts.py"),
     ("probes/judging/", "golden/test_finding_texts.py"),
