@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from assistant.engines import engine_job, mpi_engine, node_command, ray_tasks
+from assistant.engines.clustershell_runs import plan_together
 from assistant.engines.engine_job import EngineJob
 from assistant.engines.engine_table import Rendezvous, Wanted
 from assistant.engines.node_command import LONGEST_ANSWER_BYTES, NOT_WHOLE, Records, end_of, one_line, timed
@@ -223,3 +224,18 @@ def test_nodes_of_one_name_are_distinguished_by_rays_id():
         "g1-22222222": "2" * 12,
         "g2": "4" * 12,
     }
+
+
+@pytest.mark.parametrize(
+    ("nodes", "others"),
+    [
+        ("ab", "NODE_RANK=1 on b"),
+        ("abc", "NODE_RANK=1 on b, NODE_RANK=2 on c"),
+        ("abcd", "NODE_RANK=1 on b, NODE_RANK=2 on c ..."),
+    ],
+)
+def test_a_plan_of_a_job_names_the_first_other_nodes(nodes, others):
+    plan = plan_together(JOB._replace(nodes=tuple(nodes)), ("ssh", "a b")).splitlines()
+    assert plan[-1] == f"# at the same time: {others}"
+    assert plan[0].startswith("ssh 'a b' ")
+    assert "NODE_RANK=0" in plan[0]

@@ -15,6 +15,7 @@ import pytest
 from rich.console import Console
 
 from assistant.pages.blocks import Row, Section, Share, Shares, words
+from assistant.pages.fleet_nodes_page import NodeRow
 from assistant.tui.actions import (
     ACTIONS,
     MACHINE_ACTIONS,
@@ -26,6 +27,7 @@ from assistant.tui.actions import (
 )
 from assistant.tui.appearance import ascii_text
 from assistant.tui.background import StageEnded, StageEvent, StageRun, has_hung_up, terminal_descriptor
+from assistant.tui.node_list import NodeList
 from assistant.tui.panel_writer import body, line, whole
 from assistant.tui.services import Services
 from assistant.usecases.events import Remarked
@@ -228,3 +230,15 @@ def test_services_name_the_source_and_the_folder(monkeypatch, tmp_path):
     assert "dgx-h100" in services.title.lower().replace(" ", "-")
     with open_source((), None) as live:
         assert Services(live).is_live
+
+
+@pytest.mark.parametrize(
+    ("count", "places"), [(3, {-4: 0, 0: 0, 1: 1, 2: 2, 5: 2}), (0, {-1: 0, 0: 0, 5: 0})]
+)
+def test_the_cursor_stays_within_the_list(count, places):
+    listing = NodeList(id="nodes")
+    listing.rows = tuple(
+        NodeRow(node=f"n{index}", verdict=(), reason="", group="", searched="") for index in range(count)
+    )
+    assert {place: listing.validate_cursor(place) for place in places} == places
+    assert (listing.current is None) is (count == 0)
