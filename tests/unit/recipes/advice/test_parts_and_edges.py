@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from probes.base.errors import UsageError
@@ -373,3 +374,40 @@ def test_an_absence_is_distinguished_from_a_failure_to_look() -> None:
     missing = Unknown(Reason.PERMISSION, "no access")
     assert "no access" in texts("container", changed(NODE, nics=missing), "rdma-unknown")
     assert "no-nic" in ids("hardware", changed(NODE, nics=()))
+
+
+@pytest.mark.parametrize(
+    ("facts", "question", "words"),
+    [
+        (roce_with("NCCL_IB_TC", "41"), {"dscp": 26, "priority": 3}, "--dscp"),
+        (
+            changed(with_nics(ROCE, traffic_class=106), environment=variable("NCCL_IB_TC", "41").environment),
+            {},
+            "nics[].traffic_class",
+        ),
+    ],
+)
+def test_the_class_that_differs_from_the_variable_is_named(
+    facts: MachineFacts, question: dict[str, Any], words: str
+) -> None:
+    assert words in texts("network", facts, "dscp-mismatch", **question)
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({"name": "roce0", "device_type": "MT4129"}, "host-mlx"),
+        ({"name": "roce0", "device_type": UNKNOWN}, "host-other"),
+        ({"name": "mlx5_0", "device_type": UNKNOWN}, "host-mlx"),
+        ({"name": "bnxt_re0", "device_type": "bnxt_re"}, "host-other"),
+    ],
+)
+def test_cards_of_mellanox_have_commands_of_their_own(changes: dict[str, Any], line: str) -> None:
+    port = msgspec.structs.replace(items_of(ROCE.nics)[0], **changes)
+    lines = ids("network", changed(ROCE, nics=(port,)))
+    assert {each for each in lines if each.startswith("host-")} == {line}
+
+
+def test_one_gpu_may_have_one_port() -> None:
+    facts = described_machine(BLANK, PartsList(gpu="H100-PCIE", gpus=1, network="400G IB"), CATALOGUE)
+    assert [nic.rate_gbps for nic in items_of(facts.nics)] == pytest.approx([400.0])

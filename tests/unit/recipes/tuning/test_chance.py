@@ -59,6 +59,14 @@ def test_five_rounds_of_ten_are_the_first_that_suffice():
     assert not any(is_faster([-0.1] * rounds, alpha=0.025, planned=10) for rounds in range(1, 6))
 
 
+def test_of_equally_likely_patterns_all_or_none_win():
+    """Of eight patterns two may win: one has three gains, and three have two, of which none may win."""
+    rules = {"alpha": 0.3, "planned": 3}
+    assert is_faster([-0.1] * 3, **rules)
+    for slower in range(3):
+        assert not is_faster([0.1 if place == slower else -0.1 for place in range(3)], **rules)
+
+
 @given(SIZES)
 def test_a_slower_or_equal_candidate_never_wins(sizes):
     assert not is_faster(sizes, alpha=0.05, planned=8)

@@ -11,7 +11,7 @@ from probes.base.errors import InputError
 from recipes.launch.edited import refreshed
 from recipes.launch.recipe import Chosen, Environment
 from recipes.launch.recipe_file import dump_recipe, load_recipe
-from recipes.tuning.contest import Rules, Trial
+from recipes.tuning.contest import Rules, Trial, most_trials
 from recipes.tuning.journal import Ran, Started, digest_of, line_of, read_journal
 from recipes.tuning.tune_result import CandidateResult, ratio_words, result_of, tuned_recipe
 from recipes.tuning.tune_stages import Options, stages_of
@@ -204,6 +204,17 @@ def test_the_second_stage_gets_its_share_of_the_budget(recipe):
     assert layouts
     assert variables
     assert 10.0 * (len(layouts) + len(variables)) <= 200.0
+
+
+def test_the_budget_is_divided_by_the_largest_numbers_of_trials(recipe):
+    """Each trial takes 10 s, and one variable may take 12 x 2 trials."""
+    options = Options(variables=(THREADS,))
+    stages, _ = played(recipe, options, lambda _: 1.0, 1e6)
+    assert not any(stage.is_out_of_time for stage in stages)
+    first = stages[0].contest
+    share = most_trials(first) / (most_trials(first) + 24)
+    _, (layouts, _) = played(recipe, options, lambda variant: 1.0 if variant.name == BASELINE else 0.9, 60.0)
+    assert len(layouts) == int(60.0 * share / 10.0)
 
 
 def test_more_budget_does_not_reopen_a_stage_whose_successor_began(recipe):
