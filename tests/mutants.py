@@ -57,6 +57,7 @@ _ELSEWHERE = (
     ("assistant/cli/plan_commands.py", "golden/test_plan_pages.py"),
     ("assistant/pages/training/", "golden/test_plan_pages.py"),
     ("assistant/cli/tune_command.py", "unit/assistant/usecases/test_tune.py"),
+    ("assistant/tui/", "tui"),
     ("probes/checks/", "golden/test_finding_texts.py"),
     ("probes/compare/", "golden/test_finding_texts.py"),
     ("probes/judging/", "golden/test_finding_texts.py"),

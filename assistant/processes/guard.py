@@ -24,6 +24,10 @@ PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 """Options of prctl(2), from linux/prctl.h."""
 LIFELINE = 0
+CHUNK_BYTES = 4096
+"""Bytes of one read; what is left is read the next time."""
+KILL_AGAIN_S = 0.1
+"""Time until descendants that started meanwhile are killed, too."""
 
 
 def main(arguments: list[str]) -> int:
@@ -34,9 +38,9 @@ def main(arguments: list[str]) -> int:
     status: int | None = None
     while status is None:
         readable, _, _ = select.select([LIFELINE, wake], [], [])
-        if wake in readable and signal.SIGCHLD not in os.read(wake, 4096):
+        if wake in readable and signal.SIGCHLD not in os.read(wake, CHUNK_BYTES):
             break  # rigtune closed the pipe, or a signal requested the end
-        if LIFELINE in readable and not os.read(LIFELINE, 4096):
+        if LIFELINE in readable and not os.read(LIFELINE, CHUNK_BYTES):
             break
         status = reap().get(child)
     if status is None:
@@ -48,7 +52,7 @@ def main(arguments: list[str]) -> int:
         status = ended.get(child, status)
         if not has_children():
             return 128 - status if status is not None and status < 0 else status or 0
-        select.select([wake], [], [], 0.1)
+        select.select([wake], [], [], KILL_AGAIN_S)
 
 
 def prctl(option: int, value: int) -> None:
@@ -74,12 +78,11 @@ def start(command: list[str]) -> int:
         return child
     try:
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != guard:
-            os._exit(1)
-        os.setsid()
-        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        os.dup2(2, 1)
-        os.execvp(command[0], command)  # noqa: S606 - the command is an argument list
+        if os.getppid() == guard:  # otherwise the guard has already ended
+            os.setsid()
+            os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+            os.dup2(2, 1)
+            os.execvp(command[0], command)  # noqa: S606 - the command is an argument list
     except OSError as error:
         os.write(2, f"cannot start {command[0]}: {error.strerror}\n".encode("utf-8", "replace"))
     os._exit(127)
@@ -119,7 +122,7 @@ def wait_for_tree(child: int, wake: int, deadline: float) -> int | None:
         select.select([wake], [], [], remaining)
         with contextlib.suppress(BlockingIOError):
             os.set_blocking(wake, False)
-            os.read(wake, 4096)
+            os.read(wake, CHUNK_BYTES)
 
 
 def signal_tree(child: int, number: int) -> None:

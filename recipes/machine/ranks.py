@@ -1,6 +1,6 @@
 """The GPUs that training uses, and the default number of ranks of a machine."""
 
-from probes.base.record import items_of, known, value_or
+from probes.base.record import items_of, value_or
 from probes.facts import Gpu, MachineFacts
 
 _LEAST_CPU_RANKS = 2
@@ -20,7 +20,7 @@ def default_ranks(facts: MachineFacts) -> int:
     gpus = training_gpus(facts)
     if gpus:
         return len(gpus)
-    numa_nodes = len(facts.numa_nodes) if known(facts.numa_nodes) else 1
+    numa_nodes = len(items_of(facts.numa_nodes))
     cpus = value_or(facts.cpu.allowed_cpus, value_or(facts.cpu.logical_cpus, _LEAST_CPU_RANKS))
     return max(1, min(max(_LEAST_CPU_RANKS, numa_nodes), cpus))
 

@@ -16,6 +16,10 @@ _RESAMPLES = 2000
 """Number of resamples of an interval; the ends then vary by about 2 % of the width."""
 _LEAST_RESIDUALS = 3
 """Smallest number of deviations from which an interval is computed."""
+_ROUNDING = 1e-12
+"""Largest relative error of a sum of differences."""
+_ROUNDING_OF_COUNTS = 1e-9
+"""Largest error of a number of sign patterns that is computed as a part of all patterns."""
 
 
 def sign_flip_p(differences: Sequence[float]) -> float:
@@ -27,7 +31,7 @@ def sign_flip_p(differences: Sequence[float]) -> float:
     sums = [0.0]
     for size in map(abs, differences):
         sums = [value - size for value in sums] + [value + size for value in sums]
-    tolerance = 1e-12 * max(1.0, *map(abs, differences), 0.0)
+    tolerance = _ROUNDING * max(sums)
     return sum(value <= observed + tolerance for value in sums) / len(sums)
 
 
@@ -47,7 +51,7 @@ def is_faster(differences: Sequence[float], *, alpha: float, planned: int) -> bo
         sums = [value - size for value in sums] + [value + size for value in sums]
         rejected += rejected
         spent = alpha * math.sqrt(look / max(look, planned))
-        _reject_smallest(sums, rejected, math.floor(spent * len(sums) + 1e-9) - sum(rejected))
+        _reject_smallest(sums, rejected, math.floor(spent * len(sums) + _ROUNDING_OF_COUNTS) - sum(rejected))
     observed = sum(1 << place for place, difference in enumerate(differences) if difference >= 0)
     return rejected[observed]
 
@@ -58,7 +62,7 @@ def _reject_smallest(sums: list[float], rejected: list[bool], allowed: int) -> N
         return
     order = sorted((value, index) for index, value in enumerate(sums) if not rejected[index])
     limit = order[allowed][0] if allowed < len(order) else math.inf
-    tolerance = 1e-12 * max(1.0, abs(order[0][0]))
+    tolerance = _ROUNDING * max(sums)
     for value, index in order[:allowed]:
         if value < limit - tolerance:
             rejected[index] = True

@@ -32,6 +32,8 @@ Decision = Literal["", "winner", "baseline", "baseline-failed"]
 _Seconds = Annotated[float, msgspec.Meta(ge=1e-9, le=1e9)]
 """A time that a step can have; ratios of such times and their logarithms are finite."""
 _Part = Annotated[float, msgspec.Meta(gt=0, lt=1)]
+_ROUNDING = 1e-9
+"""A number of candidates that is larger than a whole number by no more than this is that whole number."""
 MOST_ROUNDS = 16
 """Largest number of rounds: the test for chance goes through two to the power of this many patterns."""
 
@@ -173,7 +175,7 @@ def _selected(remaining: list[str], means: Mapping[str, float], rules: Rules) ->
     """Return the challengers that stay after a round, the fastest first."""
     ranked = sorted(remaining, key=means.__getitem__)
     limit = means[ranked[0]] + math.log1p(rules.hopeless)
-    kept = ranked[: max(1, math.ceil(len(ranked) * rules.survivors - 1e-9))]
+    kept = ranked[: max(1, math.ceil(len(ranked) * rules.survivors - _ROUNDING))]
     return [name for name in kept if means[name] <= limit]
 
 
@@ -192,12 +194,11 @@ def _verdict(
     if best >= (0.0 if number >= _ROUNDS_TO_GIVE_UP else math.log1p(rules.worthwhile)):
         return _decided(number, remaining, "baseline", "no other candidate is faster in these rounds")
     tested = _tested(contest, remaining[0], alone_from, number)
-    if tested and is_faster(tested, alpha=rules.alpha, planned=rules.most_rounds - alone_from + 1):
-        if best <= math.log1p(-rules.worthwhile):
-            return _decided(number, remaining, "winner", "faster by more than chance", tested)
-        because = f"the fastest candidate saves less than {100 * rules.worthwhile:g} %"
-        return _decided(number, remaining, "baseline", because, tested)
-    if len(tested) >= _ROUNDS_TO_BE_SURE and best > math.log1p(-rules.worthwhile):
+    is_worthwhile = best <= math.log1p(-rules.worthwhile)
+    planned = rules.most_rounds - alone_from + 1
+    if tested and is_worthwhile and is_faster(tested, alpha=rules.alpha, planned=planned):
+        return _decided(number, remaining, "winner", "faster by more than chance", tested)
+    if len(tested) >= _ROUNDS_TO_BE_SURE and not is_worthwhile:
         because = f"the fastest candidate saves less than {100 * rules.worthwhile:g} %"
         return _decided(number, remaining, "baseline", because, tested)
     if number == rules.most_rounds:
@@ -245,7 +246,7 @@ def most_trials(contest: Contest) -> int:
     count, total = len(contest.challengers), 0
     for _ in range(contest.rules.most_rounds if count else 0):
         total += count + 1
-        count = max(1, math.ceil(count * contest.rules.survivors - 1e-9))
+        count = max(1, math.ceil(count * contest.rules.survivors - _ROUNDING))
     return total
 
 

@@ -145,6 +145,8 @@ def test_expectations_questions_and_facts_come_last():
         expected=("370 GB/s", "one hour"), collect_next=("dmesg", "nvidia-smi"), facts={"version": "2.21"}
     )
     lines = [" ".join(line.split()) for line in text.splitlines() if line.strip()][2:]
+    assert "\n  - dmesg\n" in text
+    assert "\n  version: 2.21\n" in text
     assert lines == [
         "expect 370 GB/s",
         "one hour",

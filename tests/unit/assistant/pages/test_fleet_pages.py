@@ -185,6 +185,34 @@ def test_the_brake_names_the_nodes_that_it_holds():
     ]
 
 
+@pytest.mark.parametrize(("number", "last"), [(40, "suspect, check again after an hour: n39: r39"), (42, "")])
+def test_forty_changes_of_states_are_listed(number, last):
+    names = [f"n{index}" for index in range(number)]
+    changes = tuple(change(name, "suspect", reason=f"r{name[1:]}") for name in names)
+    lines = shown(*map(node, names), states=FleetStates(changes=changes))
+    listed = lines[lines.index("States") + 1 : lines.index("To paste")]
+    assert listed[-1] == (last or "and 2 more changes")
+    assert len(listed) == min(number, 41)
+
+
+def test_nodes_that_are_bad_or_out_of_service_are_excluded():
+    bad = node("b", Status.FAIL)
+    out = node("o", condition="quarantined")
+    assert "bad --exclude=b" in shown(node("a"), bad)
+    assert "bad --exclude=o" in shown(node("a"), out)
+    assert "bad --exclude=b,o" in shown(bad, out)
+
+
+@pytest.mark.parametrize(("number", "more"), [(40, []), (41, ["and 1 more; -v shows all"])])
+def test_forty_lines_of_each_kind_of_change_are_shown(number, more):
+    verdicts = tuple(VerdictChange(node=f"n{index}", before="PASS", after="FAIL") for index in range(number))
+    made = RunComparison(runs=("r1", "r2"), verdicts=verdicts)
+    lines = lines_of(fleet_compare_page(made, ",".join))
+    assert lines[2:42] == [f"n{index}: PASS -> FAIL" for index in range(40)]
+    assert lines[42:] == more
+    assert len(lines_of(fleet_compare_page(made, ",".join, verbose=True))) == 2 + number
+
+
 def test_problems_lead_the_list_of_nodes():
     made = result(
         node("p"),

@@ -94,6 +94,7 @@ def test_a_capture_counts_what_was_replaced():
         "addresses 2 different values in 3 places",
         "kept as you asked: users",
     ]
+    assert "\n  host names" in text_of(capture_page(Manifest(rows=rows), "x.tar"), width=300)
     assert "nothing was found to replace" in lines_of(capture_page(Manifest(rows=()), "x"))
     assert "without redaction" in lines_of(capture_page(None, "x"))[0]
 
@@ -221,4 +222,5 @@ def test_a_rule_is_explained_with_its_examples():
         lines = rule_text(rule).splitlines()
         assert lines[0] == f"{rule.id}: {rule.title}"
         assert any(line.startswith("  bad (") for line in lines)
+        assert explained(rule)["schema_version"] == 1
         assert ("  link " in rule_text(rule)) is bool(explained(rule)["rule"]["link"])

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import pty
 import signal
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -133,6 +136,41 @@ def test_the_child_ends_even_when_its_parent_is_killed(tmp_path):
         process.kill()
         # The child holds the other end of the pipe: it closes when the child is gone.
         assert process.stdout.read() == b""
+
+
+def test_a_command_is_not_started_for_a_parent_that_has_ended(tmp_path):
+    program = stand_in(tmp_path / "program", f"touch {tmp_path}/started")
+    argv = (sys.executable, "-I", "-S", str(foreground._TIED), "1", program)
+    assert subprocess.run(argv, check=False, timeout=30).returncode == 128 + signal.SIGTERM
+    assert not (tmp_path / "started").exists()
+
+
+def test_an_interrupt_of_the_terminal_reaches_the_child_once():
+    """The terminal sends SIGINT to the whole group, so rigtune must not send it again."""
+    child = (
+        "trap 'echo interrupted' INT; echo ready; for i in 1 2 3; do read -r -t 0.2 <>/dev/zero || :; done"
+    )
+    code = f"from assistant.processes.foreground import run_in_foreground as r; r(('bash', '-c', {child!r}))"
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execv(sys.executable, (sys.executable, "-c", code))  # noqa: S606
+    printed = b""
+    with contextlib.suppress(OSError):  # the end of a terminal is an error
+        while chunk := os.read(terminal, 1000):
+            if b"ready" in chunk:
+                os.write(terminal, b"\x03")
+            printed += chunk
+    os.close(terminal)
+    os.waitpid(pid, 0)
+    assert printed.count(b"interrupted") == 1
+
+
+def test_in_another_thread_signals_are_not_touched():
+    codes = []
+    thread = threading.Thread(target=lambda: codes.append(run_in_foreground(("sh", "-c", "exit 6"))))
+    thread.start()
+    thread.join()
+    assert codes == [6]
 
 
 def test_handlers_are_as_before_afterwards():

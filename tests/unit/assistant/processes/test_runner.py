@@ -5,12 +5,13 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import psutil
 import pytest
 
-from assistant.processes.runner import Job, busy_gpus, worker_variables
+from assistant.processes.runner import Job, busy_gpus, busy_host, output_of, tail_of, worker_variables
 from probes.base.errors import WorkerError
 from probes.facts import Gpu, GpuProcess, MachineFacts
 
@@ -132,6 +133,85 @@ def test_the_log_tail_starts_at_a_line(tmp_path):
     tail = running.log_tail(limit_bytes=100)
     assert tail.splitlines()[0].startswith("line ")
     assert tail.endswith("line 1999")
+
+
+@pytest.mark.parametrize(
+    ("text", "limit_bytes", "tail"),
+    [
+        ("ab\ncd\n", 6, "ab\ncd"),
+        ("ab\ncd\n", 5, "cd"),
+        ("ab\ncd\n", 4, "cd"),
+        ("ab\ncd\n", 1, ""),
+        ("", 6, ""),
+        ("  ab\n\xff\n", 100, "ab\n\ufffd"),
+    ],
+)
+def test_a_tail_has_whole_lines_of_at_most_so_many_bytes(tmp_path, text, limit_bytes, tail):
+    (tmp_path / "log").write_bytes(text.encode("latin-1"))
+    assert tail_of(tmp_path / "log", limit_bytes) == tail
+    assert tail_of(tmp_path / "other", limit_bytes) == ""
+
+
+def test_a_tail_has_four_thousand_bytes_unless_more_are_asked_for(tmp_path):
+    (tmp_path / "log").write_text("123456789\n" * 1000)
+    assert len(tail_of(tmp_path / "log").splitlines()) == 399  # 4000 bytes without the first line
+    with job(tmp_path, "i=0; while [ $i -lt 600 ]; do echo 123456789; i=$((i+1)); done") as running:
+        assert running.wait(PATIENCE_S) == 0
+        assert running.log_bytes == 6000
+        assert len(running.log_tail().splitlines()) == 399
+        (tmp_path / "log").unlink()
+        assert (running.log_bytes, running.log_tail()) == (0, "")
+
+
+def test_a_program_reads_nothing_from_its_standard_input(tmp_path):
+    with job(tmp_path, "cat; echo end") as running:
+        assert running.wait(PATIENCE_S) == 0
+    assert running.log_tail() == "end"
+
+
+def test_a_program_that_runs_on_has_no_exit_code_yet(tmp_path):
+    with job(tmp_path, FORK_TREE + "wait") as running:
+        until_up(running, tmp_path)
+        assert running.wait(0.0) is None
+        assert running.stop() == running.stop() == 128 + signal.SIGTERM
+
+
+def test_a_program_may_end_by_itself_after_sigterm(tmp_path):
+    script = "trap 'echo tidied; exit 5' TERM; " + FORK_TREE + "while :; do wait; done"
+    with job(tmp_path, script, grace_s=PATIENCE_S) as running:
+        until_up(running, tmp_path)
+        began = time.monotonic()
+        assert running.stop() == 5
+    assert time.monotonic() - began < PATIENCE_S
+    assert running.log_tail() == "tidied"
+
+
+def output(script: str, deadline_s: float = PATIENCE_S) -> tuple[int | None, bytes]:
+    return output_of(
+        ("sh", "-c", script), directory=Path("/"), environment={"WORD": "ab"}, deadline_s=deadline_s
+    )
+
+
+def test_the_output_of_a_short_program_is_returned_with_its_exit_code():
+    assert output("pwd; echo $WORD >&2; exit 4") == (4, b"/\nab\n")
+    assert output("true") == (0, b"")
+
+
+def test_a_short_program_that_is_too_slow_has_no_exit_code():
+    assert output("echo begun; exec sleep 987654", deadline_s=0.4) == (None, b"begun\n")
+    assert output("echo never", deadline_s=0.0)[0] is None
+
+
+def test_the_last_mebibyte_of_a_long_output_is_kept():
+    code, printed = output("head -c 1048577 /dev/zero; printf end")
+    assert (code, len(printed), printed[-4:]) == (0, 1024**2, b"\0end")
+
+
+@pytest.mark.parametrize(("percent", "words"), [(0.0, ""), (60.0, ""), (60.6, "the CPUs are 61 % busy")])
+def test_the_load_above_which_other_programs_disturb_is_sixty_percent(monkeypatch, percent, words):
+    monkeypatch.setattr(psutil, "cpu_percent", lambda interval: percent)
+    assert busy_host().startswith(words)
+    assert bool(busy_host()) == bool(words)
 
 
 def test_the_command_line_reproduces_the_run(tmp_path):

@@ -62,3 +62,11 @@ def test_an_existing_file_is_replaced_only_by_force(tmp_path):
         require_free(path, force=False)
     with pytest.raises(InputError, match=r"not UTF-8 text \(byte 0\)"):
         read_policy(path)
+
+
+def test_a_boot_between_the_two_snapshots_forgets_both():
+    exchange("m", at(1000), 60.0)
+    exchange("m", at(1100), 60.0)
+    # The clock was set back behind the newer snapshot, but not behind the older one.
+    assert exchange("m", at(1050), 60.0) == (None, "")
+    assert exchange("m", at(1051), 60.0) == (at(1050), "")

@@ -117,6 +117,27 @@ def test_a_branch_is_not_chosen_after_its_end() -> None:
         advice("h100-sxm", today=datetime.date(2040, 1, 1))
 
 
+def test_a_branch_ends_after_its_last_month() -> None:
+    assert advice("v100-sxm2-32gb", today=datetime.date(2028, 6, 30)).steps[0].title == "Driver: branch 580"
+    with pytest.raises(UsageError, match="no driver branch that rigtune knows supports volta"):
+        advice("v100-sxm2-32gb", today=datetime.date(2028, 7, 1))
+
+
+def test_volta_is_offered_a_toolkit_of_cuda_12() -> None:
+    titles = [step.title for step in advice("v100-sxm2-32gb").steps]
+    assert any(title.startswith("CUDA toolkit 12.") for title in titles)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "maker"), [("mi300x", "AMD's cdna3 GPUs"), ("gaudi-3", "Intel's gaudi GPUs")]
+)
+def test_another_maker_is_named(gpu: str, maker: str) -> None:
+    model = next((row for row in GPUS if row.id == gpu), None)
+    name = gpu if model else next(row.id for row in GPUS if row.architecture == maker.split()[1])
+    with pytest.raises(UsageError, match=f"no installation advice for {maker}"):
+        advice(name)
+
+
 def test_gpus_without_a_driver_are_known_by_the_bus() -> None:
     devices = tuple(
         PciDevice(bus_id=f"0000:{bus:02x}:00.0", kind="gpu", device_id="10de:2330") for bus in range(8)

@@ -12,9 +12,10 @@ import msgspec
 import pytest
 
 from probes.base.record import NOT_RECORDED
+from probes.base.rows import load_rows
 from probes.collect.surroundings import PLATFORM_FILES
 from probes.facts import Cloud, MachineFacts
-from recipes.environment.environment_rows import load_platforms
+from recipes.environment.environment_rows import Platform, load_platforms
 from tests.support.platform_machines import (
     IBP,
     MEGA_ENP,
@@ -384,3 +385,25 @@ def test_every_row_has_source_and_date():
         assert row.source
         assert row.date
         assert all(rule.source and rule.date and rule.why for rule in row.rules), row.id
+
+
+def test_each_variable_of_a_platform_is_cited_and_a_rule_replaces_the_inherited_one():
+    raw = {row.id: row for row in load_rows("recipes", "platforms", Platform)}
+    load_platforms.cache_clear()
+    extending = 0
+    for platform in load_platforms():
+        row = raw[platform.id]
+        own = {rule.variable for rule in row.rules}
+        assert [rule.variable for rule in platform.rules[: len(row.rules)]] == [
+            rule.variable for rule in row.rules
+        ]
+        for rule, written in zip(platform.rules, row.rules, strict=False):
+            assert (rule.source, rule.date) == (written.source or row.source, written.date or row.date)
+        assert all(rule.source and rule.date for rule in platform.rules)
+        if row.extends:
+            inherited = {rule.variable for rule in raw[row.extends].rules} - own
+            extending += bool(inherited)
+            assert {rule.variable for rule in platform.rules} >= own | inherited
+        more = [rule.variable for rule in platform.rules[len(row.rules) :]]
+        assert not own & set(more)
+    assert extending

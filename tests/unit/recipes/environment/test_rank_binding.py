@@ -70,6 +70,15 @@ def test_workers_follow_from_the_cores_of_a_rank(cores, is_image_job, workers):
     )
 
 
+@pytest.mark.parametrize(
+    ("cores", "words"),
+    [(1, "the only physical core of a rank is left"), (2, "one of the 2 physical cores of a")],
+)
+def test_the_core_that_is_left_to_a_rank_is_named(cores, words):
+    plan = world("dgx", h100_node(), physical_cores_per_rank=cores).plan
+    assert words in plan.host[0].because
+
+
 def test_measured_workers_replace_the_rule():
     plan = world("dgx", h100_node(), data_loader_workers=measured(5)).plan
     assert (plan.host[0].value, plan.host[0].basis) == ("5", "measured")

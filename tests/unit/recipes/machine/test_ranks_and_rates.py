@@ -6,9 +6,11 @@ import pytest
 from msgspec.structs import replace
 
 from probes.base.record import NOT_RECORDED
+from probes.catalogue.hardware import load_catalogue
 from probes.facts import Cpu, Gpu, MachineFacts, NumaNode
 from probes.facts.measurements import Measurement, Parameter
 from recipes.machine.measured_rates import measured_attention, measured_loading
+from recipes.machine.mig_profiles import divisions, memory_of, mig_model
 from recipes.machine.ranks import cores_per_rank, default_ranks, training_gpus
 from recipes.machine.scaled_rates import with_figures, with_node_links
 from tests.support.clusters import h100_cluster
@@ -103,3 +105,23 @@ def test_samples_per_second_are_batches_of_the_best_number_of_workers():
     )
     assert measured_loading(runs, 2).value == 25.0 * 32
     assert measured_loading(runs[:1], 2) is None
+
+
+def test_instances_of_a_divided_gpu_have_eighths_of_its_memory():
+    h100, a30 = (load_catalogue().gpu(name) for name in ("NVIDIA H100 80GB HBM3", "NVIDIA A30"))
+    model = mig_model(h100)
+    # Seven small instances with one eighth, four or three with two, and two with four eighths
+    assert divisions(model) == ((7, 1, 1), (4, 1, 2), (3, 2, 2), (2, 3, 4))
+    assert divisions(mig_model(a30)) == ((4, 1, 2), (2, 2, 4))
+    whole = model.profiles[-1]
+    assert memory_of(whole, model, h100).size_bytes == h100.memory_bytes
+    reported = replace(model.profiles[0], memory_mib=100)
+    assert memory_of(reported, model, h100).size_bytes == 100 * 2**20
+
+
+@pytest.mark.parametrize(("name", "size"), [("1g.10gb", 9.5e9), ("1g.10gb+me", 9.5e9), ("1g", 0.0)])
+def test_an_instance_without_a_report_has_a_part_of_the_size_in_its_name(name: str, size: float):
+    row = load_catalogue().gpu("NVIDIA H100 80GB HBM3")
+    model = mig_model(row)
+    unreported = replace(model.profiles[0], name=name, memory_mib=None)
+    assert memory_of(unreported, model, row).size_bytes == pytest.approx(size)

@@ -10,10 +10,12 @@ import pytest
 from recipes.constants import constant
 from recipes.job.candidate import Degrees
 from recipes.job.models.names import find_model
+from recipes.machine.mig_profiles import divisions, load_mig_models
 from recipes.strategies.compression import low_rank_share
 from recipes.strategies.strategy_table import load_strategies, strategy_named
 from recipes.strategies.verdicts import candidate_of_choice, copying_s, trained_parameters
 from recipes.strategies.verdicts import judged as verdict_on
+from recipes.strategies.why_not import verdict
 from tests.support.clusters import h100_cluster
 from tests.support.strategy_cases import DDP, FAST, RECOMMENDED, SLOW, judged, model_of_tables, situation
 
@@ -138,3 +140,74 @@ def test_on_fast_links_the_gain_is_at_most_the_exposed_communication() -> None:
     assert isinstance(answer.gain, float)
     assert isinstance(here.total_s, float)
     assert answer.gain <= here.exposed_s / here.total_s
+
+
+@pytest.mark.parametrize("name", load_strategies())
+def test_two_ranks_are_not_judged_as_one(name: str) -> None:
+    one, two = (
+        " | ".join(
+            judged(name, "gpt2", nodes=1, per_node=ranks, network=SLOW, global_batch=8, pins=DDP).because
+        )
+        for ranks in (1, 2)
+    )
+    alone = ("there is one rank", "there is one GPU", "one node has one rank")
+    assert not any(words in two for words in alone)
+    if load_strategies()[name].kind in ("compression", "low-rank", "local-steps", "fusion", "one-process"):
+        assert any(words in one for words in alone)
+
+
+def test_two_gpus_cannot_be_divided() -> None:
+    answer = judged("mig", "gpt2", nodes=1, per_node=2, global_batch=8)
+    assert "the job uses 2 GPUs together" in answer.because[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "visible_s"),
+    [("horovod-fusion", "1280 MiB, 8 messages", 0.888), ("horovod-cycle-time", "10 ms, 5 messages", 0.0611)],
+)
+def test_a_step_with_another_buffer_has_the_visible_time_of_its_messages(
+    name: str, value: str, visible_s: float
+) -> None:
+    """The rest of the step is the same: the whole step without its exposed communication."""
+    here, answer = situation(**RECOMMENDED[name]), judged(name, **RECOMMENDED[name])
+    assert f"fastest of the values tried: {value}, " in answer.because[1]
+    assert isinstance(here.total_s, float)
+    assert answer.step_time_s == pytest.approx(here.total_s - here.exposed_s + visible_s, rel=2e-3)
+
+
+@pytest.mark.parametrize(("spare_gib", "fits"), [(1.0, True), (0.0, True), (-1.0, False)])
+def test_the_error_of_powersgd_must_fit_beside_the_job(spare_gib: float, fits: bool) -> None:
+    """The error has 4 bytes for each of 1.236e9 weights."""
+    here = situation(**RECOMMENDED["powersgd"])
+    needed = here.plan.chosen.predicted.memory_bytes_per_gpu.needed
+    room = needed + 4 * trained_parameters(here.job) + spare_gib * 2**30
+    cluster = msgspec.structs.replace(
+        here.cluster,
+        memory_bytes_per_rank=msgspec.structs.replace(here.cluster.memory_bytes_per_rank, value=room),
+    )
+    answer = verdict(
+        strategy_named("powersgd"), here._replace(plan=msgspec.structs.replace(here.plan, cluster=cluster))
+    )
+    assert (answer.status != "not-applicable") is fits
+    assert fits or "needs 4.6 GiB per rank, 1.0 GiB more than there is" in answer.because[0]
+
+
+def test_strategies_with_partitions_have_those_of_all_gpus_in_the_table() -> None:
+    load_strategies.cache_clear()
+    rows = load_strategies()
+    assert rows["mig"].partitions == divisions(load_mig_models()[0])
+    assert {"a100-sxm4-80gb", "h100-sxm", "a30"} <= set(rows["mig"].gpus)
+    assert all(row.partitions == () for name, row in rows.items() if name != "mig")
+
+
+@pytest.mark.parametrize(
+    ("nodes", "per_node", "words"),
+    [
+        (1, 2, "copies 475 MiB of weights to 1 GPU:"),
+        (1, 1, "there is one GPU"),
+        (2, 2, "one process cannot use the GPUs of 2 nodes"),
+    ],
+)
+def test_one_process_serves_the_gpus_of_one_node(nodes: int, per_node: int, words: str) -> None:
+    here = {"nodes": nodes, "per_node": per_node, "pins": DDP, "global_batch": 8}
+    assert words in " | ".join(judged("data-parallel", "gpt2", **here).because)

@@ -17,7 +17,15 @@ SIZES = st.lists(st.floats(0.001, 0.5), min_size=1, max_size=8)
 
 @pytest.mark.parametrize(
     ("differences", "p"),
-    [((), 1.0), ((-0.1,), 0.5), ((-0.1,) * 5, 1 / 32), ((0.1, -0.2), 0.5), ((0.1,) * 3, 1.0), ((0.0,), 1.0)],
+    [
+        ((), 1.0),
+        ((-0.1,), 0.5),
+        ((-0.1,) * 5, 1 / 32),
+        ((0.1, -0.2), 0.5),
+        ((0.1,) * 3, 1.0),
+        ((0.0,), 1.0),
+        ((1e-6, -3e-6), 0.5),
+    ],
 )
 def test_the_p_value_counts_sign_patterns(differences, p):
     assert sign_flip_p(differences) == p
@@ -49,6 +57,14 @@ def test_five_rounds_of_ten_are_the_first_that_suffice():
     decisions = [is_faster([-0.1] * rounds, alpha=0.05, planned=10) for rounds in range(1, 11)]
     assert decisions == [False] * 4 + [True] * 6
     assert not any(is_faster([-0.1] * rounds, alpha=0.025, planned=10) for rounds in range(1, 6))
+
+
+def test_of_equally_likely_patterns_all_or_none_win():
+    """Of eight patterns two may win: one has three gains, and three have two, of which none may win."""
+    rules = {"alpha": 0.3, "planned": 3}
+    assert is_faster([-0.1] * 3, **rules)
+    for slower in range(3):
+        assert not is_faster([0.1 if place == slower else -0.1 for place in range(3)], **rules)
 
 
 @given(SIZES)
@@ -99,6 +115,19 @@ def test_most_intervals_contain_the_true_ratio():
 def test_without_repeated_runs_no_interval_is_claimed():
     assert ratio_intervals({"a": [-0.1], "b": [0.2, 0.3], "c": []}) == {"a": None, "b": None, "c": None}
     assert ratio_intervals({"a": [-0.1, -0.2, -0.1], "c": []})["c"] is None
+
+
+def test_the_interval_has_the_width_of_the_pooled_noise():
+    """Two runs that differ by 0.2 have a standard deviation of 0.141, and their mean one of 0.1."""
+    (low, high) = ratio_intervals({"a": [-0.1, 0.1], "b": [-0.1, 0.1]})["a"]
+    assert (math.log(low), math.log(high)) == pytest.approx((-math.sqrt(0.02), math.sqrt(0.02)))
+    (low, high) = ratio_intervals({"a": [-0.1, 0.1] * 8})["a"]
+    assert math.log(high) - math.log(low) == pytest.approx(2 * 1.96 * 0.1 * math.sqrt(16 / 15) / 4, rel=0.05)
+
+
+def test_three_deviations_are_enough_for_an_interval():
+    assert ratio_intervals({"a": [0.1, 0.2, 0.3]})["a"] is not None
+    assert ratio_intervals({"a": [0.1, 0.2]})["a"] is None
 
 
 def test_the_interval_is_the_same_each_time_and_encloses_the_ratio():

@@ -189,6 +189,62 @@ def test_without_a_significant_gain_the_last_round_decides_for_the_baseline():
     assert standing(game).decision == "baseline"
 
 
+@pytest.mark.parametrize(
+    ("others", "rules", "count"),
+    [
+        ("abc", {}, 4 + 11 * 2),
+        ("abcdefghi", {"most_rounds": 3}, 10 + 4 + 2),
+        ("abcdefghi", {"most_rounds": 1}, 10),
+        ("abcd", {"survivors": 0.5, "most_rounds": 4}, 5 + 3 + 2 + 2),
+        ("a", {}, 12 * 2),
+    ],
+)
+def test_the_announced_number_of_trials_adds_up_the_rounds(others, rules, count):
+    assert most_trials(contest(others=tuple(others), **rules)) == count
+
+
+def first_round(**seconds):
+    return [trial(1, name, value) for name, value in {"base": 1.0, **seconds}.items()]
+
+
+def test_a_challenger_exactly_at_the_limit_is_not_hopeless_yet():
+    game = contest(*first_round(a=0.75, b=0.9375), others=("a", "b"), survivors=0.9, hopeless=0.25)
+    assert standing(game).remaining == ("a", "b")
+    game = contest(*first_round(a=0.75, b=0.9376), others=("a", "b"), survivors=0.9, hopeless=0.25)
+    assert standing(game).remaining == ("a",)
+
+
+def test_a_challenger_is_given_up_early_only_if_it_looks_slower_by_what_is_worthwhile():
+    assert standing(contest(*first_round(a=1.25), others=("a",), worthwhile=0.25)).decision == "baseline"
+    assert standing(contest(*first_round(a=1.2499), others=("a",), worthwhile=0.25)).decision == ""
+    rounds = [*first_round(a=1.0), trial(2, "base"), trial(2, "a")]
+    assert "no other candidate is faster" in standing(contest(*rounds, others=("a",))).because
+    rounds[-1] = trial(2, "a", 0.99)
+    assert standing(contest(*rounds, others=("a",))).decision == ""
+
+
+@pytest.mark.parametrize(("last", "decision"), [(0.97, "winner"), (0.999, "baseline")])
+def test_a_finalist_wins_only_with_a_worthwhile_gain_over_all_rounds(last, decision):
+    rounds = [
+        trial(number, name, seconds)
+        for number, own in enumerate((0.978, 0.978, 0.978, 0.978, last), 1)
+        for name, seconds in (("base", 1.0), ("a", own))
+    ]
+    assert standing(contest(*rounds[:-2], others=("a",))).decision == ""
+    assert standing(contest(*rounds, others=("a",))).decision == decision
+
+
+def test_a_gain_of_exactly_what_is_worthwhile_wins():
+    rounds = [
+        trial(number, name, seconds)
+        for number in range(1, 6)
+        for name, seconds in (("base", 1.0), ("a", 0.75))
+    ]
+    state = standing(contest(*rounds, others=("a",), worthwhile=0.25))
+    assert (state.decision, state.because) == ("winner", "faster by more than chance")
+    assert "less than 25.1 %" in standing(contest(*rounds, others=("a",), worthwhile=0.251)).because
+
+
 def test_ratios_come_from_rounds_in_which_both_ran():
     game = contest(trial(1, "base", 2.0), trial(1, "a", 1.0), trial(2, "a", 1.0))
     assert differences(game)["a"] == [pytest.approx(math.log(0.5))]

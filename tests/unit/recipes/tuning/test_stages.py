@@ -11,9 +11,9 @@ from probes.base.errors import InputError
 from recipes.launch.edited import refreshed
 from recipes.launch.recipe import Chosen, Environment
 from recipes.launch.recipe_file import dump_recipe, load_recipe
-from recipes.tuning.contest import Rules, Trial
+from recipes.tuning.contest import Rules, Trial, most_trials
 from recipes.tuning.journal import Ran, Started, digest_of, line_of, read_journal
-from recipes.tuning.tune_result import result_of, tuned_recipe
+from recipes.tuning.tune_result import CandidateResult, ratio_words, result_of, tuned_recipe
 from recipes.tuning.tune_stages import Options, stages_of
 from recipes.tuning.variants import BASELINE
 from tests.support.clusters import cpu_cluster
@@ -79,6 +79,73 @@ def test_the_winner_is_written_with_what_was_measured(recipe):
     assert tuned.predicted.step_time_s != recipe.predicted.step_time_s
 
 
+def test_the_result_of_a_stage_reports_each_candidate(recipe):
+    stages, trials = played(recipe, Options(), by_micro_batch)
+    result = result_of(recipe, Options(), stages, 1200.0, notes=("a note",))
+    (stage,) = result.stages
+    assert (result.notes, result.budget_s, result.steps) == (("a note",), 1200.0, 20)
+    assert result.took_s == 10.0 * len(trials[0])
+    assert (stage.decision, stage.alpha) == ("winner", 0.05)
+    last = max(trial.round for trial in trials[0])
+    assert stage.tested_rounds == tuple(range(last - 4, last + 1))
+    assert stage.p_value == 2**-5
+    first, *others = stage.candidates
+    assert first.name == BASELINE
+    assert (first.rounds, first.step_time_s, first.ratio, first.settings) == (last, 0.5, None, ())
+    measured = [each.ratio for each in others if each.ratio is not None]
+    assert measured == sorted(measured)
+    assert len(measured) > 1
+    assert measured[0] == pytest.approx(0.5)
+    assert [each.ratio for each in others[len(measured) :]] == [None] * (len(others) - len(measured))
+    failed = [each for each in others if each.outcome == "out_of_memory"]
+    assert failed
+    assert all((each.rounds, each.step_time_s, each.reason) == (0, None, "out of memory") for each in failed)
+    assert others[0].name == stage.winner
+
+
+def test_the_largest_peak_and_the_median_time_of_the_trials_are_reported(recipe):
+    trials = [
+        Trial(
+            round=number,
+            candidate=BASELINE,
+            outcome="measured",
+            step_time_s=seconds,
+            peak_memory_bytes=peak,
+        )
+        for number, seconds, peak in ((1, 3.0, 5e9), (2, 1.0, 7e9), (3, 2.0, None))
+    ]
+    result = result_of(recipe, Options(), stages_of(recipe, Options(), (trials, ())), 60.0)
+    first, *others = result.stages[0].candidates
+    assert (first.step_time_s, first.peak_memory_bytes, first.rounds) == (2.0, 7e9, 3)
+    assert {(each.outcome, each.rounds, each.peak_memory_bytes) for each in others} == {("not_run", 0, None)}
+    assert (result.stages[0].decision, result.is_complete, result.speed_up) == ("", False, 0.0)
+    assert (result.stages[0].p_value, result.stages[0].tested_rounds) == (None, ())
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"ratio": 0.9054, "ratio_low": 0.89, "ratio_high": 0.92}, "0.905 (0.890 to 0.920)"),
+        ({"ratio": 0.9}, "0.900"),
+        ({"ratio": 0.9, "ratio_high": 0.92}, "0.900"),
+        ({"ratio": 0.9, "ratio_low": 0.92}, "0.900"),
+        ({}, ""),
+        ({"outcome": "not_run"}, ""),
+        ({"outcome": "out_of_memory", "ratio": 0.9}, "out of memory"),
+    ],
+)
+def test_a_ratio_is_written_with_its_interval(fields, words):
+    candidate = {"name": "a", "settings": (), "outcome": "measured", "rounds": 1, **fields}
+    assert ratio_words(CandidateResult(**candidate)) == words
+
+
+def test_a_stage_with_variables_is_not_complete_without_its_second_stage(recipe):
+    options = Options(variables=(THREADS,))
+    stages, _ = played(recipe, options, by_micro_batch)
+    assert result_of(recipe, options, stages, 60.0).is_complete
+    assert not result_of(recipe, options, stages[:1], 60.0).is_complete
+
+
 def test_a_recipe_that_a_person_edited_keeps_the_edits(recipe):
     edited = msgspec.structs.replace(
         recipe,
@@ -137,6 +204,17 @@ def test_the_second_stage_gets_its_share_of_the_budget(recipe):
     assert layouts
     assert variables
     assert 10.0 * (len(layouts) + len(variables)) <= 200.0
+
+
+def test_the_budget_is_divided_by_the_largest_numbers_of_trials(recipe):
+    """Each trial takes 10 s, and one variable may take 12 x 2 trials."""
+    options = Options(variables=(THREADS,))
+    stages, _ = played(recipe, options, lambda _: 1.0, 1e6)
+    assert not any(stage.is_out_of_time for stage in stages)
+    first = stages[0].contest
+    share = most_trials(first) / (most_trials(first) + 24)
+    _, (layouts, _) = played(recipe, options, lambda variant: 1.0 if variant.name == BASELINE else 0.9, 60.0)
+    assert len(layouts) == int(60.0 * share / 10.0)
 
 
 def test_more_budget_does_not_reopen_a_stage_whose_successor_began(recipe):

@@ -110,6 +110,29 @@ def test_an_own_program_varies_in_what_its_arguments_name():
     assert len(variants(planned("llama-3-8b", command=silent), 50)) == 1
 
 
+@pytest.mark.parametrize(
+    ("words", "varies"),
+    [("{grad_accum}", True), ("{global_batch}", True), ("{learning_rate}", False)],
+)
+def test_accumulation_varies_only_if_the_program_can_follow(words, varies):
+    command = msgspec.structs.replace(OWN, arguments=("{micro_batch}", words))
+    names = {
+        name for each in variants(planned("llama-3-8b", command=command), 50) for name in settings_of(each)
+    }
+    assert ("grad_accum" in names) is varies
+
+
+def test_an_own_program_keeps_its_share_of_recomputed_layers():
+    recipe = planned("llama-3-8b", command=OWN)
+    own = msgspec.structs.replace(
+        recipe.parallelism, activation_checkpointing="full", recomputed_share=0.5, micro_batch=1
+    )
+    others = variants(msgspec.structs.replace(recipe, parallelism=own), 50)
+    assert len(others) > 1
+    assert {each.recipe.parallelism.recomputed_share for each in others} == {0.5}
+    assert {each.recipe.parallelism.activation_checkpointing for each in others} == {"full"}
+
+
 def test_without_a_machine_only_settings_vary(make_recipe):
     assert {name for each in variants(make_recipe(), 50) for name in settings_of(each)} == {"bucket_mb"}
     alone = make_recipe(ranks_per_node=1)
