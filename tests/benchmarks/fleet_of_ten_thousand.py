@@ -30,7 +30,7 @@ PASSED = tuple(f"some-check-of-a-node-{number}" for number in range(100))
 
 
 def reports_of_run(nodes: int) -> list[NodeReport]:
-    """Return the reports of a run with slow, failing and silent nodes, as large as those of real nodes."""
+    """Return the reports of a run with slow and failing nodes, as large as those of real nodes."""
     fleet = Fleet(
         nodes,
         1,

@@ -2,8 +2,9 @@
 
     python tests/benchmarks/score_collectives.py [--leave-one-out] [--fit] [--write] [--worst N]
 
-Reads `collectives_open.csv` below $RIGTUNE_SHARED/data (default ../shared). Prints median and p90 of
-|predicted/measured - 1| by platform, collective and size, and with each platform left out of the fit.
+It reads `collectives_open.csv` in the folder `data` of $RIGTUNE_SHARED (by default `../shared`), and prints median and
+p90 of |predicted/measured - 1| by platform, collective and size. `--leave-one-out` also prints the errors of fits
+without each platform.
 `--write` stores the fit in recipes/data/parameters.
 """
 
@@ -67,7 +68,7 @@ def item(row: dict[str, str]) -> Item:
 def size_band(row: dict[str, str]) -> str:
     """Return the band of message sizes to which a row belongs, with its rank in front."""
     size = int(row["bytes"])
-    return "1 below 256 KiB" if size < 2**18 else "2 to 32 MiB" if size < 2**25 else "3 above"
+    return "1. below 256 KiB" if size < 2**18 else "2. below 32 MiB" if size < 2**25 else "3. larger"
 
 
 def line(name: str, found: list[float]) -> str:
