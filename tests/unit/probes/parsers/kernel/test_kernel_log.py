@@ -194,7 +194,7 @@ def test_a_log_shows_the_current_state_of_the_machine() -> None:
     ]
 
 
-def test_a_file_server_that_answers_again_is_no_complaint_any_more() -> None:
+def test_a_file_server_that_answers_again_settles_its_own_complaint() -> None:
     silent, other = (
         f"[ 1.0] nfs: server {name} not responding, timed out" for name in ("store-1", "store-2")
     )
@@ -229,7 +229,7 @@ def test_an_event_that_several_drivers_report_counts_once() -> None:
     ]
 
 
-def test_other_programs_speak_of_links_alone() -> None:
+def test_of_other_programs_only_lines_about_links_count() -> None:
     text = f"""\
 Aug 17 06:18:01 gpu-7 systemd-networkd[5398]: ib6: lost carrier
 Aug 17 06:18:02 gpu-7 systemd-networkd[5398]: ib6: Gained carrier
