@@ -4,8 +4,8 @@ The model computes a rank's memory at several moments of a step, and reports the
 
     loading    weights before they are sharded, if every rank loads all of them
     loss       all activations, the loss's temporaries, the strategy's buffers at the end of the forward pass
-    backward   all activations (with recomputation, what is kept and one recomputed layer), the strategy's
-               windows around one layer
+    backward   all activations (if layers are recomputed: those that are kept, and one live layer), the
+               strategy's windows around one layer
     end        no activations, all gradients, the strategy's buffers when the last gradients are reduced
     step       no activations, all gradients, the optimizer's temporaries
 """

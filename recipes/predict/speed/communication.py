@@ -212,9 +212,9 @@ def boundary_s(job: TransformerJob, computing_s: float) -> tuple[float, float]:
 
     A stage has as many micro-batches in flight as there are stages from this stage to the last. It waits for
     the messages of the later boundaries, and this wait is divided by the number in flight. The slowest stage
-    limits the pipeline. The computation of a micro-batch takes `computing_s`; messages that take longer are
-    visible in any case. Nothing hides a message while the pipeline fills and drains. With the schedule
-    "layers", where one GPU computes after the other, no computation hides a message.
+    limits the pipeline. The computation of a micro-batch takes `computing_s`; the part of the messages that
+    takes longer is visible in any case. Nothing hides a message while the pipeline fills and drains. With the
+    schedule "layers", where one GPU computes after the other, no computation hides a message.
     """
     candidate, cluster = job.candidate, job.cluster
     degrees = candidate.degrees
