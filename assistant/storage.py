@@ -1,7 +1,8 @@
 """Write files completely or not at all, into a run folder that later runs can read.
 
 A file gets its name only after its content is complete, so that readers of the folder find only complete
-files, even if rigtune was killed. Only this module writes files for the application.
+files, even if rigtune was killed. All results, recipes and scripts are written by the functions of this
+module.
 """
 
 import contextlib

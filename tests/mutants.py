@@ -54,6 +54,8 @@ ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
 
 _ELSEWHERE = (
     ("assistant/cli/fleet", "unit/assistant/usecases/fleet"),
+    ("assistant/cli/plan_commands.py", "golden/test_plan_pages.py"),
+    ("assistant/pages/training/", "golden/test_plan_pages.py"),
     ("assistant/cli/tune_command.py", "unit/assistant/usecases/test_tune.py"),
     ("probes/checks/", "golden/test_finding_texts.py"),
     ("probes/compare/", "golden/test_finding_texts.py"),
@@ -69,6 +71,7 @@ _ELSEWHERE = (
     ("recipes/lint/", "golden/test_lint_texts.py"),
     ("recipes/lint/", "lint"),
     ("recipes/machine/", "golden/test_predicted_figures.py"),
+    ("recipes/planning/", "golden/test_plan_pages.py"),
     ("recipes/planning/", "golden/test_what_if_pages.py"),
     ("recipes/predict/", "golden/test_predict_text.py"),
     ("recipes/predict/", "golden/test_predicted_figures.py"),

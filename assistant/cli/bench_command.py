@@ -69,14 +69,14 @@ def _read_shapes(
     "--only",
     multiple=True,
     metavar="ID",
-    help="Run only this benchmark of either suite; repeatable, or separated by commas.",
+    help="Run only this benchmark; repeatable, or separated by commas.",
 )
 @click.option("--skip", multiple=True, metavar="ID", help="Leave this benchmark out.")
 @click.option(
     "--list",
     "list_only",
     is_flag=True,
-    help="List the benchmarks that can run here, with their cost; measure nothing.",
+    help="List the benchmarks with their cost, and whether they can run here; measure nothing.",
 )
 @click.option("--pin", "pins", is_flag=True, help="Store this run, so that later runs are compared with it.")
 @click.option(

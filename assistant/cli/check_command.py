@@ -246,7 +246,7 @@ def check_command(
 def _site_checks(
     policy: Policy, file: Path | None, source: Source, selection: Selection
 ) -> tuple[SiteCheck, ...]:
-    """Return the commands of the policy; none if the machine is not live or `site-checks` is not selected.
+    """Return the commands of the policy; none if the machine is not live or `site-checks` does not run.
 
     Raises InputError if others can write the policy.
     """

@@ -1,4 +1,8 @@
-"""Write errors in one line and progress in words; no other module writes to stderr."""
+"""Write errors in one line and progress in words to stderr.
+
+Besides this module, only programs that rigtune starts as processes of their own, and `_entry.py` before the
+command line is loaded, write to stderr.
+"""
 
 import contextlib
 import os

@@ -31,7 +31,7 @@ def emit_plan(
     first = f"{plural(len(plan.groups), 'group')} of {sizes} nodes{together}"
     module = engine.load()
     emit_text(
-        "# First, each node is asked whether it sees the work folder, and which programs use its GPUs:\n"
+        "# First, each node is asked whether it sees the work folder, and how many programs use its GPUs:\n"
         f"{module.plan(plan.question)}\n"
         f"# Round 1, for about {plan.budget_s:.0f} s after the start of the ranks: {first}; a run measures "
         "every pair of its group.\n"

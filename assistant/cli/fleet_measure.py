@@ -100,7 +100,7 @@ def _emit_jobs(nodes: tuple[str, ...], engine: "EngineRow", **options: Any) -> N
     )
     module = engine.load()
     emit_text(
-        "# First, each node is asked whether it sees the work folder, and which programs use its GPUs:\n"
+        "# First, each node is asked whether it sees the work folder, and how many programs use its GPUs:\n"
         f"{module.plan(plan.question)}"
     )
     for job in plan.jobs:

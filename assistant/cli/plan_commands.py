@@ -280,8 +280,8 @@ def _require_one_machine(machine: str | None, gpu: str | None) -> None:
 def _request_of(model: str, wanted: dict[str, Any], command: Command, *, for_recipe: bool) -> PlanRequest:
     """Return the options of `plan_options` as a request.
 
-    A recipe without the user's own program runs the reference workload, so the plan is made for this
-    workload.
+    A recipe without `--program` and without the user's own command runs the reference workload, so the plan
+    is made for this workload.
     """
     pins = pins_of(
         wanted.pop("pinned"),

@@ -81,7 +81,7 @@ _SHOWN = 8
     "--measurements",
     type=PATH,
     metavar="FILE",
-    help="Rates that `rigtune bench -o FILE` measured, for cases that name no GPU.",
+    help="Rates that `rigtune bench -o FILE` measured, for cases that name no GPU or the measured GPU.",
 )
 @click.option(
     "--format",
@@ -112,7 +112,7 @@ def predict_command(
     long each part of a step takes. No run is started. assistant/docs/predict.md lists the columns.
 
     Exit code 0: predicted; the output has a reason for each case that was refused. 2: the table cannot be
-    read.
+    read, or the only case of --set or --explain was refused.
     """
     if (cases is None) == (not settings):
         raise UsageError(

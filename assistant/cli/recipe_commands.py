@@ -119,7 +119,7 @@ slot_option = click.option(
     default=None,
     help="Folder to write to (default: launch/ beside the recipe, or provision/).",
 )
-@click.option("--overwrite", is_flag=True, help="Replace files that rigtune did not write.")
+@click.option("--overwrite", is_flag=True, help="Replace files that a person wrote or changed.")
 @click.option(
     "--helper",
     "with_helper",
@@ -267,7 +267,7 @@ def run_command(
 ) -> int:
     """Write the launch files of RECIPE and start them; ARGUMENTS after `--` go to the training program.
 
-    The exit code is the training program's own.
+    The exit code is that of the training program, or of the command that submits the job to a scheduler.
     """
     running = run_recipe(
         filled(read_recipe(recipe_file), slots, (launcher,)),

@@ -10,7 +10,7 @@ from recipes.job.workload import Optimizer
 from recipes.settings.setting import Stated
 
 _SMALLEST, _LARGEST = 1e-12, 1e12
-"""Bounds of every number; beyond them, products and quotients would exceed any float."""
+"""Bounds of every number; with larger numbers, products and quotients could exceed the range of a float."""
 _STATED = {
     "known_batch": "known_batch",
     "known_lr": "known_rate",

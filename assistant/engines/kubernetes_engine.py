@@ -1,6 +1,7 @@
 """Kubernetes: one pod per node of an indexed Job, through kubectl and the user's own rights.
 
-The Job leaves out cordoned nodes, requests GPUs only if the user does, and is deleted at the end.
+The Job leaves out nodes that are cordoned or not ready, requests GPUs only if the user does, and is deleted
+at the end.
 """
 
 import json

@@ -68,7 +68,10 @@ def _answers(request: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def nodes(wanted: str) -> tuple[str, ...]:
-    """Return the nodes of a pattern, or all alive nodes of the Ray cluster. Raises WorkerError."""
+    """Return the nodes of a pattern, or all alive nodes of the Ray cluster.
+
+    Raises UsageError for a wrong pattern, and WorkerError if no Ray cluster answers.
+    """
     if wanted:
         return nodes_of(wanted)
     return tuple(name for answer in _answers({"nodes": None}) for name in answer["nodes"])
@@ -81,7 +84,10 @@ def plan(wanted: Wanted) -> str:
 
 
 def run(wanted: Wanted, sink: Sink) -> None:
-    """Run the command as one task on every node. Raises WorkerError if no Ray cluster answers."""
+    """Run the command as one task on every node.
+
+    Raises UsageError if no interpreter with Ray is known, and WorkerError if no Ray cluster answers.
+    """
     request = {
         "nodes": wanted.nodes,
         "line": node_line(wanted.command, wanted.limit_s, wanted.ship),

@@ -1,9 +1,10 @@
 """Write a verdict for CI: JUnit XML, and Markdown for the summary of a step.
 
-JUnit has one test case for each check with findings, whose name is the same in every run. The worst finding
-decides: FAIL is a failure, UNKNOWN an error, SKIP and waived findings are skipped, WARN passes with its text
-on system-out. Source of the form: the JUnit schema of the Jenkins xUnit plugin; goss, outputs/junit.go. The
-Markdown is a heading and a line of counts. A table of problems and folded lists follow if there are any.
+JUnit has one test case for each check with findings; a test case has the same name in every run. The worst
+finding decides: FAIL is a failure, UNKNOWN an error, SKIP and waived findings are skipped, WARN passes with
+its text on system-out. Source of the form: the JUnit schema of the Jenkins xUnit plugin; goss,
+outputs/junit.go. The Markdown is a heading and a line of counts. A table of problems and folded lists follow
+if there are any.
 """
 
 import re

@@ -17,7 +17,7 @@ from probes.judging.findings import Status
 _MOST_CAUSES = 2
 _ORDER = {Status.FAIL: 0, None: 1, Status.UNKNOWN: 2, Status.WARN: 3, Status.PASS: 4}
 """Order of the nodes: problems first; a node that fails only by comparison is among the failed nodes."""
-MISSING = "Not in this report: links, network, processor, limits, logs and passed checks."
+MISSING = "Not in this report: links, network, processor, limits, logs and details of passed checks."
 
 
 class NodeRow(NamedTuple):

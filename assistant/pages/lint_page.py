@@ -29,7 +29,11 @@ def summary(report: LintReport) -> str:
     named = ", ".join(plural(count, severity) for severity, count in counts.items() if count)
     text = f"{named or 'nothing found'} in {plural(len(report.documents), 'file')}"
     text += f"; {report.waived} waived" if report.waived else ""
-    text += f"; {report.left_out} left out because their rules are not selected" if report.left_out else ""
+    text += (
+        f"; {report.left_out} left out because their rules are ignored or not selected"
+        if report.left_out
+        else ""
+    )
     safe = sum(bool(finding.edits) for finding in report.findings)
     unsafe = sum(bool(finding.unsafe_edits) for finding in report.findings)
     text += f"; --diff shows the safe fix of {safe}" if safe else ""

@@ -226,7 +226,7 @@ def painted(cell: Cell, *, colour: bool) -> str:
 def filled(
     cell: Cell, *, label: Cell = "", indent: int = 0, width: int = WIDTH, colour: bool = False
 ) -> list[str]:
-    """Return `label` and `cell` in lines of at most `width` columns.
+    """Return `label` and `cell` in lines of at most `width` columns; only a longer word makes a line longer.
 
     All lines but the first are indented by `indent`.
     """

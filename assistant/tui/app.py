@@ -55,7 +55,9 @@ GONE_TIMEOUT_S = LEAVING_TIMEOUT_S + 3.0
 
 
 class RigtuneApp(App[int]):
-    """The application: it probes, checks and plans at once, and measures and writes only on request."""
+    """The application: it probes and checks at once, plans when the plan is first shown, and measures and
+    writes only on request.
+    """
 
     TITLE = "rigtune"
     SCREEN_ROWS: ClassVar[tuple[ScreenRow, ...]] = SCREENS

@@ -110,7 +110,9 @@ class Services:
     def plan(
         self, facts: MachineFacts, measurements: tuple[Measurement, ...], request: PlanRequest
     ) -> Iterator[Event]:
-        """Make a plan for the user's program, or for the reference workload; the result is a Plan."""
+        """Make a plan for the requested program, the user's own, or the reference workload; the result is a
+        Plan.
+        """
         program = request.program or (OWN if request.keeps_program else REFERENCE_PROGRAM)
         return plan_workload(facts, measurements, msgspec.structs.replace(request, program=program))
 

@@ -87,7 +87,8 @@ def _need(parts: Parts, question: Question) -> Need | None:
     request = PlanRequest(model=question.model, gpu=row.id, gpus=1, pins=Pins(micro_batch=1))
     plan = plan_of(MachineFacts(), (), request)
     predicted, room = plan.chosen.predicted.memory_bytes_per_gpu, plan.cluster.memory_bytes_per_rank
-    # A process can allocate only a part of the memory that the driver reports, of a MIG instance and a GPU.
+    # On a whole GPU and on a MIG instance, a process can allocate only a part of the memory that the driver
+    # reports.
     reported = row.memory_bytes / room.value if room is not None else 1.0
     return Need(
         memory_bytes=predicted.needed * reported,

@@ -65,7 +65,7 @@ class AutoOptions(Record, kw_only=True):
     command: Command = Command(kind="reference")
     collect: CollectOptions = CollectOptions()
     measure: bool = True
-    """False for a machine other than this one, where nothing can be measured."""
+    """False if the facts describe another machine, so that nothing can be measured."""
     overwrite: bool = False
     """Replace the results of another machine, and recipes and scripts that a person edited."""
 

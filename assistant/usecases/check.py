@@ -68,8 +68,8 @@ def _thresholds(policy: Policy) -> Thresholds:
 def check_machine(evidence: Evidence, rows: Sequence[CheckRow] = CHECKS) -> Generator[Event, None, Verdict]:
     """Run the checks of `rows` in order; the last event's result is a `Verdict`.
 
-    The policy of `evidence` applies. A check that crashes yields one UNKNOWN finding, and the other checks
-    still run.
+    The policy of `evidence` applies. A check that crashes yields an UNKNOWN finding after those that it made,
+    and the other checks still run.
     """
     facts, policy = evidence.facts, evidence.policy
     rows = under_policy(rows, policy)

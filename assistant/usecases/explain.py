@@ -39,8 +39,8 @@ def explain_logs(
 ) -> Generator[Event, None, Explanation]:
     """Read `names` (files, folders, `-` for standard input); the last event's result is an `Explanation`.
 
-    If `following` is set, files are read while they grow and causes are reported as soon as they appear,
-    until `is_over` returns True or the pipe ends. The run is compared with `recipe` and `machine` if they are
+    If `following` is set, files are read while they grow, and faults are reported within seconds, until
+    `is_over` returns True or all pipes end. The run is compared with `recipe` and `machine` if they are
     given. If `redacting` is set, placeholders replace names. Raises InputError for unreadable sources.
     """
     yield StageStarted(stage="explain", title="reading logs")
@@ -86,7 +86,7 @@ def _read(reading: Reading, name: str) -> None:
 
 
 def _follow(reading: Reading, names: Sequence[str], is_over: Callable[[], bool]) -> Iterator[Event]:
-    """Read all sources while they grow, and report each cause once."""
+    """Read all sources while they grow, and report each fault once; compressed files are read once."""
     reported: set[str] = set()
     reported_s = 0.0
     packed = [name for name in names if is_packed(name)]

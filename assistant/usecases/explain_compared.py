@@ -48,9 +48,10 @@ _MOST_FINDINGS = 64
 def known_beside(
     events: Iterable[Event], recipe: Recipe | None, machine: MachineFacts | None
 ) -> tuple[Event, ...]:
-    """Return events for the settings of the recipe and the machine, and for each difference of the run.
+    """Return events for the recipe's variables, for the machine's parts and findings, and for differences.
 
-    Values that the log does not contain are not compared.
+    Values that the log does not contain are not compared, except NCCL's variables: if the log has some of
+    them, a variable of the recipe that is not in the log is a difference.
     """
     logged_events = list(events)
     beside: list[Event] = []

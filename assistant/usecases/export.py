@@ -110,7 +110,7 @@ def export_recipe(
     overwrite: bool = False,
     with_helper: bool = False,
 ) -> Generator[Event, None, tuple[Path, ...]]:
-    """Write the files of each launcher into `directory`; the last result is the tuple of their paths.
+    """Write the files of each launcher into `directory`; the last event's result is the tuple of their paths.
 
     `with_helper` adds the file with which the user's torch program applies the plan. Without `with_helper`,
     the helper of an earlier export stays, with the user's changes.
@@ -163,7 +163,7 @@ def export_provision(
 def run_recipe(
     recipe: Recipe, *, launcher: str = "torchrun", directory: Path, arguments: tuple[str, ...] = ()
 ) -> Generator[Event, None, int]:
-    """Export into `directory` and run the job in the foreground; the last result is its exit code.
+    """Export into `directory` and run the job in the foreground; the last event's result is its exit code.
 
     `arguments` are passed to the program. A scheduler's launcher submits the job and returns at once. Raises
     the errors of `export_recipe`, UsageError if the launcher cannot start this recipe on this machine, and

@@ -1,7 +1,7 @@
 """Store a machine's counters in the state directory, so that monitoring judges only their increase.
 
 The file contains two snapshots. Monitoring compares with the older snapshot, so that an error is reported for
-at least one window of time, and for at most two. The file is written once per window.
+at least one window of time, and for at most two. The file is written at most once per window.
 """
 
 import msgspec
@@ -24,8 +24,8 @@ class _Kept(Record, kw_only=True):
 def exchange(machine: str, now: Snapshot, window_s: float) -> tuple[Snapshot | None, str]:
     """Return the earlier counters of the machine, if any, and an error message that may be empty.
 
-    If the last snapshot is older than `window_s`, the present counters are stored. A file that is damaged, or
-    was written before the last boot, is replaced.
+    The present counters are stored if there is no snapshot, or if the last snapshot is at least `window_s`
+    old. A file that is damaged, or was written before the last boot, is replaced.
     """
     path = file_of(machine, _NAME)
     kept: _Kept | None = None

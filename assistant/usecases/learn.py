@@ -64,7 +64,7 @@ def learn_policy(
     The policy names the expectations that a faulty machine may have caused. These are expectations that a
     check criticises, expectations in which GPUs or ports differ, and expectations that `others` do not meet
     (machines of the same kind). Raises UnfitError for a machine that fails unless `force`, and OutputError if
-    the file cannot be written.
+    nothing is known about the machine or the file cannot be written.
     """
     from probes.judging.policies import learning  # noqa: PLC0415 - no other check needs it
     from probes.judging.policies.doubts import doubts_of  # noqa: PLC0415

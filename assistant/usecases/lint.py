@@ -53,10 +53,11 @@ def lint_files(
 
     Files that belong together are judged together.
 
-    The path `-` is standard input. Files of unknown kind are skipped if they were found in a folder, or if
-    `skip_unknown` is set. Files that a script sources, and host lists that a script names, are read too if
-    they are in the same folder or in the working directory. Raises InputError for a file that cannot be read
-    as text, and if no file is of a known kind.
+    The path `-` is standard input. Files of unknown kind that are in `paths` get a note, unless
+    `skip_unknown` is set; those that were found in a folder are skipped. Files that a script sources, and
+    host lists that a script names, are read too if they are in the same folder or in the working directory.
+    Raises InputError for a file of `paths` that cannot be read as text, and, unless `skip_unknown` is set, if
+    no file is of a known kind.
     """
     documents: list[Document] = []
     notes: list[str] = []
@@ -118,7 +119,10 @@ def _is_file(path: Path) -> bool:
 
 
 def _below(folder: Path, exclude: Sequence[str]) -> Iterator[Path]:
-    """Yield the files below a folder in a fixed order, without links and hidden folders."""
+    """Yield the possible launch files below a folder in a fixed order.
+
+    Links, excluded files, hidden folders and the folders of `_NOT_OWN` are left out.
+    """
     count = 0
     for above, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in _NOT_OWN)
@@ -176,7 +180,7 @@ def judge_documents(
     notes: Sequence[str] = (),
     settings: LintSettings | None = None,
 ) -> LintReport:
-    """Return the report of the rules, without the findings that comments waive.
+    """Return the report of the rules, without findings that comments waive or that `settings` leave out.
 
     Rules compare only files that belong together.
     """

@@ -17,7 +17,7 @@ _LONGEST_BYTES = 1024 * 1024
 
 
 class LintSettings(StrictRecord, kw_only=True, rename="kebab"):
-    """Settings; options of the command line have precedence."""
+    """Settings; options of the command line replace them, except that `--ignore` adds to them."""
 
     select: tuple[str, ...] = ()
     """Ids of rules or patterns; empty for all rules."""

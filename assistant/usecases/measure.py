@@ -214,7 +214,7 @@ def _free_hosts(
         for host, message in left_out.items()
     ]
     if len(free) < 2:
-        alone = Hindrance(kind="busy", message=f"only {plural(len(free), 'host')} of {len(reasons)} is free")
+        alone = Hindrance(kind="busy", message=f"free hosts: {len(free)} of {len(reasons)}, but 2 are needed")
         failures += [failure_of(row, alone) for row in rows.values()]
     return free, tuple(failures)
 

@@ -29,7 +29,9 @@ def program_text(command: Command) -> str:
 
 
 def warned_plan(plan: Plan, command: Command) -> Plan:
-    """Return the plan, with a warning if the user's program lacks all or decisive ones of its decisions."""
+    """Return the plan, with a warning if the user's program takes none of its decisions, or
+    not the decisive ones.
+    """
     values = msgspec.structs.asdict(plan.chosen)
     warning = untold_warning(command, plan.chosen.program, values, program_text(command))
     return msgspec.structs.replace(plan, warnings=(*plan.warnings, warning)) if warning else plan

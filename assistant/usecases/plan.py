@@ -72,7 +72,7 @@ class PlanRequest(Record, kw_only=True):
     program: str = ""
     """Training software: a row of `programs.toml`; empty for the user's own torch program."""
     optimizer: Optimizer | None = None
-    """None for AdamW, or for the usual optimizer of an image model."""
+    """None for that of the stated training recipe, or else AdamW or the usual optimizer of an image model."""
     fine_tuning: bool | None = None
     """True if a trained model is trained further; None for True if adapters are trained, and else False."""
     stated: Stated = NOTHING_STATED
@@ -359,7 +359,8 @@ def cluster_of(
 ) -> Cluster:
     """Return the machine that the request describes by its parts, or the machine of the facts.
 
-    `size` is a part of that machine; None means the whole machine.
+    `size` is a part of that machine; None means the whole machine. Raises UsageError if the request names
+    GPUs per node or a network without a GPU, or contradicts the facts.
     """
     catalogue = load_catalogue()
     nodes = request.nodes if size is None else size.nodes
@@ -394,10 +395,8 @@ def pins_of(pinned: tuple[str, ...], **pins: Any) -> Pins:
         try:
             values[name] = _PINS[name](value.strip())
         except ValueError:
-            raise UsageError(
-                f"the pin {quoted(text)} has no valid value",
-                "give a positive whole number or a known word",
-            ) from None
+            kind = "number" if name == "recomputed_share" else "positive whole number"
+            raise UsageError(f"the pin {quoted(text)} has no valid value", f"give a {kind}") from None
     try:
         return msgspec.convert(values, Pins)
     except msgspec.ValidationError as error:

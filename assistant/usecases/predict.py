@@ -58,7 +58,7 @@ class PredictSummary(Record, kw_only=True):
     predicted: int = 0
     refused: int = 0
     refused_for: dict[str, int] = {}
-    """Number of refused cases for each column that their reason names, largest first."""
+    """Number of refused cases for each column that their reason names, and for `OTHER`, largest first."""
 
 
 def predict_cases(
@@ -66,8 +66,8 @@ def predict_cases(
 ) -> Iterator[Event]:
     """Yield a `CaseAnswered` for each row, in order; the last event's result is a `PredictSummary`.
 
-    `here` is the machine for cases that name no machine; `own_models` are the user's models by name. An
-    InputError that `rows` raises is passed on.
+    `here` returns this machine, for cases that name no GPU or the GPU of this machine; `own_models` are the
+    user's models by name. An InputError that `rows` raises is passed on.
     """
     return _answered(rows, functools.partial(predict_row, here=here, own_models=own_models), CasePrediction)
 

@@ -44,7 +44,7 @@ def plan_from_script(
     """Predict the launch, plan its job freely, and compare; the last event's result is a `ScriptPlan`.
 
     Raises the errors of `launch_files_at`, `import_read` and `plan_of`, and UsageError if the files do not
-    state all that a prediction needs.
+    state all that a prediction needs, or need GPUs that the machine lacks.
     """
     yield StageStarted(stage="plan", title=f"Planning the job of {question.paths[0]} again")
     files = launch_files_at(question.paths)

@@ -78,11 +78,12 @@ class _Chosen(NamedTuple):
 def verify_launch(
     recipe: Recipe, request: VerifyRequest, folder: Path
 ) -> Generator[Event, None, Verification]:
-    """Prove the launch of a recipe, measure some steps, and store them; the last result is a `Verification`.
+    """Prove the launch of a recipe and measure some steps; the last event's result is a `Verification`.
 
-    The smoke test comes first; if one of its assertions fails, no step is measured. Files are written to
-    `folder`. Raises UsageError for a recipe that cannot be started from here, OutputError if a file cannot be
-    written, and WorkerError if the launch cannot start, or if the program fails after the smoke test.
+    The smoke test comes first; if one of its assertions fails, no step is measured. The measured step is
+    stored for the next plan if the request says so. Files are written to `folder`. Raises UsageError for a
+    recipe that cannot be started from here, OutputError if a file cannot be written, and WorkerError if the
+    launch cannot start, or if the program fails after the smoke test.
     """
     recipe, folder = refreshed(recipe), folder.absolute()
     chosen = _chosen(recipe, request, folder)

@@ -10,8 +10,8 @@
     ├── StoppedError        the user ended the work early           exit 130
     └── OutputError         the output could not be written           exit 2
 
-Machine conditions are values (`Unknown`, `Finding`, `BenchFailure`), never exceptions. Any other exception is
-a bug: it keeps its traceback, and the exit code is 70.
+Machine conditions are values (`Unknown`, `Finding`, `BenchFailure`), never exceptions. Other subclasses of
+`Exception` are bugs: they keep their traceback, and the exit code is 70.
 """
 
 import enum
@@ -32,7 +32,7 @@ class ExitCode(enum.IntEnum):
 
 
 class RigtuneError(Exception):
-    """An error whose message names the input and whose hint proposes a fix."""
+    """An error that the user can fix; the hint proposes a fix, or is empty."""
 
     exit_code = ExitCode.USAGE
 
@@ -79,13 +79,13 @@ class WorkerError(RigtuneError):
 class StoppedError(RigtuneError):
     """The user ended the work.
 
-    The message names what was kept, and the hint explains how to use the kept results.
+    The message names the results that were saved, and the hint explains how to use them.
     """
 
     exit_code = ExitCode.INTERRUPTED
 
 
 class NoFeasiblePlanError(RigtuneError):
-    """No candidate plan fits the machine; the message names the tightest constraint."""
+    """No plan fits the machine, or the machine's memory is unknown; the message states the reason."""
 
     exit_code = ExitCode.NO_PLAN

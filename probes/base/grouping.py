@@ -41,7 +41,7 @@ def folded(numbers: Iterable[int]) -> str:
 
 
 def number_ranges(numbers: Iterable[int], most: int) -> str:
-    """Return numbers as at most `most` ranges, and the count of the rest: `0-7, 12 and 40 more`."""
+    """Return numbers as at most `most` ranges, then the count of further numbers: `0-7, 12 and 40 more`."""
     runs = runs_of(numbers)
     more = sum(last - first + 1 for first, last in runs[most:])
     return ", ".join(map(run_words, runs[:most])) + (f" and {more} more" if more else "")

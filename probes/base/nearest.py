@@ -8,7 +8,10 @@ _COMPARED = 80
 
 
 def nearest(name: str, names: Iterable[str], *, most: int = 1, cutoff: float = 0.5) -> list[str]:
-    """Return at most `most` of `names`, the most similar first; similarity ranges from 0 to 1."""
+    """Return at most `most` of `names`, the most similar first.
+
+    `cutoff` is the least similarity of a name, from 0 (any name) to 1 (an equal name).
+    """
     import difflib  # noqa: PLC0415 - only a wrong name needs it
 
     return difflib.get_close_matches(name.strip().lower()[:_COMPARED], list(names), n=most, cutoff=cutoff)

@@ -48,7 +48,7 @@ class Reason(str, enum.Enum):
     TIMEOUT = "timeout"
     UNPARSABLE = "unparsable"
     NOT_RECORDED = "not_recorded"
-    """The recording, paste or catalogue row does not contain the value."""
+    """The recording, paste or catalogue row does not contain the value, or this run did not read it."""
     ERROR = "error"
     """The tool reported an error, which `detail` quotes."""
     UNCERTAIN = "uncertain"

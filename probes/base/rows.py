@@ -1,4 +1,4 @@
-"""Read the data rows that are part of rigtune: numbers about the world, each with source and date."""
+"""Read the data rows that are part of rigtune, such as limits, models of GPUs and known log messages."""
 
 import functools
 import re
@@ -47,7 +47,7 @@ def load_rows(
 
     The default file has the name of the table. If `<file>` is a folder, the rows of all its files are read,
     and the fields of `[family]` in a file are added to each of its rows. With `with_words`, only files that
-    contain the words (in any case) are parsed, because parsing all GPUs takes longer than most checks.
+    contain this text (in any case) are parsed, because parsing all GPUs takes longer than most checks.
     """
     path = _PACKAGES / package / "data" / (file or table)
     files = sorted(path.glob("*.toml")) if path.is_dir() else [path.with_name(f"{path.name}.toml")]

@@ -21,7 +21,7 @@ _GLOG = pattern(rf"[\[\s]{{0,2}}[IWEF](?P<month>\d\d)(?P<day>\d\d) {_CLOCK} ")
 _FABRIC_MANAGER = pattern(rf"\[(?P<name>[A-Z][a-z]{{2}}) (?P<day>\d\d) (?P<year>\d{{4}}) {_CLOCK}\]")
 _MONTHS = {name: number for number, name in enumerate(calendar.month_abbr) if name}
 _FEWEST_DATED_S = 1e8
-"""Times of at least this many seconds are counted from 1970 and have a date; smaller times are uptimes."""
+"""Times of at least this many seconds are seconds since 1970; smaller times are seconds since the boot."""
 
 
 def has_date(time_s: float | None) -> bool:

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 _Z_95 = 1.959964
 """Two-sided 95 % quantile of the normal distribution."""
 _EXACT_UP_TO = 40
-"""Largest total number of samples for which the rank test enumerates every arrangement.
+"""Largest number of samples for which intervals and the rank test use exact distributions.
 
 For more samples the normal approximation is accurate to one percent.
 """

@@ -13,9 +13,9 @@ from typing import Any, Literal
 from probes.base.record import Record
 
 Tier = Literal["quick", "deep"]
-"""`quick` reads files and NVML; `deep` also starts commands.
+"""`quick` reads files and NVML, and starts a few fast commands; `deep` also starts slower commands.
 
-A stored source needs no time for either tier.
+On a stored source nothing is started, so both tiers are fast.
 """
 
 Mode = Literal["accept", "monitor"]
@@ -97,9 +97,7 @@ class BenchmarkRow(Row, kw_only=True):
     Without a suite, the benchmark runs if the user names it or gives its input.
     """
     occupies: str
-    """Resources that nothing else should use during the benchmark: `one GPU at a time`, `all GPUs`, `all
-    CPUs`.
-    """
+    """Resources that nothing else should use during the benchmark: `all GPUs`, `the file system` ..."""
     cost_s: float
     """Rough duration on a machine with eight H100, in the quick suite or without any suite.
 
@@ -109,6 +107,6 @@ class BenchmarkRow(Row, kw_only=True):
     full_cost_s: float
     """Rough duration in the full suite."""
     applies: str = ""
-    """Condition under which the benchmark applies: `GPUs`, `several ranks`, `--hosts`, `--step`; empty if it
+    """Condition under which the benchmark applies, such as `GPUs`, `several ranks` or `--hosts`; empty if it
     always applies.
     """

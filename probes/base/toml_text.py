@@ -17,13 +17,13 @@ _MOST_CHARACTERS = 4 * MIB
 _MOST_DOTS = 64
 """Maximum number of dots in one key.
 
-The memory that Python's parser needs grows with the square of the depth: 6 GB for a key of 80 KB.
+The memory of Python's parser grows with the square of the number of dots: 6 GB for a key of 80 KB.
 """
 
 _MOST_INTEGER = 1 << 63
 _SHOWN = 60
 _SURROGATE = re.compile("[\ud800-\udfff]")
-"""Replacement for a byte that is not UTF-8."""
+"""Characters that stand for bytes that are not UTF-8."""
 
 
 def parse_toml(text: str, name: str) -> dict[str, Any]:
@@ -48,7 +48,9 @@ def parse_toml(text: str, name: str) -> dict[str, Any]:
         ) from error
     for place, value in _integers(document, ""):
         if not -_MOST_INTEGER <= value < _MOST_INTEGER:
-            raise InputError(f"{name}: {place} has more than 64 bits", "give a number that some machine has")
+            raise InputError(
+                f"{name}: {place} does not fit in 64 bits", "give a number that a machine can have"
+            )
     return document
 
 

@@ -2,9 +2,10 @@
 
 Hosts are arranged in a circle. In each round every host sends to the host that is a fixed number of places
 ahead, and receives from the host that is as many places behind. Each link then carries one transfer at full
-rate, and n - 1 rounds cover all n (n - 1) links. `pair_bandwidth_bytes_per_s` has the subject `node1->node2`
-for one direction, with all ranks of the host together. `host_bandwidth_bytes_per_s` is the median over a
-host's pairs in both directions: a single slow link does not change this figure, but a slow host does.
+rate, and n - 1 rounds cover all n (n - 1) links; on large clusters only some of the rounds are measured.
+`pair_bandwidth_bytes_per_s` has the subject `node1->node2` for one direction, with all ranks of the host
+together. `host_bandwidth_bytes_per_s` is the median over a host's pairs in both directions: a single slow
+link does not change this figure, but a slow host does.
 """
 
 import msgspec

@@ -71,7 +71,10 @@ def start_of(lines: tuple[WorkerLine, ...]) -> StartLine | None:
 
 
 def rank_subject(request: BenchRequest, start: StartLine, rank: int) -> str:
-    """Return the device that a rank measures: `GPU3`, matched by the driver's UUID, or `CPU rank 1`."""
+    """Return the device that a rank measures: `GPU3`, matched by the driver's UUID, or `CPU rank 1`.
+
+    If the UUID is unknown, the GPU is assumed to have the number of the rank.
+    """
     return request.subjects.get(start.uuid) or (
         f"GPU{rank}" if request.device == "cuda" else f"CPU rank {rank}"
     )
@@ -235,4 +238,4 @@ def _subject_of(request: BenchRequest, reporters: tuple[str, ...]) -> str:
 def failure_of(request: BenchRequest, lines_by_rank: LinesByRank) -> BenchFailure:
     """Return the reason why there is no measurement at all."""
     failures = failures_of(request, lines_by_rank)
-    return failures[0] if failures else request.failure("incomplete", "the worker ended without a sample")
+    return failures[0] if failures else request.failure("incomplete", "no case has a complete answer")

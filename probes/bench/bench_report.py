@@ -1,6 +1,6 @@
 """The JSON result of `rigtune bench`: measurements with statistics, failures, findings and comparisons.
 
-The JSON of a `BenchReport` is also a valid `MeasurementSet`, which ignores the derived statistics.
+The JSON of a `BenchReport` is also a valid `MeasurementSet`, whose reader ignores the derived statistics.
 """
 
 import msgspec

@@ -21,7 +21,7 @@ SpreadBy = Literal["ssh", "slurm", "mpi", "exec"]
 """Engine that starts the ranks on several hosts; `exec` starts all on this machine, for tests."""
 
 _OVERRUN = 3.0
-"""Factor by which a benchmark may exceed its budget."""
+"""Longest duration of a benchmark, as a multiple of its budget."""
 
 
 class ReferenceModel(Record, kw_only=True):
@@ -123,7 +123,7 @@ class BenchRequest(Record, kw_only=True):
 
     bench_id: str
     title: str
-    """Description for progress: `matrix multiply, 8 GPUs at a time`."""
+    """Description for progress: `collectives over 8 ranks`."""
     device: Literal["cuda", "cpu"]
     backend: Literal["nccl", "gloo"]
     ranks: int

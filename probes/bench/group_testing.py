@@ -3,10 +3,10 @@
 A run of a group measures the bandwidth of every pair of its hosts. A host is slow in a run if about three
 quarters of its pairs are slow. Up to `MOST_HOSTS` hosts are measured in one group; more hosts are divided
 into racks, or into about as many groups as the square root of their number. Suspects are measured again, each
-among several hosts that were fast, until chance is excluded as the reason. A group without a result is
-divided until single hosts remain, which are then paired with hosts that answered. Disjoint groups do not
-disturb each other and are measured at the same time. Links between groups are measured too: all of them up to
-`MOST_HOSTS` hosts, beyond that those between one representative of each group.
+among several hosts that were fast, until chance is excluded as the reason or the tries are used up. A group
+without a result is divided until single hosts remain, which are then paired with hosts that answered.
+Disjoint groups do not disturb each other and are measured at the same time. Links between groups are measured
+too: all of them up to `MOST_HOSTS` hosts, beyond that those between one representative of each group.
 
 The method follows NVIDIA's cluster validation (screen, divide, confirm with known-good partners) and F. K.
 Hwang, "A method for detecting all defective members in a population by group testing", 1972.
@@ -33,7 +33,9 @@ _PARTNERS = 7
 _TRIES = 7
 """Maximum number of runs with a suspect; if chance is not excluded by then, the noise is too large."""
 _SILENT_TRIES = 2
-"""Number of good partners with which a host without a result is tried."""
+"""Number of good partners with which a host without a result is tried, and of tries to measure links between
+groups.
+"""
 _FEW_SILENT = 10
 """Largest group without a result whose hosts are paired with good partners instead of being divided."""
 _GIVE_UP_ROUNDS = 4
@@ -294,7 +296,10 @@ def _groups_of(links: Sequence[Link], most: int) -> list[list[str]]:
 
 
 def _screening(hosts: Group, racks: Mapping[str, str]) -> list[Group]:
-    """Return the first groups: all hosts together, else racks, else groups of equal size."""
+    """Return the first groups: all hosts together if they are few, else racks.
+
+    Hosts without a known rack, or alone in their rack, are divided into groups of about equal size.
+    """
     if len(hosts) <= MOST_HOSTS:
         return [hosts]
     size = min(MOST_HOSTS, math.isqrt(len(hosts)))

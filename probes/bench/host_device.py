@@ -2,8 +2,8 @@
 
 Each copy is measured alone and while the other GPUs copy too. Each byte crosses the bus once; for `both`
 simultaneous directions the bytes are added. `near` memory is on the GPU's own NUMA node, far memory on the
-node with the largest distance according to the firmware. If the facts do not contain the GPU's node, every
-node is measured, and the fastest node is assumed to be the near node.
+node with the largest distance according to the firmware. If the node of any GPU is unknown, every node is
+measured for all GPUs, and the fastest node of a GPU is assumed to be its near node.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,7 +1,7 @@
 """Measure all-reduce over each connection layer between the GPUs separately, and over all layers.
 
-`slow_parts` names the slow layer. Each layer needs its own start, because NCCL reads its variables once. The
-variables have these effects (NCCL user guide, Environment Variables):
+`probes/compare/slow_parts.py` names the slow layer. Each layer needs a start of its own, because NCCL reads
+its variables once. The variables have these effects (NCCL user guide, Environment Variables):
 
     NCCL_P2P_LEVEL=NVL        GPUs access each other over NVLink only (2.3.4 and newer)
     NCCL_P2P_DISABLE=1        GPUs do not access each other, neither over NVLink nor over PCIe; NCCL reads

@@ -1,8 +1,8 @@
 """Measure the start of a small operation, `launch_latency_s`: queued, and with a wait for each operation.
 
-`asynchronous` is the time that a launch adds to a queue of launches; the CPU delays the GPU if kernels are
-shorter. `synchronous` is the time of a round trip. A CPU has only a synchronous time, which consists of
-torch's dispatch and the operation itself.
+`asynchronous` is the time that a launch adds to a queue of launches; the CPU delays the GPU if kernels take
+less than this time. `synchronous` is the time of a round trip. A CPU has only a synchronous time, which
+consists of torch's dispatch and the operation itself.
 """
 
 from probes.bench.answers import case_answers, failure_of

@@ -1,6 +1,6 @@
 """Measure the largest micro-batch that fits, and the fastest micro-batch, on one rank alone.
 
-Every tried micro-batch has `step_time_s`, its rate, `peak_memory_bytes` and more. The whole sweep gives
+Every micro-batch that fits has `step_time_s`, its rate, `peak_memory_bytes` and more. The whole sweep gives
 `largest_micro_batch`, `fastest_micro_batch`, and the fitted line `peak memory = fixed + per sample x
 micro-batch` with its residual.
 """

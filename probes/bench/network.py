@@ -10,10 +10,7 @@ from probes.bench.tournament import rounds
 from probes.facts.measurements import Parameter
 
 _STREAMS = (1, 8)
-"""Numbers of streams.
-
-Eight streams can fill 100 Gb/s. Neither gloo nor NCCL over sockets opens as many streams to a host.
-"""
+"""Numbers of streams; eight streams can fill 100 Gb/s."""
 _SECONDS = {"quick": 1.0, "full": 2.0}
 """Seconds of sending, for each direction of each pair."""
 _MOST_ROUNDS = {"quick": 7, "full": 15}

@@ -22,7 +22,7 @@ _MICRO_BATCH = 1
 _ACCUMULATION = 8
 """Number of small batches per large batch and rank; the estimates need batches of very different size."""
 _SETTLED = 0.5
-"""Share of the last steps that are evaluated, because the noise scale is near zero in the first steps."""
+"""Share of the steps that are evaluated: the last ones, because the noise scale is near zero at first."""
 _RESAMPLES = 1000
 _INTERVAL = (0.05, 0.95)
 

@@ -34,7 +34,5 @@ def node_distances(facts: MachineFacts) -> dict[int, dict[int, int]]:
 
 
 def most_threads(facts: MachineFacts) -> int:
-    """Return the maximum number of threads, which is the number of CPUs that this process may use in its
-    container.
-    """
+    """Return the number of CPUs that this process may use, or else of all CPUs; 1 if both are unknown."""
     return max(1, value_or(facts.cpu.allowed_cpus, value_or(facts.cpu.logical_cpus, 1)))

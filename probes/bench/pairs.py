@@ -1,8 +1,9 @@
 """Measure bandwidth between every pair of ranks: `pair_bandwidth_bytes_per_s`, one measurement per pair.
 
 Both ranks send at the same time. The figure is the number of bytes that one rank sends per second, so it
-counts only one of the two directions. All `disjoint` pairs run at once, so that pairs through a faulty switch
-or fabric are slower. One pair at a time (`alone`) shows the link itself, without other traffic.
+counts only one of the two directions. In the way `disjoint`, all pairs of a round run at once, so that pairs
+through a faulty switch or fabric are slower. One pair at a time (`alone`) shows the link itself, without
+other traffic.
 """
 
 from probes.base.units import MIB, plural

@@ -5,7 +5,7 @@ and the rules for these facts. The first broken rule becomes the finding. `probe
 evaluates the rows.
 
 A row of `probes/data/log_checks.toml` names kinds of events and the rules for them. The first rule whose
-conditions an event meets determines the finding. An event that matches no rule is only mentioned.
+conditions an event meets determines the finding. If no event matches a rule, the PASS mentions the events.
 `probes/checks/log_checks.py` evaluates the rows. `probes/judging/check_table.py` orders all rows.
 """
 
@@ -57,7 +57,10 @@ class LimitRule(StrictRecord, kw_only=True):
     where: Where | None = None
     """Machines to which the rule applies; None for all machines."""
     optional: bool = False
-    """True if the rule is left out when its fact is unknown; otherwise the check becomes UNKNOWN."""
+    """True if the rule is left out when its fact is unknown; otherwise the check becomes UNKNOWN.
+
+    The check also becomes UNKNOWN if all its rules are left out.
+    """
     status: Literal["WARN", "FAIL"] = "WARN"
     bad: str
     expected: str = ""
@@ -108,8 +111,9 @@ class LimitCheck(StrictRecord, kw_only=True):
     A kind applies only if all facts listed in `known` are known.
     """
     absent: str = ""
-    """Summary of the SKIP if the file or tool with the fact does not exist; if this summary is empty, the
-    result is UNKNOWN.
+    """Summary of the SKIP if the machine does not have the fact, or the file or tool with the fact.
+
+    If this summary is empty, a missing file or tool results in UNKNOWN.
     """
     essential: bool = False
     """True if every machine must have the fact; if it is missing, the result is UNKNOWN instead of SKIP."""
@@ -132,7 +136,7 @@ def limit_rows() -> dict[str, dict[str, Any]]:
 
 
 def named_limits() -> dict[str, dict[str, Any]]:
-    """Return the numbers of the rows that have a name, each with its source and date."""
+    """Return the numbers of the rules whose limit has a name, by this name, with source and date."""
     rules = (rule for row in limit_rows().values() for rule in row["rules"] if "limit" in rule)
     return {
         rule["limit"]: {

@@ -1,7 +1,8 @@
 """Parse the names of GPUs that people write: `A100-SXM-80GB`, `RTX 3090`, `MI250X (GCD)`.
 
-A name contains a model, a form (SXM, PCIe), memory and power. Rows of the catalogue with the same model are
-candidates; the other parts of the name, and separately stated memory, select one of the candidates.
+A name contains a model, and may contain a form (SXM, PCIe), memory and power. Rows of the catalogue with the
+same model are candidates; the other parts of the name, and separately stated memory, select one of the
+candidates.
 """
 
 import math

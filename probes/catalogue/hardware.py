@@ -236,7 +236,7 @@ class Catalogue:
         return next((row for row in self.machines if row.id == machine_id.strip().lower()), None)
 
     def named_machine(self, name: str) -> MachineModel:
-        """Return the row of a machine that the user names. Raises UsageError with the most similar name."""
+        """Return the row of a machine that the user names. Raises UsageError with the known names."""
         row = self.machine(name)
         if row is not None:
             return row

@@ -1,7 +1,4 @@
-"""The limits with which checks compare facts.
-
-Each limit is a data row with its source and date; no limit is a literal in code.
-"""
+"""The limits with which checks compare facts: data rows, each with its source and date."""
 
 import functools
 

@@ -134,7 +134,7 @@ def _judge(judge: Judge, case: _Case) -> Judged:
 
 
 def _keeps(rule: LimitRule, value: Any, bound: Any, slack: Any) -> bool:
-    """Return whether `value` obeys the rule. A limit that is `unlimited` is above every number."""
+    """Return whether `value` obeys the rule. The value `unlimited` is above every number."""
     if value == "unlimited" and rule.at_least is not None:
         return True
     return all(
@@ -223,7 +223,10 @@ def _read(subject: Any, path: str) -> Any:
 
 
 def _usual(case: _Case, among: str) -> Any:
-    """Return the value that most of the subject's peers have; in a tie, the first value."""
+    """Return the most frequent known value among all subjects, or among those of the same name (model).
+
+    In a tie, return the first value; without a known value, return NOT_RECORDED.
+    """
     values = [
         _read(peer, case.row.fact)
         for peer in case.peers
@@ -303,7 +306,7 @@ def _roce_ports(judge: Judge, evidence: Evidence) -> Generator[Finding, None, tu
     nics = yield from nics_of(judge, evidence)
     ports = tuple(nic for nic in nics if nic.link_layer == "Ethernet")
     if nics and not ports:
-        yield judge.skipped(HOST, "no port is Ethernet")
+        yield judge.skipped(HOST, "no RDMA port reports Ethernet")
     return ports
 
 

@@ -16,7 +16,10 @@ from probes.reading.pci.paths import is_for_training, name_at, names_of
 
 
 def check(evidence: Evidence, data: dict[str, Any]) -> Iterator[Finding]:
-    """Yield the findings of the row `data`: one for each event that matches a rule, or one PASS."""
+    """Yield the findings of the row `data`: one for each event that matches a rule, or one PASS.
+
+    If no log of the row's kind was read, yield one SKIP or UNKNOWN.
+    """
     row = msgspec.convert(data, LogCheck)
     judge = Judge(check_id=row.id, why=row.why)
     events = yield from events_of(judge, evidence, row.log)

@@ -21,7 +21,7 @@ JOINED = frozenset({"contradictions", "unread"})
 """Fields to which every collector may add."""
 
 DEADLINE_S = 60.0
-"""Deadline per collector, long enough for several commands or NVML calls to time out one after another."""
+"""Deadline of all collectors: long enough for several commands or NVML calls that time out in a row."""
 
 DRIVER_DEADLINE_S = 35.0
 """Minimum deadline of collectors that wait for the GPU driver, if the caller's deadline is shorter.

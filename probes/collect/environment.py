@@ -1,8 +1,8 @@
 """Collect variables that affect training: from this process, NCCL's configuration files and NCCL logs.
 
 NCCL uses the environment first, then `$NCCL_CONF_FILE` or else `~/.nccl.conf`, then `/etc/nccl.conf`; a file
-never replaces a variable that is already set (NVIDIA/nccl, src/misc/param.cc, read 2026-06). Only listed
-names are read, and none of these contains a secret.
+never replaces a variable that is already set (NVIDIA/nccl, src/misc/param.cc, read 2026-06). From the
+environment, only listed names are read, and none of these contains a secret.
 """
 
 from collections.abc import Iterator

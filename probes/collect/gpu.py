@@ -57,7 +57,7 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
 
 
 def _why_silent(by_nvml: tuple[Gpu, ...] | Unknown, by_texts: Unknown) -> Unknown:
-    """Return NVML's reason, or nvidia-smi's reason if NVML was not recorded or is missing."""
+    """Return NVML's reason, or the reason of the texts if NVML gives no reason or does not exist."""
     if isinstance(by_nvml, tuple) or by_nvml.reason is Reason.NOT_RECORDED:
         return by_texts
     is_informative = by_texts.reason not in (Reason.TOOL_MISSING, Reason.NOT_RECORDED)

@@ -1,4 +1,4 @@
-"""Collect the processors, the number that this process may use, and the NUMA nodes.
+"""Collect the processors, the number of CPUs that this process may use, and the NUMA nodes.
 
 NUMA nodes without CPUs consist of memory of other devices.
 """

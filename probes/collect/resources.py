@@ -29,7 +29,7 @@ _KERNEL_KINDS = frozenset({
     "proc", "pstore", "ramfs", "rpc_pipefs", "securityfs", "selinuxfs", "squashfs", "sysfs", "tmpfs",
     "tracefs",
 })  # fmt: skip
-"""Filesystems of the kernel and the desktop that store no data.
+"""Kinds of filesystem in which jobs store no data, except in a tmpfs on /tmp.
 
 Source: Linux 6.12, Documentation/filesystems.
 """

@@ -19,7 +19,7 @@ from probes.judging.findings import Evidence, Status
 SWEPT = frozenset({"m", "n", "k", "bytes", "micro_batch", "workers", "num_workers", "queue_depth", "threads"})
 """Parameters that a benchmark varies to find the best value."""
 _SECONDARY = frozenset({"algorithm_bandwidth_bytes_per_s", "peak_reserved_bytes"})
-"""Metrics that repeat another metric of the same benchmark."""
+"""Metrics that are not compared, because another metric of the same benchmark rises and falls with them."""
 _ENDS = frozenset({"numa_node", "memory_node"})
 
 _CREDIBLE = (1e-30, 1e30)
@@ -112,7 +112,7 @@ class Peers(Record, kw_only=True):
     usual: float
     """Median of the medians."""
     slow: tuple[str, ...]
-    """Subjects that are worse than their equals, the worst first."""
+    """Subjects that are certainly worse than their equals, the worst first."""
     uncertain: frozenset[str] = frozenset()
     """Subjects whose samples scatter too much for a judgement."""
     side: Worse
@@ -189,9 +189,11 @@ class Earlier(Record, kw_only=True):
 
 def beside_baselines(evidence: Evidence) -> Iterator[Earlier]:
     """Yield every measurement with the measurement of the same parameters in the pinned run and in the
-    previous run. If both are the same run, the measurement is compared only with the pinned run. A
-    measurement never gets FAIL while other processes use the machine. It is not judged if its samples scatter
-    too much.
+    previous run.
+
+    If both are the same run, the measurement is compared only with the pinned run. If other processes used
+    the machine during one of the two measurements, the status is WARN at worst. It is UNKNOWN if the samples
+    of one measurement scatter too much, or if chance may explain that the newer one is slower.
     """
     kept: dict[str, dict[object, tuple[Measurement, Baseline]]] = {}
     for baseline in sorted(
@@ -241,7 +243,7 @@ def _earlier(
 def comparisons(evidence: Evidence) -> Iterator[Comparison]:
     """Yield every comparison that the report shows."""
     for beside in beside_references(evidence):
-        # A value that is healthy for the slower algorithm is shown with the reference of the faster one.
+        # A value that causes only a warning is shown with the reference of the faster algorithm.
         shown = beside.reference if beside.status is Status.WARN else beside.compared
         share = beside.measured.median / shown.value
         yield _comparison(

@@ -132,10 +132,10 @@ def compare_findings(before: Iterable[Finding], after: Iterable[Finding]) -> tup
 def odd_ones(
     machines: Sequence[tuple[str, MachineFacts]], *, everything: bool = False
 ) -> tuple[Deviation, ...]:
-    """Return the values in which a machine, of three or more, differs from the majority.
+    """Return the values in which a machine differs from the majority of the machines.
 
-    A machine whose value is unknown is not listed; a machine without a subject that most machines have is
-    listed.
+    A value that fewer than half of the machines share is no majority. A machine whose value is unknown is not
+    listed; a machine without a subject that most machines have is listed.
     """
     by = _identity([facts for _, facts in machines])
     skip = _skip(everything=everything, same=False)

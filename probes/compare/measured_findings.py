@@ -44,7 +44,10 @@ def on_measured(
 
 
 def failures(judge: Judge, evidence: Evidence, bench_ids: Collection[str]) -> Iterator[Finding]:
-    """Yield UNKNOWN for each benchmark without a result, or SKIP if the machine is not the cause."""
+    """Yield UNKNOWN for each benchmark without a result, or SKIP if the machine is not the cause.
+
+    Wrong results are left out; the check `measured-results` reports them.
+    """
     for failure in evidence.bench_failures:
         if failure.bench_id in bench_ids and failure.kind != WRONG:
             yield failed_benchmark(judge, failure)
@@ -91,8 +94,8 @@ def judge_references(aspect: Aspect, evidence: Evidence) -> Iterator[Finding]:
     """Compare measurements with references: one finding for each part that falls short, and one for all good
     parts.
 
-    Measurements without a reference are listed in a SKIP. If no facts about the measured GPUs could be
-    read, the reference is unknown and the finding is UNKNOWN.
+    One UNKNOWN lists measurements that scatter too much, and one SKIP lists measurements without a reference.
+    If the GPUs that were measured could not be read, the only finding is UNKNOWN.
     """
     judge = aspect.judge
     yield from failures(judge, evidence, aspect.bench_ids)
@@ -134,7 +137,7 @@ def judge_references(aspect: Aspect, evidence: Evidence) -> Iterator[Finding]:
     if unjudged:
         yield judge.skipped(
             fold_names({row.subject for row in unjudged}),
-            f"there is no reference for this hardware: {observed(unjudged)}",
+            f"there is no reference for these measurements here: {observed(unjudged)}",
             evidence=refs_of(unjudged),
         )
 

@@ -1,7 +1,7 @@
 """Published results of healthy hardware: rows of `bench_references.toml` and `tool_references.toml`.
 
-A row applies only to the hardware on which its result was measured. Hardware without a row is compared with
-equal devices and with earlier runs.
+A row about GPU models applies only to these models. Hardware without a row is compared only with equal
+devices and with earlier runs.
 """
 
 import functools

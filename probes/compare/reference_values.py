@@ -21,7 +21,9 @@ from probes.judging.measurement_evidence import gpus_in
 from probes.judging.rails import training_ports
 
 _BOARD = 5
-"""A machine with NVLink and at least this many GPUs has switches, so that each pair can use all links."""
+"""A machine with at least this many GPUs of a model with more than six NVLinks has switches, so that each
+pair can use all links.
+"""
 _WHOLE_BOARD = 8
 """Smallest number of ranks to which the reference for a ring applies.
 
@@ -86,7 +88,10 @@ def _numbers(*values: object) -> list[int]:
 
 
 def peer_copy_rate(facts: MachineFacts, a: str, b: str, models: Sequence[GpuModel | None]) -> Expected | None:
-    """Return the rate of the NVLinks between two GPUs of one model; None if there is none or if unknown."""
+    """Return the rate of the NVLinks between two GPUs of one model; None if there is none or if unknown.
+
+    If the facts do not contain the pair, all links of a GPU are assumed on machines with switches.
+    """
     model = models[0] if models else None
     row = (
         load_references().nvlink_rate(model)
@@ -107,7 +112,8 @@ def peer_copy_rate(facts: MachineFacts, a: str, b: str, models: Sequence[GpuMode
 def ring_rate(evidence: Evidence, ranks: int | None, nodes: int | None) -> Expected | None:
     """Return the bus bandwidth of a ring over all GPUs of this machine for messages that saturate the links.
 
-    None for several machines, for fewer GPUs than a whole board, and if the GPUs or their links are unknown.
+    None for several machines, for fewer GPUs than a whole board, for NVLink bridges, and if the GPUs are
+    unknown or of several models.
     """
     gpus, model = evidence.facts.gpus, only_model(evidence)
     if isinstance(gpus, Unknown) or model is None or model.nvlink_bridge:
@@ -125,7 +131,7 @@ def ring_rate(evidence: Evidence, ranks: int | None, nodes: int | None) -> Expec
 
 
 class Reference(Record, kw_only=True):
-    """A value that healthy hardware of this kind reached."""
+    """A value that healthy hardware of this kind reaches."""
 
     value: float
     """Value in the measurement's unit."""
@@ -146,9 +152,7 @@ def gpu_named(evidence: Evidence, name: str) -> Gpu | None:
 
 
 def reference_of(evidence: Evidence, measured: Measurement) -> Reference | None:
-    """Return the reference for this hardware, these parameters and this size; None if no reference is
-    published.
-    """
+    """Return the reference for this hardware, these parameters and this size; None if there is none."""
     rule = _RULES.get(measured.metric)
     return rule(evidence, measured) if rule is not None else None
 
@@ -211,7 +215,7 @@ def _memory(evidence: Evidence, measured: Measurement) -> Reference | None:
 def _host_copy(evidence: Evidence, measured: Measurement) -> Reference | None:
     """Return the reference of page-locked copies on the GPU's own NUMA node, one GPU at a time.
 
-    Other copies are always slower and have no reference.
+    Other copies may be slower and have no reference.
     """
     parameters = measured.parameters
     if (

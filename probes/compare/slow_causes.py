@@ -84,7 +84,9 @@ def _compute_causes(evidence: Evidence, gpu: Gpu) -> Iterator[Cause]:
         )
     if known(gpu.processes) and gpu.processes:
         yield Cause(
-            words=f"{len(gpu.processes)} other processes compute on it",
+            words="another process computes on it"
+            if len(gpu.processes) == 1
+            else f"{len(gpu.processes)} other processes compute on it",
             remedy=Remedy(
                 text="Wait for them or end them, and measure again.", command=f"nvidia-smi -i {name}"
             ),
@@ -237,7 +239,7 @@ def _of_access(facts: MachineFacts, names: tuple[str, ...]) -> Cause | None:
 
 
 def _over_pcie(gpus: Iterable[Gpu]) -> list[Gpu]:
-    """Return the GPUs without an active NVLink, whose copies to other GPUs pass the bridges above them."""
+    """Return the GPUs for which no active NVLink is known: their copies may pass the bridges above them."""
     return [
         gpu for gpu in gpus if not known(gpu.nvlinks) or all(link.active is not True for link in gpu.nvlinks)
     ]
@@ -321,11 +323,11 @@ def _allows_nvls(algorithms: str) -> bool:
 
 
 VERSIONS = ("torch_version", "cuda_version", "nccl_version", "driver_version", "device_name", "threads")
-"""Conditions of a measurement that explain a difference from an earlier run."""
+"""Conditions of a measurement that may explain a difference from an earlier run."""
 
 
 def changed_since(before: Measurement, after: Measurement) -> tuple[str, ...]:
-    """Return the versions that changed: `torch 2.4.0 -> 2.5.1`."""
+    """Return the conditions in `VERSIONS` that changed: `torch 2.4.0 -> 2.5.1`."""
     changes = []
     for name in VERSIONS:
         old, new = before.conditions.get(name), after.conditions.get(name)

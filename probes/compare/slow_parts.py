@@ -78,7 +78,7 @@ def slow_layer(
 def not_isolated(layer: Layer, transports: tuple[str, ...]) -> str:
     """Return the transports that NCCL used outside the selected layer; empty if there are none.
 
-    NCCL may ignore a setting without a message.
+    NCCL may ignore a setting without a message. TCP sockets do not belong to the layer `nic`.
     """
     others = [name for name in transports if name.split("/")[0] not in FAMILIES[layer]]
     if layer == "nic":

@@ -34,7 +34,7 @@ VOLATILE = frozenset({
     "replay_errors", "recovery_errors", "count", "first_time", "last_time", "line", "message",
     "tool_results", "contradictions", "unread", "failed_queries", "last_line", "first_line",
 })  # fmt: skip
-"""Fields that change all the time, and growing counters; findings report relevant changes."""
+"""Fields that change all the time, and growing counters, for callers that leave them out."""
 
 IDENTITY = frozenset({
     "hostname", "uuid", "serial", "node_guid", "port_guid", "gids", "lid", "addresses", "cluster_uuid",

@@ -51,7 +51,7 @@ class NumaNode(Record, kw_only=True):
 
     @property
     def can_hold_ranks(self) -> bool:
-        """Return whether the node has CPUs; nodes of GPU memory or CXL memory have none."""
+        """Return False for nodes without CPUs, such as CXL memory, and for nodes of GPU memory."""
         return self.cpus != "" and self.is_gpu_memory is not True
 
 
@@ -180,7 +180,7 @@ class Kernel(Record, kw_only=True):
     """Number of free blocks of 1 MiB and more in the zone Normal (orders 8 and up with pages of 4 KiB)."""
     memory_errors_corrected: int | Unknown = NOT_RECORDED
     memory_errors_uncorrected: int | Unknown = NOT_RECORDED
-    """Errors of the memory controllers (EDAC) since boot."""
+    """Errors that the memory controllers could not correct (EDAC), since boot."""
     zombie_processes: int | Unknown = NOT_RECORDED
     blocked_processes: tuple[str, ...] | Unknown = NOT_RECORDED
     """Names of processes in uninterruptible sleep that belong to the GPU driver or to training."""
@@ -204,7 +204,8 @@ class Kernel(Record, kw_only=True):
     @property
     def memory_errors_corrected_per_day(self) -> float | Unknown:
         """Corrected errors of memory controllers per day since boot.
-        On the first day, and if the uptime is unknown, the total number of errors.
+
+        During the first day, and if the uptime is unknown, this is the total number of errors.
         """
         days = max(1.0, value_or(self.uptime_s, 0.0) / _DAY_S)
         return map_known(self.memory_errors_corrected, lambda errors: errors / days)

@@ -31,7 +31,7 @@ class Measurement(Record, kw_only=True):
     ...
     """
     unit: str
-    """Unit: `flop/s`, `byte/s`, `s`, `byte`."""
+    """Unit: `flop/s`, `byte/s`, `s`, `byte` and others (see `probes.base.units.quantity`)."""
     samples: tuple[float, ...]
     parameters: dict[str, Parameter] = {}
     """Parameters that identify the case: dtype, shape, bytes, world_size, micro_batch ..."""
@@ -56,7 +56,10 @@ class Measurement(Record, kw_only=True):
 
     @property
     def spread(self) -> float:
-        """Half of the range from the 5th to the 95th percentile, as a share of the median; 0 if that is 0."""
+        """Half of the range from the 5th to the 95th percentile, as a share of the median.
+
+        0 if the median is 0.
+        """
         median = self.median
         return (self.quantile(0.95) - self.quantile(0.05)) / 2 / abs(median) if median else 0.0
 

@@ -46,7 +46,7 @@ _INVENTORY: frozenset[EventKind] = frozenset(
 
 
 class LogEvent(Record, kw_only=True):
-    """An event on one device in a log. Equal events are one record with a count."""
+    """An event in a log, on one device if the log names it. Equal events are one record with a count."""
 
     kind: EventKind
     code: int | None = None
@@ -66,8 +66,9 @@ class LogEvent(Record, kw_only=True):
     """Time in the notation of the log."""
     last_time: str = ""
     line: int = 0
-    """Number of the first line, from 1."""
+    """Number of the event's first line, from 1."""
     last_line: int = 0
+    """Number of the line on which the event was last repeated, from 1."""
     settled: bool = False
     """True if a later line shows that the problem is over.
 

@@ -72,7 +72,7 @@ class TrainingPython(Record, kw_only=True):
     nccl_version: str | Unknown | None = NOT_RECORDED
     """The NCCL that is part of torch."""
     refused: tuple[str, ...] | Unknown = NOT_RECORDED
-    """Interpreters before `path` that rigtune did not start because others can write them.
+    """Candidates before `path` that are not safe to start, for example because other users can write them.
 
     Each entry contains the reason and the fix.
     """

@@ -60,7 +60,7 @@ class Acceptance(Record, kw_only=True):
     fit: tuple[str, ...]
     unfit: tuple[str, ...]
     silent: tuple[str, ...]
-    """Nodes without a verdict, which are neither fit nor unfit."""
+    """Nodes without a verdict or with the verdict UNKNOWN, which are neither fit nor unfit."""
     out_of_service: tuple[str, ...]
     nodes: tuple[NodeResult, ...]
     hardware: tuple[HardwareRow, ...]
@@ -170,13 +170,13 @@ def _gaps(reports: Sequence[NodeReport], rates: Sequence[RateRow]) -> Iterator[s
         yield f"{plural(len(alike), 'node')} without any measurement ({first_names(alike)}): {why}."
     disturbed = sum(metric.was_disturbed for report in answered for metric in report.metrics)
     if disturbed:
-        yield f"{plural(disturbed, 'measurement')} on parts in use by others: they do not count."
+        yield f"{plural(disturbed, 'measurement')} taken while others used the node: they do not count."
     for name, rows in grouped((row.metric, row) for row in rates).items():
         missing = len(answered) - len(unmeasured) - len(_nodes_with(answered, name))
         if missing > 0:
             yield f"{name}: not measured on {plural(missing, 'node')} that measured something else."
         if all(row.share is None for row in rows):
-            yield f"{name}: the catalogue has no value, so that only the peers judge it."
+            yield f"{name}: the catalogue has no value, so that only peers and earlier runs judge it."
     undecided = grouped(
         (reason.check_id, report.node)
         for report in answered

@@ -73,7 +73,7 @@ class FleetStates(Record, kw_only=True):
     out: tuple[PartState, ...] = ()
     """Nodes that jobs should not get: confirmed, quarantined, or repaired and not yet tested."""
     suspects: tuple[PartState, ...] = ()
-    """Nodes and parts that failed once, and must be checked again."""
+    """Nodes and parts that failed a check that must fail again to confirm the fault."""
     probation: tuple[PartState, ...] = ()
     """Nodes and parts that passed their tests after a repair, and are in service again."""
     lemons: tuple[PartState, ...] = ()
@@ -194,7 +194,7 @@ def _change(run: str, at: datetime.datetime, before: Condition, after: PartState
 
 
 def _brake(run: Run, states: States) -> tuple[tuple[str, ...], str]:
-    """Return the confirmed nodes that failed again in this run, and why they must not be quarantined now."""
+    """Return the confirmed nodes that failed their check in this run, and why they must be held back."""
     confirmed = tuple(
         report.node
         for report in run.reports

@@ -101,7 +101,7 @@ class FleetResult(Record, kw_only=True):
 
     @property
     def silent(self) -> tuple[str, ...]:
-        """Nodes without a verdict, which are neither good nor bad."""
+        """Nodes without a verdict or with the verdict UNKNOWN, which are neither good nor bad."""
         return tuple(node.node for node in self.nodes if node.verdict in (None, Status.UNKNOWN))
 
 
@@ -151,12 +151,12 @@ def result_of(
 
 
 def _notes_on_parts(answered: list[NodeReport]) -> Iterator[str]:
-    """Yield notes on parts that several nodes report, and on benchmarks without a result."""
+    """Yield notes on identities that do not identify one part, and on benchmarks without a result."""
     disputed = disputed_parts(answered)
     if disputed:
         part, owners = next(iter(disputed.items()))
         parts = plural(len(disputed), "part")
-        yield f"no history for {parts} that several nodes name: {part}: {first_names(owners)}"
+        yield f"no history for {parts} without a unique identity: {part}: {first_names(owners)}"
     lacking = [report for report in answered if report.unmeasured]
     if lacking:
         first = lacking[0]

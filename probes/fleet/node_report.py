@@ -65,11 +65,11 @@ class Metric(Record, kw_only=True):
     """One measured quantity of a part of a node."""
 
     part_kind: str
-    """Kind of the part: `gpu`, `nic`, `link`, `node`."""
+    """Kind of the part: `gpu`, or `node` for all other subjects of measurements."""
     part_id: str
     """Identity that moves with the part: the UUID of a GPU; for other parts, host name and slot."""
     slot: str
-    """Place of the part in the node: `GPU3`, `mlx5_0`; empty for the node itself."""
+    """Subject of the measurement within the node: `GPU3`, `8 ranks`; empty for the node itself."""
     metric: str
     unit: str
     samples: tuple[float, ...]

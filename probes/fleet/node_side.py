@@ -84,7 +84,7 @@ def passed_of(verdict: Verdict) -> tuple[str, ...]:
 
 
 def parts_of(facts: MachineFacts) -> dict[str, str]:
-    """Return the identity of the GPU or training card in each slot, as far as it is known."""
+    """Return the identity of the GPU or RDMA card in each slot, as far as it is known."""
     gpus = ((f"GPU{gpu.index}", gpu.uuid) for gpu in items_of(facts.gpus))
     nics = ((nic.name, nic.node_guid) for nic in items_of(facts.nics))
     return {slot: identity for slot, identity in (*gpus, *nics) if isinstance(identity, str) and identity}
@@ -96,7 +96,7 @@ def metrics_of(
     """Return the rates and times of the measurements, each with the identity of its part.
 
     `version` is the version of rigtune, and `beside` has the measurements with a value in the catalogue.
-    Sizes, such as a peak of memory, are left out, because they are not speeds.
+    Sizes, such as a peak of memory, and other figures that are no speeds are left out.
     """
     gpus = {gpu.index: gpu for gpu in items_of(facts.gpus)}
     host = facts.hostname if isinstance(facts.hostname, str) else ""

@@ -34,7 +34,7 @@ class AttributeChange(Record, kw_only=True):
 
 
 class PartChange(Record, kw_only=True):
-    """A slot that has another part."""
+    """A slot that has another part; an empty identity stands for an empty slot."""
 
     node: str
     slot: str

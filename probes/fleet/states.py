@@ -20,9 +20,9 @@ _OUT = ("confirmed", "quarantined")
 OUT_OF_SERVICE: tuple[Condition, ...] = ("confirmed", "quarantined", "repaired")
 """Conditions in which jobs should not get the node."""
 _MOST_EVIDENCE = 64
-"""Maximum number of observations that a state records.
+"""Maximum number of observations that a state records, and of checks of one subject under suspicion.
 
-A run of fit nodes yields fewer observations for one subject, so that none is counted twice.
+A run usually yields fewer observations for one subject, so that none is counted twice.
 """
 
 
@@ -217,6 +217,6 @@ def brake_reason(new: int, states: Iterable[PartState], size: int, now: datetime
         return ""
     before = f"{recent} in the last hour" if per_hour <= in_all else f"{len(out)} of {size}"
     return (
-        f"all {plural(new, 'node')} are held back, and {before} were quarantined before: so many are a "
-        "cause in common or a broken check; look at what they share before you drain them"
+        f"{plural(new, 'node')} held back; quarantined before: {before}. So many nodes indicate a common "
+        "cause or a broken check; look at what they share before you drain them"
     )

@@ -1,8 +1,8 @@
 """Lines of advice: each line is a data row whose texts are filled in from an observation of a machine.
 
 The rows are in `recipes/data/advice/<subject>.toml`. A row names one condition. The module of the subject
-observes which conditions hold on a machine, and returns the values for the row's texts. Every line therefore
-has a fact and a source, or names what is unknown and how to read the missing value.
+observes which conditions hold on a machine, and returns the values for the row's texts. Every line has a
+source. It also has a fact, or names what is unknown and how to read the missing value.
 """
 
 from collections.abc import Iterable, Mapping
@@ -92,7 +92,7 @@ def load_advice(subject: Subject) -> tuple[Row, ...]:
 
 
 def lines_for(subject: Subject, observations: Iterable[Observed]) -> tuple[Line, ...]:
-    """Return one line per observation and row of its condition, in the order of the rows.
+    """Return one line for each observation and each row of its condition, in the order of the rows.
 
     Raises ValueError for a condition without a row, and KeyError for a word that the observation lacks: both
     are mistakes in rigtune, which the tests of the rows find.
@@ -101,7 +101,10 @@ def lines_for(subject: Subject, observations: Iterable[Observed]) -> tuple[Line,
 
 
 def matches(subject: Subject, observations: Iterable[Observed]) -> tuple[tuple[Row, Observed], ...]:
-    """Return the rows whose conditions were observed, in the order of the rows. Raises like `lines_for`."""
+    """Return the rows whose conditions were observed, each with its observation, in the order of the rows.
+
+    Raises ValueError for a condition without a row.
+    """
     rows, observed = load_advice(subject), tuple(observations)
     nameless = {each.condition for each in observed} - {row.when for row in rows}
     if nameless:
@@ -115,7 +118,7 @@ def unread(condition: str, value: Unknown) -> Observed:
 
 
 def absence(facts: MachineFacts, variable: str) -> str:
-    """Return why a variable has no known value: `no NAME`, or the reason why the environment is unknown."""
+    """Return why a variable that is not set has no value: `no NAME`, or why the environment is unknown."""
     return str(facts.environment) if isinstance(facts.environment, Unknown) else f"no {variable}"
 
 
@@ -139,7 +142,7 @@ def _line(row: Row, observed: Observed) -> Line:
         text=filled(row.text, words),
         why=filled(row.why, words),
         fact=filled(row.fact, words),
-        # a value may hold several commands, such as those for each port
+        # a word of the observation may contain several commands, for example one for each port
         commands=tuple(line for text in filled(row.commands, words) for line in text.split("\n")),
         source=row.source,
         date=row.date,

@@ -79,7 +79,7 @@ def _gpus(parts: Parts) -> Iterator[Observed]:
 
 
 def _instance(gpus: list[Gpu]) -> Observed:
-    """Return the UUID, CDI and PCI names of the first MIG instance, or why they are unknown."""
+    """Return the UUID, CDI name and PCI address of the first MIG instance, or why they are unknown."""
     devices = [
         (gpu, number, device) for gpu in gpus for number, device in enumerate(items_of(gpu.mig_devices))
     ]
@@ -99,8 +99,9 @@ def _instance(gpus: list[Gpu]) -> Observed:
 
 
 def _shared_memory(parts: Parts) -> Observed:
-    """Return the observation with the size of /dev/shm for NCCL and data loaders, at most a part of the
-    memory.
+    """Return the observation with the size of /dev/shm for NCCL and data loaders.
+
+    The size is at most a part of the memory, and at least 64 MiB.
     """
     gpus, memory = len(parts.gpus), parts.facts.memory.total_bytes
     wanted = figure("shm_loader_gib") + figure("shm_gib_per_gpu") * gpus

@@ -1,4 +1,4 @@
-"""Observe what the hardware of a machine needs: power, slots, cooling, NICs and memory."""
+"""Observe what the hardware of a machine needs: power, slots, cooling, NICs, memory and CPU cores."""
 
 from collections.abc import Iterator
 

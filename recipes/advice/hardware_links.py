@@ -17,7 +17,10 @@ from recipes.machine.cluster_records import PcieSlot
 from recipes.machine.from_words import load_designs
 
 _Slot: TypeAlias = tuple[str, str, str]
-"""Condition of a device's slot, the link in words, and the width, generation or rate that it could have."""
+"""Condition of a device's slot; the link in words, or why it is unknown; and the value to compare with.
+
+That value is the largest width or generation of the device, or the rate of a NIC's port.
+"""
 
 
 def observe_links(parts: Parts) -> Iterator[Observed]:
@@ -74,7 +77,8 @@ def _nic_slot(nic: Nic) -> _Slot:
         return "nic_link_narrow", _slot(link), f"x{link.width_max}"
     generation = link.generation if known(link.generation) else link.generation_max
     if isinstance(generation, Unknown) or isinstance(nic.rate_gbps, Unknown):
-        return "nic_link_full", _slot(link), "unknown"
+        rate = "unknown" if isinstance(nic.rate_gbps, Unknown) else f"{nic.rate_gbps:g} Gb/s"
+        return "nic_link_full", _slot(link), rate
     carried = slot_bytes_per_s(PcieSlot(generation=generation, width=link.width)) * 8 / 1e9
     is_slow = 0 < carried < nic.rate_gbps
     return (
@@ -119,7 +123,8 @@ def _switches(parts: Parts) -> Iterator[Observed]:
         if link.kind != "NVLINK" and known(link.kind) and "GPU" in (link.a[:3], link.b[:3])
     ]
     if not pairs:
-        if isinstance(links, Unknown) or len(parts.gpus) > 1:  # a single GPU shares nothing
+        # a single GPU has no other GPU with which it could share a switch
+        if isinstance(links, Unknown) or len(parts.gpus) > 1:
             yield unread("switches_unknown", links if isinstance(links, Unknown) else NOT_RECORDED)
         return
     groups: list[set[str]] = []

@@ -1,4 +1,4 @@
-"""The GPUs for which software is installed: model, count, power and connections."""
+"""The GPUs for which software is to be installed: model, count and connections."""
 
 from collections import Counter
 
@@ -16,16 +16,18 @@ from recipes.advice.machine_parts import Parts, parts_of, row_of
 
 
 class Hardware(StrictRecord, kw_only=True):
-    """The GPUs for which software is installed."""
+    """The GPUs for which software is to be installed."""
 
     model: GpuModel
     count: int
     has_switch: bool
-    """True if the board has NVSwitches, which need NVIDIA's Fabric Manager."""
+    """True if NVSwitches connect the GPUs."""
 
 
 def hardware_of(facts: MachineFacts, catalogue: Catalogue) -> Hardware:
-    """Return the most common GPU model of a machine, as the driver or else the PCI bus reports it.
+    """Return the most common GPU model of a machine, and the number of these GPUs.
+
+    The driver reports the GPUs, or else the PCI bus.
 
     Raises UsageError if the machine has no GPU, or if the catalogue contains none of its GPUs.
     """
@@ -41,7 +43,7 @@ def hardware_of(facts: MachineFacts, catalogue: Catalogue) -> Hardware:
     rows = named or on_bus  # the PCI bus also shows GPUs that have no driver
     if not rows:
         raise UsageError(
-            "no GPU of this machine is in the catalogue",
+            "the facts show no GPU of this machine that is in the catalogue",
             "State its GPUs: `rigtune advise install --gpu h100-sxm --count 8`; `rigtune list gpus` lists "
             "their names.",
         )

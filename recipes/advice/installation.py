@@ -117,10 +117,11 @@ class InstallationAdvice(Record, kw_only=True):
 def advise_installation(
     facts: MachineFacts, hardware: Hardware, *, today: datetime.date, supplies_w: float | None = None
 ) -> InstallationAdvice:
-    """Return the steps that install the software for training with these GPUs on this distribution.
+    """Return the steps that install the software for training, with the versions that fit, power and remarks.
 
-    The chosen driver branch gets fixes on the day `today`. Raises UsageError if rigtune has no row for the
-    distribution or for the GPUs' architecture, or if no driver branch gets fixes any more.
+    The chosen driver branch gets fixes on the day `today`. Raises UsageError if the distribution is unknown,
+    if rigtune has no row for it or for the GPUs' architecture, or if no driver branch for these GPUs gets
+    fixes any more.
     """
     architecture = _architecture(hardware.model.architecture)
     branch = _branch(architecture, today)
@@ -257,8 +258,9 @@ def _fabric_steps(
     # fifth-generation NVLink
     fifth = hardware.model.architecture == "blackwell"
     commands = (*distribution.fabric_manager, *(distribution.subnet_manager if fifth else ()))
+    version = facts.software.fabric_manager_version
     running = facts.software.fabric_manager == "active" and (
-        facts.software.fabric_manager_version == facts.software.driver_version
+        isinstance(version, str) and version == facts.software.driver_version
     )
     because = (
         "NVSwitches connect the GPUs: CUDA starts only if the Fabric Manager runs in the driver's version"

@@ -66,7 +66,7 @@ def _cpus(facts: MachineFacts, nodes: tuple[NumaNode, ...]) -> Iterator[Observed
     chosen = [_first_cores(node.cpus, threads, cores) for node in nodes]
     missing = first_unknown(*chosen)
     if missing is not None:
-        # Two CPUs per reserved core are enough for a whole core, whether it has one thread or two.
+        # A core has one or two threads, so two CPUs per core are enough to reserve a whole core.
         yield Observed("reserved_unknown", {"reason": missing.words, "count": str(2 * cores * len(nodes))})
         return
     reserved = folded(cpu for each in only_known(chosen) for cpu in each)
@@ -93,9 +93,9 @@ def _threads_per_core(facts: MachineFacts) -> int | Unknown:
 def _first_cores(cpus: str | Unknown, threads: int | Unknown, cores: int) -> tuple[int, ...] | Unknown:
     """Return the CPUs of the first cores of a node.
 
-    With several threads per core, the kernel numbers the second threads of all cores after the first threads,
-    so that a node has as many ranges of equal length as a core has threads. The result is Unknown for any
-    other numbering, and for a node without a spare core.
+    With several threads per core, the kernel usually numbers the second threads of all cores after the first
+    threads, so that a node has as many ranges of equal length as a core has threads. The result is Unknown
+    for any other numbering, for a node without a spare core, and if an argument is Unknown.
     """
     if isinstance(cpus, Unknown):
         return cpus

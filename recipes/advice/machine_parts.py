@@ -39,7 +39,7 @@ class Processor(Cited, kw_only=True):
     """A family of processors."""
 
     name: str
-    """Regular expression for the model name; its group is a key of `power_w`."""
+    """Regular expression for the model name; its group is looked up in `power_w`."""
     power_w: dict[str, float]
     lanes: int
     """PCIe lanes of one socket."""
@@ -54,7 +54,7 @@ class PartsList(Record, kw_only=True):
     gpu: str | None = None
     """Name of the GPU in any spelling; None: the GPUs of the machine that was read."""
     gpus: int | None = None
-    """GPUs of one machine; None for the usual number."""
+    """GPUs of one machine; None for the number that the machine shows, or else the usual number."""
     cpu: str | None = None
     sockets: int = 1
     network: str | None = None
@@ -88,7 +88,7 @@ class Parts(Record, kw_only=True):
 
     @property
     def maker(self) -> Literal["nvidia", "amd", "other"]:
-        """Maker of the GPUs, or of the accelerators if there are no GPUs."""
+        """Maker of the GPUs, or of the accelerators if there are no GPUs; `nvidia` if there are neither."""
         names = [gpu.name for gpu in self.gpus if known(gpu.name)]
         names += [row.title for row in self.rows if row is not None]
         names += [each.name for each in items_of(self.facts.accelerators) if not self.gpus]
@@ -106,7 +106,7 @@ class Parts(Record, kw_only=True):
 
     @property
     def is_planned(self) -> bool:
-        """True for a list of parts, which has no slots yet."""
+        """True for a list of parts: no machine was read, so slots and temperatures are unknown."""
         return self.facts.source == LIST_OF_PARTS
 
 
@@ -136,7 +136,7 @@ class ReadValue(NamedTuple):
 
 
 def tool_words(parts: Parts) -> dict[str, str]:
-    """Return the commands that read and set the GPUs of this maker, by their names in the rows."""
+    """Return the commands that read and set the GPUs of this maker, by the words in braces in the rows."""
     rows = load_rows("recipes", "tools", Tools, file="advice/hardware")
     return next(dict(row.words) for row in rows if row.maker == parts.maker)
 
@@ -147,7 +147,10 @@ def facts_of(values: Iterable[ReadValue]) -> str:
 
 
 def parts_of(facts: MachineFacts, catalogue: Catalogue, supplies_w: float | None = None) -> Parts:
-    """Return the parts of a machine. The power of the supplies comes from the user, or else from the BMC."""
+    """Return the parts of a machine.
+
+    `supplies_w` is the power of all supplies that the user states; None for the value in the facts.
+    """
     rows = tuple(row_of(gpu, catalogue) for gpu in items_of(facts.gpus))
     stated = supplies_w if supplies_w is not None else facts.power.supply_capacity_w
     return Parts(facts=facts, rows=rows, supplies_w=stated)
@@ -163,7 +166,8 @@ def described_machine(facts: MachineFacts, stated: PartsList, catalogue: Catalog
     """Return the facts with the parts that the user states.
 
     Without a machine that was read (`facts.source` is empty), the result is a list of parts. Raises
-    UsageError for an unknown GPU or processor, impossible numbers, and parts that contradict the facts.
+    UsageError for an unknown GPU or processor, for impossible numbers, for GPUs that contradict the facts,
+    and for other parts that the facts already show.
     """
     is_read = bool(facts.source)
     if stated.gpu is None and not is_read:
@@ -220,12 +224,16 @@ def processor_of(model: str) -> tuple[Processor, float | None] | None:
 
 
 def _ports(network: str, gpus: int) -> tuple[Nic, ...]:
-    """Return the ports that words such as `8x400G IB` describe. Raises UsageError without a rate."""
+    """Return the RDMA ports that words such as `8x400G IB` describe; none for plain Ethernet.
+
+    Raises UsageError without a rate, and for an impossible number of ports.
+    """
     rate, count = inter_bandwidth_of(network, max(1, gpus)), ports_of(network)
     transport = transport_of(network)
     if rate is None or not 1 <= count <= MOST_GPUS:
+        lack = "no rate" if rate is None else f"{count} ports, but a machine has 1 to {MOST_GPUS}"
         raise UsageError(
-            f"--network {quoted(network)} names no rate",
+            f"--network {quoted(network)} names {lack}",
             'give the ports of one machine, such as "8x400G IB", "4x200G RoCE" or "100G Ethernet"',
         )
     if transport == "ethernet":  # ports without RDMA are interfaces, not NICs for training

@@ -46,7 +46,7 @@ class TrafficClass(Record, kw_only=True):
     dscp: int
     priority: int
     tc: int
-    """Traffic class of the IP header, the value of NCCL_IB_TC: the DSCP << 2, with any ECN bits."""
+    """Traffic class of the IP header, the value of NCCL_IB_TC: the DSCP << 2, plus ECN bits if set."""
 
 
 def _class_of(dscp: int, priority: int | None = None, tc: int | None = None) -> TrafficClass:
@@ -136,7 +136,7 @@ def _traffic_class(
 
 
 def _forced(ports: tuple[Nic, ...]) -> int | None:
-    """Return the traffic class that all ports force; None if no class is forced, or if the ports differ."""
+    """Return the traffic class that all ports force; None if a class is unknown, or if the ports differ."""
     classes = {nic.traffic_class for nic in ports}
     only = classes.pop() if len(classes) == 1 else None
     return only if isinstance(only, int) and only > 0 else None
@@ -163,7 +163,8 @@ def _roce(parts: Parts, ports: tuple[Nic, ...], stated: TrafficClass | None) -> 
     if len(set(only_known(classes))) > 1:
         yield Observed("dscp_differs", {"ports": _names(ports), "classes": numbers})
     reason = str(missing) if missing else numbers
-    variable = absence(parts.facts, "NCCL_IB_TC")
+    text = value_of(parts.facts, "NCCL_IB_TC")
+    variable = absence(parts.facts, "NCCL_IB_TC") if text is None else f"NCCL_IB_TC={text[:60]}"
     yield Observed(origin, {**words, "reason": reason, "variable": variable})
     yield from _disagreement(parts, chosen, origin)
     yield from _hosts(ports, chosen, words)
@@ -239,13 +240,17 @@ def network_documents(parts: Parts, observations: tuple[Observed, ...]) -> tuple
     words_of = {each.condition: each.words for each in observations}
     if "roce" not in words_of:
         return ()
-    is_agreed = "dscp_unknown" not in words_of
+    status = "in use on the machines"
+    if "dscp_unknown" in words_of:
+        status = "proposed, not in use yet"
+    elif "dscp_stated" in words_of:
+        status = "as stated by the owner of the machines"
     ports = items_of(training_ports(parts.facts))
     rates = dict.fromkeys(f"{nic.rate_gbps:g} Gb/s" for nic in ports if known(nic.rate_gbps))
     words = {
         **words_of["roce"],
         "rate": " and ".join(rates) or "an unknown rate",
-        "status": "in use on the machines" if is_agreed else "proposed, not in use yet",
+        "status": status,
         "cnp_dscp": str(int(figure("cnp_dscp"))),
         "cnp_priority": str(int(figure("cnp_priority"))),
     }

@@ -14,14 +14,14 @@ from recipes.machine.from_words import load_designs
 
 
 class PowerBudget(Record, kw_only=True):
-    """Board power compared with the power supplies, in watts. Cooling must remove the same power as heat."""
+    """Power of the GPUs and of the machine compared with the capacity of the power supplies, in watts."""
 
     boards_w: float | Unknown
-    """Sum of the boards' power limits."""
+    """Sum of the GPUs' power limits."""
     machine_w: float | Unknown
-    """Peak draw of a machine with these boards."""
+    """Peak draw of a machine with these GPUs."""
     supplies_w: float | Unknown | None
-    """Power of the supplies, as the management controller or the user states it; None if unknown."""
+    """Power of all supplies, as the machine or the user states it; None if unknown."""
     verdict: str
     source: str
 

@@ -108,7 +108,7 @@ _MOST = {
     "seq_len": 10**9,
     "micro_batch": 10**7,
 }
-"""Largest value of a column. Larger values are typing errors, and their products would exceed any float."""
+"""Largest accepted value of these columns; all other columns accept up to `_LARGEST`."""
 
 
 class CaseError(Exception):
@@ -116,7 +116,10 @@ class CaseError(Exception):
 
 
 def case_of_row(row: Mapping[str, str | None]) -> Case:
-    """Return the case in a row of column names and cells. Unknown columns are ignored. Raises CaseError."""
+    """Return the case in a row of column names and cells. Raises CaseError if a cell has no valid value.
+
+    Unknown columns are ignored.
+    """
     values: dict[str, object] = {}
     for column in COLUMNS:
         cell = row.get(column)
@@ -141,10 +144,11 @@ _FLAG_WORDS = {
 
 
 def _flag(column: str, cell: str) -> bool:
-    """Return a flag.
+    """Return the value of a flag.
 
-    Any other word is read as the name of an attention kernel or a compilation mode, and means yes unless it
-    is `disabled` or names an unfused kernel. Raises CaseError for such a word in `sequence_parallel`.
+    A word that is not in `_FLAG_WORDS` is read as the name of an attention kernel or a compilation mode. It
+    means yes, unless it contains `disabled` or names an unfused kernel. Raises CaseError for such a word in
+    `sequence_parallel`, and for a cell that does not begin with a letter.
     """
     known = _FLAG_WORDS.get(cell.lower())
     if known is None:
@@ -181,7 +185,7 @@ def _whole(column: str, cell: str, number: float) -> int:
 def cluster_of_case(case: Case, gpus: int, catalogue: Catalogue) -> Cluster:
     """Return the case's machine with `gpus` GPUs.
 
-    Raises CaseError if neither catalogue nor columns describe the GPU.
+    Raises CaseError if the cell `gpu` is blank, or if neither catalogue nor columns describe the GPU.
     """
     words = MachineWords(
         gpu=case.gpu,

@@ -1,6 +1,6 @@
 """The layout of a case's model over its GPUs.
 
-Values for blank cells are derived from the other cells and from a choice.
+Values for blank cells are derived from the other cells and from a `Choice` of `choices.py`.
 """
 
 import math
@@ -41,7 +41,7 @@ _STAGES: tuple[Sharding, ...] = ("none", "zero1", "zero2", "zero3")
 
 
 class Layout(Record, kw_only=True):
-    """The candidate of a case."""
+    """The layout of a case, as a candidate for the models of memory and time."""
 
     candidate: Candidate
     notes: tuple[str, ...] = ()
@@ -51,9 +51,9 @@ class Layout(Record, kw_only=True):
 def gpus_of(case: Case) -> int:
     """Return the number of GPUs of the job: the stated number, or the product of the degrees.
 
-    The data-parallel degree is dp x fsdp. If neither is stated, it is derived from the batch sizes, or else
-    it is 8 if the states are sharded. Experts are spread over tensor-, context- and data-parallel ranks, so
-    `ep` adds GPUs only if these ranks are not a multiple of it.
+    The data-parallel degree is dp x fsdp. If both are blank or 1, it is derived from the batch sizes if all
+    are stated; otherwise it is 8 if the states are sharded. Experts are spread over tensor-, context- and
+    data-parallel ranks, so `ep` adds GPUs only if there are too few of these ranks.
     """
     if case.n_gpus:
         return case.n_gpus
@@ -68,7 +68,7 @@ def gpus_of(case: Case) -> int:
 
 
 def recompute_words(candidate: Candidate) -> str:
-    """Return a description of the recomputation: `none`, `full`, `full of 25 % of the layers`."""
+    """Return a description of the recomputation, such as `none` or `full of 25 % of the layers`."""
     part = (
         f" of {candidate.recomputed_share:.0%} of the layers".replace("%", " %")
         if candidate.recomputed_share < 1.0
@@ -95,7 +95,7 @@ def layout_of(
 
     `micro_batch` is used if the case states no micro-batch. `per_node` is the number of GPUs of a node,
     `layers` the number of layers of the model. Raises CaseError if the degrees contradict the number of GPUs
-    or each other.
+    or each other, or if `zero_stage` contradicts `sharding`.
     """
     tensor, pipeline, context = case.tp or 1, case.pp or 1, case.cp or 1
     model_parallel = tensor * pipeline * context
@@ -131,12 +131,9 @@ def layout_of(
         where = (
             "states are assumed in the host's memory, as in the stack's own examples"
             if offload
-            else "states stay there"
+            else f"states stay there; write `{sharding} offload` if they are in the host's memory"
         )
-        notes.append(
-            f"sharding {sharding} on one GPU: {where}; "
-            f"write `{sharding} offload` if they are in the host's memory"
-        )
+        notes.append(f"sharding {sharding} on one GPU: {where}")
     if fully and replicas % shards:
         raise CaseError(f"fsdp is {shards}, which does not divide {replicas} data-parallel GPUs")
     if case.dp is not None and not fully and case.dp != replicas:
@@ -188,7 +185,10 @@ def layout_of(
 def _recomputation(
     case: Case, stack: Stack, choice: Choice, notes: list[str]
 ) -> tuple[ActivationCheckpointing, Recomputed]:
-    """Return the stated recomputation, and add assumptions about the stack's selected layers to `notes`."""
+    """Return the stated recomputation, or else that of the choice, or else the default of the stack.
+
+    Adds a note if the words mean a number of layers that the case does not state.
+    """
     words = case.activation_checkpointing
     if not words:
         return choice.checkpointing or stack.checkpointing, Recomputed(choice.recomputed)
@@ -203,9 +203,9 @@ def _recomputation(
 
 
 def _schedule(case: Case) -> Schedule:
-    """Return the stated schedule; 1F1B becomes interleaved if stages have several parts.
+    """Return the stated schedule or 1F1B; 1F1B becomes interleaved if stages have several parts.
 
-    Without a pipeline a stated schedule has no effect.
+    Without a pipeline, a stated `interleaved` is read as 1F1B.
     """
     stated = schedule_of(case.pp_schedule) if case.pp_schedule else "1f1b"
     if (case.pp or 1) == 1 and stated == "interleaved":
@@ -216,8 +216,8 @@ def _schedule(case: Case) -> Schedule:
 def _shards(case: Case, sharing: Sharing, replicas: int, context: int, node: float) -> int:
     """Return the number of data-parallel GPUs that share one copy of the parameters.
 
-    `node` is the number of GPUs of a node divided by the number of all GPUs. Some settings of frameworks
-    include the GPUs of context parallelism (torchtitan: dp_shard_cp), other settings do not (dp_shard).
+    `node` is the number of GPUs of a node divided by the number of all GPUs. The column `fsdp` may or may not
+    count the GPUs of context parallelism: torchtitan has both numbers (dp_shard_cp and dp_shard).
     """
     if case.fsdp is not None:
         if case.fsdp > replicas * context:
@@ -270,7 +270,7 @@ def _divided(case: Case, micro: int, batch: int, replicas: int, notes: list[str]
 
 
 def _accumulated(case: Case, choice: Choice) -> int:
-    """Return the micro-batches of a step whose batch is not stated: enough to fill the pipeline."""
+    """Return the micro-batches of a step if the batch is not stated: enough to fill a pipeline, else 1."""
     stages = 1 if choice.splits_layers else case.pp or 1
     return _MICRO_BATCHES_PER_STAGE * stages if stages > 1 else 1
 

@@ -23,7 +23,7 @@ _RECOMPUTED = (0.25, 0.5, 0.75, 1.0)
 
 
 class Choice(Record, kw_only=True):
-    """Values for the degrees and the checkpointing that a case does not state."""
+    """Values for degrees, sharding and checkpointing that a case does not state."""
 
     tp: int | None = None
     pp: int | None = None
@@ -44,11 +44,12 @@ class Choice(Record, kw_only=True):
 
 
 def choices_of(case: Case, stack: Stack, gpus: int, *, model: TransformerModel | None) -> tuple[Choice, ...]:
-    """Return the possible choices for the row, the most usual first; one empty choice if the row states all.
+    """Return the possible choices for the row, the most usual first; an empty choice if nothing is open.
 
     `model` is None for image models: their layers are not recomputed, and only their batch is divided.
-    If the row does not state recomputation, layers are recomputed only if the run would not fit otherwise. If
-    the stack can recompute a part of the layers, only as many layers as necessary are recomputed.
+    If the row does not state recomputation, the stack's default comes first; a stack that recomputes nothing
+    by default recomputes layers only if the run would not fit otherwise. If the stack can recompute a part of
+    the layers, smaller parts come first.
     """
     layouts = _layouts(case, stack, gpus)
     if case.activation_checkpointing or stack.checkpointing == "full" or model is None:
@@ -86,7 +87,7 @@ def _layouts(case: Case, stack: Stack, gpus: int) -> tuple[Choice, ...]:
 
 
 def is_open(case: Case) -> bool:
-    """Return whether the row states nothing about how the GPUs share the model, except perhaps `ep`."""
+    """Return whether the row states nothing about how GPUs share the model, except perhaps `ep` above 1."""
     degrees = (case.tp, case.pp, case.cp, case.dp, case.fsdp, case.vp, case.zero_stage)
     return not case.sharding and case.ep != 1 and all(degree is None for degree in degrees)
 
@@ -130,10 +131,11 @@ def _spread(case: Case, stack: Stack, ranks: int) -> Iterator[Choice]:
 def micro_batches_of(case: Case, stack: Stack, gpus: int, enough: int) -> tuple[int, ...]:
     """Return the micro-batches to try, in order, for a case that does not state one.
 
-    Sizes above `enough` are not tried, because they are not faster. The framework's default comes first. In a
-    pipeline a micro-batch has one sequence, because a pipeline needs many micro-batches. Otherwise the sizes
-    are powers of two, the largest first. If only small powers of two divide a GPU's share of the batch, all
-    divisors of the share are tried.
+    A stated accumulation determines the size. Otherwise the stack's default is used if a GPU's share of the
+    batch is large enough. Without a default, a micro-batch of a pipeline has one sequence, because a pipeline
+    needs many micro-batches. In all other cases the sizes are powers of two up to `enough`, above which
+    nothing is faster, the largest first. If only small powers of two divide a GPU's share, all divisors of
+    the share up to `enough` are tried.
     """
     replicas = max(1, gpus // ((case.tp or 1) * (case.pp or 1) * (case.cp or 1)))
     share = None if case.global_batch is None else max(1, case.global_batch // replicas)

@@ -7,7 +7,10 @@ from recipes.planning.space import deals_evenly, most_parts
 
 
 def require_divisible(model: TransformerModel, candidate: Candidate) -> None:
-    """Raise CaseError if the model's sizes do not allow a degree; the message names the degree."""
+    """Raise CaseError if the model's sizes do not allow a degree, or if a token uses more experts than exist.
+
+    The message names the column.
+    """
     degrees = candidate.degrees
     layers = model.layers + model.encoder_layers
     if degrees.pp > layers:

@@ -47,8 +47,9 @@ OwnModels = Mapping[str, VisionModel | TransformerModel]
 def model_of(case: Case, own_models: OwnModels | None = None) -> KnownModel:
     """Return the model of a case.
 
-    Raises CaseError if neither a preset nor the sizes describe a model, or if values contradict each other.
-    The message names the missing or contradictory columns.
+    Raises CaseError if neither a preset nor the sizes describe a model, if values contradict each other, or
+    if the name means a module or file of the user that `own_models` lacks. The message names the columns or
+    the option.
     """
     own = own_models.get(case.model) if own_models else None
     if isinstance(own, TransformerModel):
@@ -115,12 +116,13 @@ def _sized(model: TransformerModel, stated: Case) -> KnownModel:
         and (stated.n_heads or model.heads) % stated.n_kv_heads
     ):
         raise CaseError(
-            f"n_kv_heads is {stated.n_kv_heads}, which does not divide the {model.heads} heads of "
-            f"{model.title}"
+            f"n_kv_heads is {stated.n_kv_heads}, which does not divide the "
+            f"{stated.n_heads or model.heads} heads of {model.title}"
         )
     if stated.moe_topk and model.is_moe and stated.moe_topk > (stated.n_experts or model.experts):
         raise CaseError(
-            f"moe_topk is {stated.moe_topk}, more than the {model.experts} experts of {model.title}"
+            f"moe_topk is {stated.moe_topk}, more than the {stated.n_experts or model.experts} experts of "
+            f"{model.title}"
         )
     model = _with_sizes(model, stated)
     return KnownModel(model, _other_count(model, stated))
@@ -187,8 +189,9 @@ def _with_sizes(preset: TransformerModel, stated: Case) -> TransformerModel:
 def _heads_of(preset: TransformerModel, stated: Case) -> dict[str, object]:
     """Return width and heads with the sizes of the row.
 
-    If the width of the preset is the number of heads times the head size, this is also true for the result.
-    The number of query heads per key-value head stays the same.
+    If the width of the preset is the number of heads times the head size, this is also true for the result if
+    the heads divide the width. Unless the row states `n_kv_heads`, the number of query heads per key-value
+    head stays the same if possible.
     """
     hidden, heads = stated.hidden or preset.hidden, stated.n_heads or preset.heads
     changes: dict[str, object] = {"hidden": hidden, "heads": heads}
@@ -380,8 +383,8 @@ def patch_in_name(name: str) -> int | None:
 def _vision_transformer(model: TransformerModel, image_size: int, patch: int) -> TransformerModel:
     """Return the model as a vision transformer: a sequence is the patches of an image and a class token.
 
-    The head processes only the class token. Its table of 1000 rows also represents the projection of patches,
-    which has a similar size (588 rows for patches of 14 pixels).
+    The head processes only the class token. The embedding table, with one row for each class, represents the
+    projection of patches, which has a similar size (588 rows for patches of 14 pixels).
     """
     tokens = (image_size // patch) ** 2 + 1
     return msgspec.structs.replace(
@@ -398,7 +401,10 @@ def _vision_transformer(model: TransformerModel, image_size: int, patch: int) ->
 
 
 def _typical(stated: Case, params_b: float | None) -> TypicalSizes | None:
-    """Return the usual sizes for this number of parameters, with the number of layers that the row states."""
+    """Return the usual sizes for this number of parameters, with the layers or the width that the row states.
+
+    The result is None if the number of parameters is unknown or impossible.
+    """
     if params_b is None or not 1e-3 <= params_b <= 1e5:
         return None
     if stated.family == "encoder":
@@ -422,6 +428,9 @@ def _typical(stated: Case, params_b: float | None) -> TypicalSizes | None:
 
 
 def _heads(hidden: int) -> int:
-    """Return the number of heads if each head has 128 elements, or 64 elements in a narrow model."""
+    """Return the number of heads if each head has 128 elements, or 64 elements in a narrow model.
+
+    The result is 1 if such heads do not divide the width.
+    """
     size = 128 if hidden >= 2048 and hidden % 128 == 0 else 64
     return hidden // size if hidden % size == 0 else 1

@@ -18,9 +18,9 @@ _NO_FIGURE = ("", "unknown")
 
 
 def notes_of(case: Case, cluster: Cluster, precision: Precision) -> list[str]:
-    """Return notes about cells; none if every cell was understood.
+    """Return notes about cells that were not understood, and about assumed networks and rates.
 
-    There are no notes about links that the layout does not use.
+    There are no notes about links that the job does not use.
     """
     intra, inter, nodes = case.interconnect_intra, case.interconnect_inter, cluster.nodes
     ranks, network = cluster.ranks_per_node, cluster.inter_bus_bandwidth_bytes_per_s
@@ -70,7 +70,7 @@ def expert_notes(job: TransformerJob) -> list[str]:
 def _computed_in(precision: Precision, cluster: Cluster) -> str:
     """Return the precision in which the GPU computes; `rates_of` uses the same precision.
 
-    A GPU without a unit for a type computes in the next wider type.
+    On a GPU without a unit for the type, fp16 replaces bf16, and fp32 replaces fp16 and TF32.
     """
     peaks, rates = cluster.peak_flops_per_s, cluster.flops_per_s
     if cluster.device != "cuda" or not (peaks or rates):

@@ -43,7 +43,7 @@ class CasePrediction(Record, kw_only=True):
     reason: str = ""
     """Reason for a refusal."""
     fits: bool | None = None
-    """True if the run fits; None if the memory of the GPU or of the run is unknown."""
+    """True if the run fits, perhaps only with `fits_by_recomputing`; None if the GPU's memory is unknown."""
     fits_by_recomputing: Recomputing | None = None
     """Recomputation, if the run fits only with it; all other fields describe the run without it."""
     step_time_s: float | None = None
@@ -52,11 +52,12 @@ class CasePrediction(Record, kw_only=True):
     samples_per_s: float | None = None
     """Sequences or images per second of the whole job."""
     peak_mem_gib: float | None = None
-    """Peak memory, as the figure that the case requests: allocated, reserved or device."""
+    """Peak memory, as the figure that the case requests, or else as the figure that the stack's logs show."""
     mfu: float | None = None
     """Model FLOPs utilization: model FLOPs per second divided by the datasheet peak of the precision.
 
-    Model FLOPs are 6 per matmul parameter and token, plus causal attention.
+    Model FLOPs are 6 per matmul parameter and token (4 if the weights are frozen), plus causal attention. For
+    an image model they are three times the FLOPs of the forward pass.
     """
     step_time_low_s: float | None = None
     """Low end of the step time; 8 of 10 published runs are between low and high
@@ -86,7 +87,7 @@ class CasePrediction(Record, kw_only=True):
     rests_on: tuple[str, ...] = ()
     """Rates of the machine from which the figures were computed, each with its source."""
     assumed: tuple[str, ...] = ()
-    """Defaults that were assumed for values that the case does not state."""
+    """Assumptions of the prediction, such as defaults for values that the case does not state."""
 
 
 class PredictReport(Record, kw_only=True):
@@ -101,8 +102,9 @@ def predict_row(
 ) -> CasePrediction:
     """Return the prediction for a row of column names and cells.
 
-    A row that cannot be read or predicted is refused, with the reason. `here` is the machine for cases that
-    name no other machine; `own_models` maps names in the column `model` to the user's own models.
+    A row that cannot be read or predicted is refused, with the reason. `here` returns this machine, for cases
+    that name no GPU or the GPU of this machine; `own_models` maps names in the column `model` to the user's
+    own models.
     """
     try:
         return predict_resolved(resolve(case_of_row(row), here=here, own_models=own_models))
@@ -194,7 +196,7 @@ def _speeds(resolved: ResolvedCase, time: TimeBreakdown | Unknown) -> dict[str, 
 
 
 def _sample_flops(job: Job) -> float:
-    """Return the forward and backward FLOPs of one image, or of one sequence at its real length.
+    """Return the forward and backward FLOPs of one image, or of one sequence of mean length.
 
     Frozen weights need no weight gradients.
     """

@@ -67,8 +67,9 @@ def resolve(
 ) -> ResolvedCase:
     """Return the case with its model, machine and layout.
 
-    `here` is the machine for a case whose GPU is blank or `here`; `own_models` are the user's own models by
-    name. Raises CaseError if the case cannot be predicted.
+    `here` returns this machine, for a case whose GPU is blank, is a word for this machine, or is the GPU of
+    this machine. `own_models` are the user's own models by name. Raises CaseError if the case cannot be
+    predicted.
     """
     stack, notes = software_of(case)
     known = model_of(case, own_models)
@@ -97,9 +98,9 @@ def resolve(
 def _most_usual(open_case: "_OpenCase") -> ResolvedCase:
     """Return the layout of the search, or else the first option that fits, or else the last option.
 
-    Raises CaseError if every option contradicts the case. People recompute because a run failed, not
-    because a model of memory predicts a failure. Therefore an option without recomputation is kept if it
-    needs only a little more memory than the GPU has.
+    People recompute because a run failed, not because a model of memory predicts a failure. Therefore an
+    option without recomputation that needs only a little more memory than the GPU has is kept if an option
+    with recomputation fits. Raises CaseError if every option contradicts the case.
     """
     if (searched := open_case.searched()) is not None:
         return searched
@@ -330,7 +331,7 @@ class _OpenCase:
         )
 
     def _transformer_notes(self, case: Case, job: TransformerJob) -> list[str]:
-        """Return the assumptions about recomputation, attention, adapters and lengths of samples."""
+        """Return the assumptions about experts, recomputation, attention, adapters and lengths of samples."""
         workload, stack, notes = job.workload, self._stack, expert_notes(job)
         if not case.activation_checkpointing:
             notes.append(f"activation_checkpointing {recompute_words(job.candidate)}")

@@ -74,6 +74,9 @@ class ResolvedCase(Record, kw_only=True):
         return self.recomputed is not None
 
     def fits(self, memory: MemoryBreakdown) -> bool | None:
-        """Return whether the candidate fits into a GPU's memory; None if the GPU's memory is unknown."""
+        """Return whether the run fits into a GPU's memory, perhaps only with recomputation.
+
+        None if the GPU's memory is unknown.
+        """
         limit = self.cluster.memory_bytes_per_rank
         return None if limit is None else self.fits_recomputed or memory.needed <= limit.value

@@ -1,6 +1,7 @@
 """The software of a case, and its default precision, sequence length and optimizer.
 
-The name of the software determines these defaults. If no row has this name, the sharding determines them.
+The name of the software determines the stack, whose row states most of these defaults. If no stack has this
+name, the sharding determines the stack. The default optimizer also depends on the model and the task.
 """
 
 import re

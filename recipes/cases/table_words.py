@@ -20,8 +20,10 @@ class Numbers(NamedTuple):
     """Precision of matrix products; None if only the precision of the base weights under adapters is stated.
     """
     mixed: bool
-    """False for bf16 or fp16 without a word such as `mixed`, which states no copy of the weights in fp32."""
+    """False if the words name bf16 or fp16, but have no word such as `mixed` for fp32 copies of the weights.
+    """
     base_bits: Literal[4, 8, 16]
+    """Bits of a base weight under adapters."""
 
 
 _PRODUCTS: tuple[tuple[str, Precision], ...] = (
@@ -91,7 +93,7 @@ def optimizer_of(words: str) -> Optimizer:
     """
     optimizer = _first(_OPTIMIZERS, words)
     if optimizer is None:
-        known = ", ".join(optimizer for _, optimizer in _OPTIMIZERS)
+        known = ", ".join(dict.fromkeys(optimizer for _, optimizer in _OPTIMIZERS))
         raise CaseError(f"optimizer is {quoted(words)}: give one of {known}, or leave it blank")
     return optimizer
 
@@ -193,7 +195,7 @@ class Sharing(NamedTuple):
     parallelism.
     """
     is_alone: bool = False
-    """True if the job has only one GPU, or only one replica."""
+    """True if the words state that the job has only one GPU or only one replica."""
     is_known: bool = True
     note: str = ""
     """Note about words whose meaning is not part of rigtune's models."""

@@ -1,4 +1,4 @@
-"""The usual sizes of a transformer with a given number of parameters, for rows that state nothing else."""
+"""The usual sizes of a transformer with a given number of parameters, for rows that do not state sizes."""
 
 import itertools
 import math
@@ -102,7 +102,10 @@ def encoder_sizes(params_b: float) -> TypicalSizes:
 
 
 def hidden_for(params_b: float, layers: int, *, experts: int = 0) -> int:
-    """Return the width at which layers and two tables of 32000 tokens have `params_b` billion parameters."""
+    """Return the width at which layers and two tables of 32000 tokens have `params_b` billion parameters.
+
+    The width is rounded to a multiple of a step in `_STEPS`.
+    """
     matrices = layers * (_GROUPED_ATTENTION + experts * _EXPERT_MATRICES if experts > 1 else _DENSE_MATRICES)
     # matrices h^2 + tables h = parameters
     hidden = (math.sqrt(_EMBEDDINGS**2 + 4 * matrices * params_b * 1e9) - _EMBEDDINGS) / (2 * matrices)

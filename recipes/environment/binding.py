@@ -22,7 +22,8 @@ _NUMA_BINDING_SINCE = "2.9"
 def rank_bindings(situation: Situation) -> tuple[RankBinding, ...]:
     """Return the CPUs and the NUMA node of each local rank.
 
-    The result is empty on a CPU, if all GPUs have one NUMA node, or if the place of a GPU is unknown.
+    The result is empty on a CPU, if the GPUs of all ranks have the same NUMA node, if a place is unknown, if
+    MIG divides a GPU, and if there are more ranks than GPUs.
     """
     places = affinity_of(situation.facts)
     ranks = situation.cluster.ranks_per_node
@@ -39,7 +40,7 @@ def rank_bindings(situation: Situation) -> tuple[RankBinding, ...]:
 
 
 def binding_words(bindings: tuple[RankBinding, ...], torch: str | None) -> dict[str, str]:
-    """Return how each launcher expresses the binding; empty without bindings.
+    """Return how launchers express the binding; empty without bindings.
 
     Sources: torch.distributed.run; srun(1), --cpu-bind and --mem-bind; mpirun(1) of Open MPI; numactl(8).
     """
@@ -58,7 +59,7 @@ def binding_words(bindings: tuple[RankBinding, ...], torch: str | None) -> dict[
 
 
 def host_settings(situation: Situation, bindings: tuple[RankBinding, ...]) -> tuple[HostSetting, ...]:
-    """Return the number of DataLoader workers, and the binding if GPUs have several NUMA nodes."""
+    """Return the number of DataLoader workers and the binding of ranks, as far as each can be derived."""
     workers = _workers(situation)
     return (*([workers] if workers else []), *([_binding(bindings)] if bindings else []))
 
@@ -81,7 +82,10 @@ def _binding(bindings: tuple[RankBinding, ...]) -> HostSetting:
 
 
 def _workers(situation: Situation) -> HostSetting | None:
-    """Return the workers per rank: the measured number, or else the usual number, limited to cores - 1."""
+    """Return the workers per rank: the measured number, or else the usual number, at most cores - 1.
+
+    The result is None if nothing was measured and the cores are unknown.
+    """
     measured, cores = situation.cluster.data_loader_workers, situation.cluster.physical_cores_per_rank
     if measured is not None:
         because = (

@@ -1,8 +1,8 @@
 """Choice of the environment variables of a job, by the rows of `recipes/data`.
 
 Few variables are set. A setting that the machine already has (in a configuration file, a container's
-environment or a platform's preset) is never repeated, and only a `required` row or a `workaround` replaces
-the setting.
+environment or a platform's preset) is never repeated. Only a `required` row or a `workaround` replaces a
+setting of a file or of a container, and no row replaces a preset.
 """
 
 import msgspec
@@ -17,7 +17,7 @@ from recipes.environment.environment_rows import Platform, Rule, load_rules
 from recipes.environment.job_situation import Situation
 
 _BINDING = ("required", "workaround")
-"""Tiers that replace a setting of the machine."""
+"""Tiers that replace a setting of a configuration file or of a container."""
 
 
 class _Choice:
@@ -56,7 +56,7 @@ def environment_of(situation: Situation) -> tuple[tuple[EnvVar, ...], Environmen
 
 
 def _platform_rules(platform: Platform | None, situation: Situation) -> tuple[tuple[Rule, str], ...]:
-    """Return the platform's rules, each with the file or plugin that presets its variable.
+    """Return the platform's rules, each with the owner that presets its variable; an empty text for none.
 
     The result is empty if the platform's rules do not apply to this job.
     """
@@ -68,8 +68,8 @@ def _platform_rules(platform: Platform | None, situation: Situation) -> tuple[tu
 def _standing(facts: MachineFacts) -> dict[str, str]:
     """Return the settings that every process of the job gets without the plan, by name.
 
-    These are NCCL's configuration files, and in a container the environment. The environment of a shell on a
-    host is not among them, because other shells and other nodes may lack it.
+    These are the settings in NCCL's configuration files and, in a container, in the environment. The
+    environment of a shell on a host does not count, because other shells and other nodes may lack it.
     """
     runtime = facts.container.runtime
     is_image = known(runtime) and runtime is not None

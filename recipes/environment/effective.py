@@ -24,6 +24,7 @@ def effective_view(
 ) -> tuple[EffectiveVariable, ...]:
     """Return every variable once, with the setting that wins, sorted by name.
 
+    Variables that only the machine sets are left out unless they belong to a library that training uses.
     `standing` are the settings of the process and of configuration files, the highest priority first.
     The `source` of a preset names the software that sets the variable. `advised` has the values that rigtune
     recommends for variables to which the machine's own setting applies.

@@ -68,7 +68,7 @@ class EnvironmentPlan(Record, kw_only=True):
     effective: tuple[EffectiveVariable, ...] = ()
     """Merged view of the plan, the process, configuration files and presets."""
     bindings: tuple[RankBinding, ...] = ()
-    """Processors of each local rank; empty on a machine with one NUMA node, or if the places are unknown."""
+    """Processors of each local rank; empty if ranks need no binding, or if a place is unknown."""
     binding_words: dict[str, str] = {}
     """Options that bind the ranks, by launcher."""
     host: tuple[HostSetting, ...] = ()

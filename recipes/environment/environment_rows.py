@@ -79,15 +79,15 @@ class Platform(StrictRecord, kw_only=True):
     providers: tuple[str, ...] = ()
     """Names of `Cloud.provider`; empty if the DMI table of these machines names no cloud."""
     machine_types: tuple[str, ...] = ()
-    """Names that the DMI table states; they are compared only if the machine states its type."""
+    """Patterns for the machine type in the DMI table, one of which must match; empty for any type."""
     device_prefix: str = ""
-    """Beginning of the names of all training ports."""
+    """Beginning of the names of all training ports; empty for any names."""
     when: When = When()
     """Further conditions of the platform."""
     applies: When = When(device="cuda", several_nodes=True)
     """Condition of all rules of the platform; the default excludes jobs on one node, which use no network."""
     extends: str = ""
-    """Platform of the same file whose rules belong to this platform too."""
+    """Id of a platform whose rules apply here too, except those for variables that have a rule here."""
     source: str
     date: str
     notes: str = ""
@@ -96,7 +96,7 @@ class Platform(StrictRecord, kw_only=True):
 
 @functools.lru_cache(maxsize=1)
 def load_rules() -> tuple[Rule, ...]:
-    """Return the rows of `recipes/data/environment.toml`, which apply on every platform."""
+    """Return the rows of `recipes/data/environment.toml`, which do not depend on the platform."""
     return load_rows("recipes", "rules", Rule, file="environment")
 
 

@@ -11,13 +11,14 @@ Sharding = Literal["none", "zero1", "zero2", "zero3"]
 Each level adds to the previous level: nothing, optimizer states, gradients, parameters (FSDP).
 """
 Offload = Literal["states", "weights"]
-"""Training state in the host's memory: optimizer states (with sharded gradients), or also sharded weights."""
+"""Training state in the host's memory: only optimizer states, or also fully sharded weights."""
 Schedule = Literal["1f1b", "gpipe", "interleaved", "zero-bubble", "layers"]
 """Order of work in a pipeline.
 
-`1f1b` alternates one forward and one backward pass. `interleaved` is 1F1B with several parts of a stage on
-each rank. `zero-bubble` computes the gradients of weights while the pipeline would otherwise be idle (ZB-H1,
-arXiv 2401.10241). `layers` has no pipeline: one stage computes while the others wait.
+`gpipe` runs all forward passes before the backward passes; `1f1b` alternates them. `interleaved` is 1F1B with
+several parts of a stage on each rank. `zero-bubble` computes the gradients of weights while the pipeline
+would otherwise be idle (ZB-H1, arXiv 2401.10241). `layers` has no pipeline: one stage computes while the
+others wait.
 """
 
 
@@ -39,7 +40,7 @@ class Candidate(Record, kw_only=True):
     strategy: str
     degrees: Degrees
     micro_batch: int
-    """Sequences per rank and forward pass."""
+    """Sequences or images per rank and forward pass."""
     grad_accum: int
     global_batch: int
     activation_checkpointing: ActivationCheckpointing

@@ -12,7 +12,7 @@ from recipes.job.workload import Optimizer, TransformerModel, Tuning
 RateSchedule = Literal["cosine", "linear", "constant", "wsd", "step", "polynomial"]
 """Course of the learning rate after the warm-up.
 
-`wsd` is constant until the last part of the run (warm-up, stable, decay), `step` falls at fixed points.
+`wsd` (warm-up, stable, decay) is constant until the last part of the run. `step` falls at fixed points.
 """
 RecipeKind = Literal["decoder", "encoder", "encoder-decoder", "images"]
 
@@ -46,7 +46,7 @@ class TrainingRecipe(StrictRecord, kw_only=True):
     warmup: float
     warmup_in: Literal["steps", "samples", "tokens", "share"]
     keeps_warmup_steps: bool = False
-    """True if the number of warm-up steps stays the same for other batches, instead of its samples."""
+    """True if other batches keep the number of warm-up steps; False if they keep the number of samples."""
     longest_warmup: float = 0.1
     """Largest part of a run that the warm-up may take."""
     schedule: RateSchedule
@@ -91,9 +91,10 @@ def load_training_recipes() -> dict[str, TrainingRecipe]:
 
 
 def pretraining_recipe(model: TransformerModel) -> TrainingRecipe:
-    """Return the recipe of pre-training this model, or of the model of its kind that is nearest in size.
+    """Return the recipe for pre-training this model with AdamW.
 
-    If the model's rate was taken from another model (`learning_rate_from`), that model's recipe is returned.
+    It is the model's own recipe; else that of the model from which its rate was taken
+    (`learning_rate_from`); else, among the recipes of its kind that models may borrow, the nearest in size.
     """
     rows = [
         row
@@ -115,7 +116,7 @@ def matrix_parameters(model: TransformerModel) -> float:
 def nearest(rows: Iterable[TrainingRecipe], parameters: float, batch: float = 0.0) -> TrainingRecipe:
     """Return the row nearest in size; if several are equally near, the one whose batches are nearest.
 
-    A `batch` of 0 is unknown.
+    A `batch` of 0 means that the batch is unknown; then the first of these rows is returned.
     """
 
     def distance(row: TrainingRecipe) -> tuple[float, float]:

@@ -7,8 +7,8 @@ from probes.base.record import StrictRecord
 Precision = Literal["bf16", "fp16", "fp32", "tf32", "fp8", "mxfp8", "nvfp4"]
 """Number format of matrix products.
 
-With formats of 16 bits and fewer, training keeps fp32 master weights (mixed precision), unless the workload
-has pure weights.
+With formats of 16 bits and fewer, training usually keeps fp32 master weights (mixed precision); exceptions
+are `Workload.pure_weights`, frozen weights, and optimizers without master weights.
 """
 
 ModelKind = Literal["decoder", "encoder", "encoder-decoder"]
@@ -35,7 +35,7 @@ class TransformerModel(StrictRecord, kw_only=True):
     """True if the MLP has three matrices (gate, up, down) instead of two."""
     tied_embeddings: bool = False
     learned_positions: int = 0
-    """Rows of a learned position table; 0 for rotary positions."""
+    """Rows of a learned position table; 0 if there is no such table, for example with rotary positions."""
     norm: Literal["rmsnorm", "layernorm"] = "rmsnorm"
     bias: bool = False
     """True if linear layers have biases."""
@@ -159,9 +159,7 @@ class TransformerModel(StrictRecord, kw_only=True):
     sequence_length: int
     """Sequence length of the published training recipe."""
     learning_rate: float = 0.0
-    """Peak learning rate of the published recipe, at `learning_rate_batch_tokens`; 0 if no learning rate was
-    published.
-    """
+    """Peak learning rate of a published recipe, at `learning_rate_batch_tokens`; 0 if the row states none."""
     learning_rate_batch_tokens: int = 0
     learning_rate_from: str = ""
     """Model or recipe from which the rate and the batch were taken; empty if they are the model's own."""
@@ -379,14 +377,14 @@ STATE_BYTES: dict[Optimizer, float] = {
     "galore-8bit": 0.9,
     "lomo": 0.0,
 }
-"""Bytes of fp32 states per parameter.
+"""Bytes of optimizer states per parameter if the weights have 32 bits.
 
 Adam and LAMB have two moments; SGD with momentum, Lion and Muon have one (with Muon, tables and norms have
-two). Adafactor keeps one value per row and per column (arXiv 1804.04235), 8-bit Adam two quantised moments
-(arXiv 2110.02861), 4-bit Adam also a scale for each 128 values (arXiv 2309.01507), Adam-mini one moment and
-one number per block (arXiv 2406.16793). GaLore has projections and two moments; with a rank of a quarter of
-the hidden size, these are a third of Adam's bytes (arXiv 2403.03507, table 2). LOMO has no states (arXiv
-2306.09782).
+two). Adafactor keeps one value per row and per column (arXiv 1804.04235). 8-bit Adam keeps two quantised
+moments (arXiv 2110.02861), and 4-bit Adam also a scale for each 128 values (arXiv 2309.01507). Adam-mini
+keeps one moment and one number per block (arXiv 2406.16793). GaLore has projections and two moments; with a
+rank of a quarter of the hidden size, these are a third of Adam's bytes (arXiv 2403.03507, table 2). LOMO has
+no states (arXiv 2306.09782).
 """
 
 QUANTISED: frozenset[Optimizer] = frozenset(("adamw-8bit", "adamw-4bit", "lion-8bit", "galore-8bit"))

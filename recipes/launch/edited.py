@@ -33,8 +33,8 @@ def refreshed(recipe: Recipe) -> Recipe:
     is.
 
     The basis of a decision that a person changed becomes `user`. A recipe without a machine cannot be
-    predicted again: it gets a note that says so. Raises UsageError for a recipe whose parts contradict each
-    other.
+    predicted again; if it has a prediction, it gets a note that says so. Raises UsageError for a recipe whose
+    parts contradict each other.
     """
     if recipe.machine is None:
         is_stated = recipe.predicted != Prediction() and _UNCHECKED not in recipe.notes
@@ -157,7 +157,7 @@ def _changes(recipe: Recipe, machine: Cluster) -> Iterator[Chosen]:
 
 
 def _decisions(recipe: Recipe, changes: dict[str, Chosen], memory: MemoryBreakdown) -> tuple[Chosen, ...]:
-    """Return the decisions, changed decisions first, with the memory margin of the new prediction."""
+    """Return the decisions, those of a person first, with the memory margin of the new prediction."""
     machine = recipe.machine
     margins = () if machine is None else margin_decision(memory, machine)
     margin = {

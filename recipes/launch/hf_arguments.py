@@ -62,8 +62,8 @@ class HfArguments(NamedTuple):
 def hf_arguments(recipe: Recipe) -> HfArguments:
     """Return the plan as TrainingArguments.
 
-    Raises UsageError for an optimizer or a schedule that the Trainer does not have, and for sharded training
-    states on a CPU.
+    Raises UsageError for an optimizer or a schedule that the Trainer does not have, and for sharded
+    parameters on a CPU.
     """
     require_gpus_for_shards(recipe)
     plan = tree_of(recipe_settings(recipe))
@@ -96,7 +96,7 @@ def require_known_arguments(program_id: str, tree: Tree) -> None:
 
 
 def hf_environment(recipe: Recipe) -> tuple[Environment, ...]:
-    """Return the variables that accelerate reads inside the Trainer."""
+    """Return the variables that accelerate and DeepSpeed read inside the Trainer."""
     sizes = variables_of(recipe_settings(recipe))
     hybrid = {**sizes, "ACCELERATE_USE_PARALLELISM_CONFIG": "true"} if sizes else {}
     on_cpu = recipe.resources.device == "cpu" and recipe.parallelism.candidate.sharding != "none"
@@ -105,7 +105,10 @@ def hf_environment(recipe: Recipe) -> tuple[Environment, ...]:
         Environment(
             name=name,
             value=value,
-            why=why.get(name, "TrainingArguments have no setting for copies of shards; accelerate reads it."),
+            why=why.get(
+                name,
+                "TrainingArguments have no setting for copies of shards; accelerate reads this variable.",
+            ),
             source="accelerate 1.15.0, accelerate/parallelism_config.py"
             if name in hybrid
             else "DeepSpeed 0.19.8, accelerator/real_accelerator.py",

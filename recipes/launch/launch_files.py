@@ -59,7 +59,7 @@ class Launch(NamedTuple):
     artifacts: tuple[Artifact, ...]
     """All files of an export folder; the first file starts the job."""
     remarks: tuple[str, ...]
-    """Warnings of the recipe, and remarks on what the program does differently from the plan."""
+    """Warnings of the recipe and notes of the program, such as what it does differently from the plan."""
 
 
 def launch_files(recipe: Recipe, launcher_id: str, helper: Artifact | None = None) -> tuple[Artifact, ...]:

@@ -12,9 +12,7 @@ LEARNING_RATE = "peak of the learning rate"
 
 
 def beyond_files(recipe: Recipe) -> tuple[str, ...]:
-    """Return remarks on a growing batch and on further learning rates, which only the user's script can
-    follow.
-    """
+    """Return remarks on a growing batch and on further learning rates, which no file of a program states."""
     convergence, largest, remarks = recipe.convergence, recipe.parallelism.global_batch, []
     if convergence.ramp_from:
         remarks.append(
@@ -32,7 +30,7 @@ def embedding_remarks(recipe: Recipe) -> tuple[str, ...]:
     needed = f"Warning: embeddings and norms need a learning rate of {rate:g} (muP)"
     if program_named(recipe.program).needs_script:
         return (f"{needed}: make parameter groups in your script",)
-    return (f"{needed}, which rigtune cannot state here; all weights get the other one",)
+    return (f"{needed}, which rigtune cannot state here; all weights get the same rate",)
 
 
 def require_gpus_for_shards(recipe: Recipe) -> None:
@@ -78,7 +76,7 @@ def unstated(recipe: Recipe, decisions: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def placeholder_remarks(recipe: Recipe) -> tuple[str, ...]:
-    """Return a warning for each decision that only an argument of the user's script could state."""
+    """Return a warning for each decision that no file states and that no argument of the script states."""
     places = {"micro_batch": "batch size of the DataLoader", "learning_rate": LEARNING_RATE}
     remarks = [*unstated(recipe, places)]
     if recipe.job.tuning != "full":

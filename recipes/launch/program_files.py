@@ -80,7 +80,7 @@ class ProgramFiles(Record, kw_only=True):
     otherwise: "ProgramFiles | None" = None
     """Another form of the same program, for launchers that cannot start this one."""
     notes: tuple[str, ...] = ()
-    """Remarks on what the program does differently from the plan; they become comments of the script."""
+    """Remarks for the user, such as what differs from the plan; they become comments of the script."""
 
     @property
     def imports_from_folder(self) -> bool:

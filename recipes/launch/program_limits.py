@@ -1,4 +1,4 @@
-"""Checks whether a program can run a recipe, and the settings of programs without launch files."""
+"""Checks whether a program can run a recipe, and the recipe's settings in the program's own names."""
 
 from collections.abc import Iterable
 
@@ -178,6 +178,6 @@ def _layout(recipe: Recipe) -> Layout:
 
 
 def _layers(recipe: Recipe) -> int:
-    """Return the number of layers; 1 for an image model, whose layers no program divides."""
+    """Return the number of all layers, also of an encoder; 1 for an image model, which no program divides."""
     encoder = int(recipe.model_details.get("encoder_layers", 0))
     return recipe.model.layers + encoder if recipe.model is not None else 1

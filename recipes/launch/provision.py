@@ -2,10 +2,10 @@
 
 To add a kind, write a template and a row here.
 
-What each scheduler expects of its hooks: Slurm's pages on prologs and HealthCheckProgram (slurm.schedmd.com,
-read 2026-11), the Kubernetes reference on init containers, Jobs, CronJobs and DaemonSets (kubernetes.io, read
-2026-11), the configuration that kubernetes/node-problem-detector parses (pkg/custompluginmonitor/types at
-6632ca6, 2026-08), and the notes beside each template.
+Sources of what each scheduler expects of its hooks: Slurm's pages on prologs and HealthCheckProgram
+(slurm.schedmd.com, read 2026-11), the Kubernetes reference on init containers, Jobs, CronJobs and DaemonSets
+(kubernetes.io, read 2026-11), the configuration that kubernetes/node-problem-detector parses
+(pkg/custompluginmonitor/types at 6632ca6, 2026-08), and the notes beside each template.
 """
 
 import json
@@ -30,7 +30,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9/._+@-]+")
 REASON_TAG = "rigtune:"
 """Beginning of every reason that the health check writes; the check resumes only nodes with such a reason."""
 MOST_DRAINED_PERCENT = 25
-"""Largest share of a partition, in percent, that the health check drains by itself.
+"""Percentage of a partition; if the health check has drained more nodes than this, it drains no further node.
 
 The number is a choice, not a measurement; the script states it in its first lines.
 """
@@ -223,15 +223,17 @@ def render_provision(row: ProvisionRow, options: ProvisionOptions) -> tuple[Arti
         if path is not None:
             _require_plain(what, path)
     expected = _expectations(options) if row.runs_check else ()
-    if options.gpus < 0 or (options.gpus == 0 and row.id == "kubernetes-init"):
+    if options.gpus < 0:
         raise UsageError(
-            f"an init container with {options.gpus} GPUs checks nothing",
+            f"no pod requests {options.gpus} GPUs", "give the number of GPUs of a node, such as 8"
+        )
+    if options.gpus == 0 and row.id == "kubernetes-init":
+        raise UsageError(
+            "an init container with 0 GPUs checks nothing",
             "give the number of GPUs of a node, such as 8; kubernetes-job checks without requesting any",
         )
     if options.nodes < 1:
-        raise UsageError(
-            f"a CronJob for {options.nodes} nodes checks nothing", "give the number of GPU nodes"
-        )
+        raise UsageError(f"a check of {options.nodes} nodes checks nothing", "give the number of GPU nodes")
     image = f"rigtune:{options.version.replace('+', '-')}" if options.image is None else options.image
     if not image.strip() or any(character.isspace() for character in image):
         raise UsageError(

@@ -30,15 +30,16 @@ class Parallelism(StrictRecord, kw_only=True):
     """
 
     strategy: str
-    """Data-parallel strategy. `ddp`: every rank has all state. `zero1`: ranks share optimizer states, with
-    `zero2` also gradients. `fsdp`: ranks share everything, with `hsdp` within groups of ranks.
+    """Data-parallel strategy. `ddp`: every rank has the whole training state. `zero1`: optimizer states are
+    sharded over the ranks. `zero2`: gradients too. `fsdp`: parameters too. `hsdp`: as `fsdp`, but within
+    groups of ranks.
     """
     nodes: int
     ranks_per_node: int
     dp: int | None = None
-    """Copies of the parameters; None in recipes of older versions, whose strategy determines the number."""
+    """Copies of the parameters; None if the number follows from the strategy, as in older recipes."""
     fsdp: int | None = None
-    """Ranks that share one copy of the parameters; None in recipes of older versions."""
+    """Ranks that share one copy of the parameters; None if the number follows from the strategy."""
     tp: int = 1
     pp: int = 1
     vp: int = 1
@@ -66,7 +67,7 @@ class Parallelism(StrictRecord, kw_only=True):
 
     @property
     def degrees(self) -> Degrees:
-        """All degrees; degrees that are not stated follow from the strategy."""
+        """All degrees; `dp` and `fsdp` follow from the strategy if they are None."""
         replicas = max(1, self.world_size // max(1, self.tp * self.pp * self.cp))
         shards = self.fsdp or (replicas // (self.dp or 1) if self.strategy in ("fsdp", "hsdp") else 1)
         return Degrees(
@@ -172,7 +173,7 @@ class Command(StrictRecord, kw_only=True):
 
     kind: CommandKind
     """`reference` is rigtune's reference workload, `script` a Python file, `module` a Python module,
-    `program` the own command of the software that `Recipe.program` names, `nccl-tests` a test of NVIDIA's
+    `program` the command that belongs to the software `Recipe.program`, `nccl-tests` a test of NVIDIA's
     nccl-tests.
     """
     target: str = ""
@@ -189,7 +190,7 @@ class Command(StrictRecord, kw_only=True):
 
 
 class Resources(StrictRecord, kw_only=True):
-    """Resources of each node."""
+    """Resources of the job and of each of its nodes."""
 
     device: Literal["cuda", "cpu"]
     backend: Literal["nccl", "gloo"]
@@ -198,7 +199,7 @@ class Resources(StrictRecord, kw_only=True):
     """Path of the training interpreter, the same on every node; empty for `python3` on the PATH."""
     cpus_per_node: int | None = None
     time_limit: str = ""
-    """Time limit of the Slurm job, `HH:MM:SS`; empty for the partition's default."""
+    """Time limit of the job in a form of `sbatch --time`, such as `24:00:00`; empty if none is stated."""
     partition: str = ""
     account: str = ""
     hosts: tuple[str, ...] = ()
@@ -290,7 +291,7 @@ class Recipe(StrictRecord, kw_only=True):
     """Short id of the job: letters, digits, `.`, `_` and `-`."""
     title: str
     program: str = OWN_PROGRAM
-    """Training software: a row of `rigtune list programs`."""
+    """Training software: an id of `rigtune list programs`."""
     job: Job = Job()
     model: ModelShape | None = None
     """The transformer; None in recipes of image models."""
@@ -299,12 +300,12 @@ class Recipe(StrictRecord, kw_only=True):
     parallelism: Parallelism
     convergence: Convergence
     checkpoints: CheckpointSettings | None = None
-    """None in recipes of older versions."""
+    """None if no checkpoints were planned or imported, as in recipes of older versions."""
     resources: Resources
     command: Command
     environment: tuple[Environment, ...] = ()
     slots: dict[str, str] = {}
-    """Values for the places in launch files that the site fills, by a name of `rigtune list slots`."""
+    """Values of the places in launch files that depend on the site, by slot (`rigtune list slots`)."""
     predicted: Prediction = Prediction()
     not_in_reference: tuple[str, ...] | None = None
     """Features of the model that the reference workload does not build, such as `experts 8`.

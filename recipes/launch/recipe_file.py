@@ -81,14 +81,14 @@ def _fault_if(is_wrong: object, place: str, problem: str, remedy: str) -> tuple[
 
 
 def faults(recipe: Recipe) -> Iterator[Fault]:
-    """Yield all mistakes, the most basic mistakes first."""
+    """Yield the mistakes of a recipe, first those in texts and numbers."""
     yield from _text_faults(msgspec.to_builtins(recipe), "")
     yield from _number_faults(msgspec.to_builtins(recipe), "")
     yield from _fault_if(
         not NAME_PATTERN.fullmatch(recipe.name) or len(recipe.name) > 100,
         "name",
         f"{quoted(recipe.name)} is not a job name",
-        "use at most 100 letters, digits, '.', '_' and '-'",
+        "begin with a letter or digit, and use at most 100 letters, digits, '.', '_' and '-'",
     )
     yield from _fault_if(
         recipe.program not in load_programs(),
@@ -119,7 +119,7 @@ def _text_faults(value: Any, place: str, field: str = "") -> Iterator[Fault]:
     elif isinstance(value, str):
         allowed = "\t\n\r" if field in _COMMENTS else "\t"
         if any(character not in allowed and not _storable(character) for character in value):
-            hint = "keep it on one line, without marks of text direction"
+            hint = "keep it on one line, and remove invisible characters and marks of text direction"
             yield Fault(place, "contains a line break or control character", hint)
         elif any("\ud800" <= character <= "\udfff" for character in value):
             yield Fault(place, "is not valid UTF-8", "use names that are valid UTF-8")
@@ -130,7 +130,7 @@ def _storable(character: str) -> bool:
 
 
 _SMALLEST, _LARGEST = 1e-30, 1e30
-"""Bounds of every number; beyond them, products and quotients of figures would exceed any float."""
+"""Bounds of numbers other than 0; beyond them, products of figures could leave the range of a float."""
 
 
 def _number_faults(value: Any, place: str, field: str = "") -> Iterator[Fault]:
@@ -289,7 +289,7 @@ def _resource_faults(recipe: Recipe) -> Iterator[Fault]:
         len(set(resources.hosts)) != len(resources.hosts),
         "resources.hosts",
         "names the same host twice",
-        "one torchrun runs on each host; for more ranks, raise ranks_per_node",
+        "each host is one node; for more ranks, raise ranks_per_node",
     )
     yield from _fault_if(
         resources.hosts and len(resources.hosts) != recipe.parallelism.nodes,
@@ -330,11 +330,15 @@ def _environment_faults(recipe: Recipe) -> Iterator[Fault]:
     for index, variable in enumerate(recipe.environment):
         place, name = f"environment[{index}].name", variable.name
         if not VARIABLE_PATTERN.fullmatch(name):
-            yield Fault(place, f"{quoted(name)} is not a variable name", "use letters, digits and '_'")
+            yield Fault(
+                place,
+                f"{quoted(name)} is not a variable name",
+                "use letters, digits and '_', and no digit first",
+            )
         elif name in SET_BY_LAUNCHER:
             yield Fault(place, f"{name} is set by the launch script itself", "remove it")
         elif name in SHELL_OWN or name in SCRIPT_VARIABLES:
-            yield Fault(place, f"{name} belongs to the shell that runs the script", "remove or rename it")
+            yield Fault(place, f"{name} belongs to the launch script or its shell", "remove or rename it")
         elif name in names:
             yield Fault(place, f"{name} appears twice", "keep one")
         size = len(f"{name}={variable.value}".encode("utf-8", "surrogateescape")) + 1
@@ -359,7 +363,7 @@ _DIGEST = re.compile(r"^# As rigtune wrote it: sha256 ([0-9a-f]{64})\n", re.MULT
 
 
 def dump_recipe(recipe: Recipe) -> str:
-    """Return the recipe as TOML with fields in the order of the record, without unknown predictions.
+    """Return the recipe as TOML, with fields in the order of the record and without fields that are None.
 
     A comment contains a digest of the other lines; `is_edited` uses it to detect changes by a person.
     """
@@ -371,7 +375,7 @@ def dump_recipe(recipe: Recipe) -> str:
 
 
 def is_edited(text: str) -> bool:
-    """Return whether a recipe file is not exactly as rigtune wrote it."""
+    """Return True unless the digest in a recipe file shows that the file is as rigtune wrote it."""
     stated = _DIGEST.search(text)
     return stated is None or _digest(_DIGEST.sub("", text, count=1)) != stated[1]
 
@@ -392,7 +396,8 @@ def _without_none(value: Any) -> Any:
 def load_recipe(text: str, name: str) -> Recipe:
     """Return the recipe in `text`; `name` is the file's name for messages.
 
-    Raises InputError, which names the wrong field of the file and the correction.
+    Raises InputError for a text that is not TOML, or that has a wrong field. The message names the field and
+    the correction.
     """
     recipe = read_strict(
         text,

@@ -24,7 +24,7 @@ _SIBLING = re.compile(r"^from \.(\w+) import", re.MULTILINE)
 
 
 def reference_files(recipe: Recipe) -> tuple[Artifact, ...]:
-    """Return the program's configuration, with the same fields as the recipe, and its source."""
+    """Return the program's configuration, which consists of sections of the recipe, and its source."""
     sections: dict[str, Any] = {
         name: msgspec.to_builtins(getattr(recipe, name))
         for name in ("model", "parallelism", "convergence", "resources")

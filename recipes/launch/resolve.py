@@ -1,4 +1,4 @@
-"""Conversion of a plan into a recipe: every choice becomes a setting, and every reason a note."""
+"""Conversion of a plan into a recipe: a choice becomes a setting, a reason a decision, a warning a note."""
 
 import hashlib
 from pathlib import PurePosixPath
@@ -48,7 +48,7 @@ def require_program(model: TransformerModel | VisionModel, command: Command) -> 
 
 
 def machine_in_words(facts: MachineFacts) -> str:
-    """Return the machine's description, the key of its stored verified steps; empty without GPUs and CPU."""
+    """Return the machine's description, which is also the key of its verified steps; empty if unknown."""
     machine = measured_machine(facts)
     return machine_words(machine, facts.source) if machine.gpus or machine.cpu else ""
 
@@ -79,7 +79,7 @@ def recipe_of(
 ) -> Recipe:
     """Return the recipe of the plan's choice.
 
-    `name` is the job's name, unless the command is a test of nccl-tests, which is then named after the test.
+    `name` is the job's name, but a job that runs a test of nccl-tests is named after the test.
     `command` is the program of every rank, `python` the path of the training interpreter on the nodes (empty
     for `python3`), `facts` the facts of the machine that was planned for. The recipe names no hosts and no
     settings of a site. Raises UsageError if the command is the reference workload and cannot build the model.

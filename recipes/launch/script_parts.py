@@ -98,13 +98,13 @@ def preflight(recipe: Recipe, files: ProgramFiles) -> Artifact:
 
 
 def remarks(recipe: Recipe, files: ProgramFiles) -> tuple[str, ...]:
-    """Return the warnings that a reader of the script must see; the reasons are in recipe.toml."""
+    """Return the recipe's warnings and the program's notes, for the first lines of a script."""
     is_training = recipe.command.kind != "nccl-tests"
     return (*(note for note in recipe.notes if is_training and note.startswith("Warning:")), *files.notes)
 
 
 def summary(recipe: Recipe) -> str:
-    """Return the plan in one sentence."""
+    """Return the plan in one or two sentences."""
     parallelism, resources = recipe.parallelism, recipe.resources
     nodes, ranks = plural(parallelism.nodes, "node"), plural(parallelism.ranks_per_node, "rank")
     device = resources.device_name or resources.device
@@ -138,7 +138,7 @@ def prediction(recipe: Recipe) -> str:
     elif predicted.peak_memory_bytes is not None:
         parts.append(f"{gib(predicted.peak_memory_bytes)} allocated per rank")
     if not parts:
-        return "Nothing could be predicted for this machine."
+        return "The recipe predicts neither step time nor memory."
     return f"Predicted: {', '.join(parts)}; `rigtune verify recipe.toml` measures it."
 
 

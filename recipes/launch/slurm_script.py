@@ -37,8 +37,9 @@ def slurm_files(
 def notice_s(recipe: Recipe) -> int:
     """Return the seconds before the time limit at which the job gets a signal to save and end.
 
-    The time suffices for two checkpoints and a step if their times are known, but is at most a tenth of the
-    time limit: Slurm sends a signal at once to a job whose limit is shorter than the notice.
+    The notice is 300 s, or longer if two checkpoints and a step are known to need more. It is at most a tenth
+    of the time limit, because Slurm sends the signal at once to a job whose limit is shorter than the notice;
+    but it is at least 30 s.
     """
     needed = _NOTICE_S
     if recipe.checkpoints is not None and recipe.checkpoints.write_s is not None:

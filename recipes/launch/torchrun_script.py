@@ -19,7 +19,7 @@ def torchrun_files(
     elastic: bool = False,
     needs_guard: bool = False,
 ) -> tuple[Artifact, ...]:
-    """Return the script of a node, the script that starts all named hosts, and the tests of a node.
+    """Return the script of a node, a script that starts all hosts if several are named, and a node's tests.
 
     An elastic job restarts its ranks after a failure. With `needs_guard`, every program is started as a
     command of its own, because the agent accepts no `-m`. Raises UsageError for an elastic job whose program
@@ -54,8 +54,8 @@ def torchrun_files(
 def with_agent(recipe: Recipe, files: ProgramFiles, agent: Agent) -> ProgramFiles:
     """Return the program with another starter of its ranks.
 
-    A program that has a starter of its own keeps it if it is the same tool. Raises UsageError for another
-    tool.
+    A program with a starter of its own keeps this starter if `agent` is the same tool. Raises UsageError if
+    it is another tool.
     """
     if not _tool(files.agent):
         return msgspec.structs.replace(files, agent=agent)

@@ -74,7 +74,9 @@ def untold_warning(command: Command, program: str, values: Mapping[str, object],
 
 
 def with_untold_note(recipe: Recipe, text: str) -> Recipe:
-    """Return the recipe with this warning among its notes if it applies, and without it if not."""
+    """Return the recipe with the warning of `untold_warning` in its notes, or without it if it does not
+    apply.
+    """
     warning = untold_warning(recipe.command, recipe.program, settings(recipe), text)
     kept = tuple(note for note in recipe.notes if UNTOLD not in note)
     notes = (*kept, f"Warning: {warning}") if warning else kept

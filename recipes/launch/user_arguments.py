@@ -38,7 +38,7 @@ class Merged(NamedTuple):
     words: tuple[str, ...]
     """The user's arguments that no decision of the plan replaces, then the defaults, then the plan."""
     notes: tuple[str, ...]
-    """One sentence per replaced argument."""
+    """One sentence for each argument that was left out or replaced by another value."""
 
 
 def without_decisions(arguments: Iterable[str], names: Collection[str]) -> Arguments:

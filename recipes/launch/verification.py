@@ -17,7 +17,7 @@ class Comparison(Record, kw_only=True):
     relative_error: float | None = None
     """Predicted divided by measured, minus one: 0.1 means that the prediction is 10 % too high.
 
-    None if nothing was predicted.
+    None if nothing was predicted or measured, and for the worst case, which is only a bound.
     """
     within_range: bool | None = None
     """True if the measurement is between the predicted bounds; None without bounds."""
@@ -101,7 +101,7 @@ def compare_reserved_memory(predicted: Prediction, measured_bytes: float) -> Com
 
 
 def compare_worst_memory(predicted: Prediction, measured_bytes: float) -> Comparison:
-    """Compare the measured memory with the worst case; as a bound, it has no relative error."""
+    """Compare the measured memory with the worst case, which is a bound: there is no relative error."""
     worst = predicted.worst_memory_bytes
     within = None if worst is None else measured_bytes <= worst
     return Comparison(measured=measured_bytes, predicted=worst, within_range=within)

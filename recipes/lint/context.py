@@ -21,7 +21,10 @@ def _has_link(gpu: Gpu) -> bool | None:
 
 
 class Context(Record, kw_only=True):
-    """Optional facts that make rules more precise. If a fact is missing, a rule reports less, never more."""
+    """Optional facts that make rules more precise.
+
+    Without a fact, a rule may miss a mistake, or report a mistake that the fact would exclude.
+    """
 
     nccl_version: str | None = None
     """Version such as `2.27.5`, from `--nccl-version`."""

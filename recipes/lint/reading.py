@@ -113,7 +113,7 @@ def read_document(name: str, text: str, kind: DocumentKind | None = None) -> Doc
 def fault_of_unknown(name: str, text: str) -> Fault | None:
     """Return the syntax error that prevents recognition of a file.
 
-    Files whose names do not end like JSON or YAML have no such error.
+    None if there is no such error, or if the name does not end like that of a JSON or YAML file.
     """
     if not name.lower().endswith(_STRUCTURED_ENDINGS):
         return None

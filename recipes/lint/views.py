@@ -228,7 +228,7 @@ def commands(document: Document, *launchers: str) -> Iterator[Command]:
 
 
 def nodes_of(document: Document) -> int | None:
-    """Return the number of machines that the file requests; None if the file states no number."""
+    """Return the number of machines that the requests or the commands of a file state; None if none do."""
     asked = number((directive(document, "nodes") or "").partition("-")[0])
     if asked is not None:
         return asked

@@ -215,7 +215,7 @@ def assumed_ring(memory_bandwidth_bytes_per_s: float, fabric: Fabric) -> Figure:
 
 
 def mesh_links(row: GpuModel, used: int, others: int) -> int:
-    """Return how many of a GPU's links lead to the `used` neighbours among its `others` neighbours.
+    """Return the number of a GPU's links that lead to `used` of its `others` neighbours.
 
     If the links cannot be divided evenly, some pairs have one link more, and NCCL uses these pairs first.
     """

@@ -1,8 +1,6 @@
-"""The machine in the form that the predictions use, its measurements, and the description that it is built
-from.
+"""Records of a machine: its parts (`MachineDescription`), and the rates that predictions use (`Cluster`).
 
-A description states the parts of a machine. Only `recipes.machine.cluster` derives rates and bandwidths from
-it.
+Only `recipes.machine.cluster` derives rates and bandwidths from the description of the parts.
 """
 
 from typing import Literal
@@ -98,16 +96,16 @@ class Cluster(Record, kw_only=True):
 
     title: str
     host: str = ""
-    """Host name of the machine, or the title of the source of its facts if the host name is unknown.
+    """Host name of the machine; if it is unknown, the title of the source of its facts or `this machine`.
 
     The name is empty if options such as `--gpu` describe the machine.
     """
     device: Literal["cuda", "cpu"]
     device_name: str
     gpu: str = ""
-    """Id of the catalogue row; empty if the catalogue has no row."""
+    """Id of the catalogue row; empty on a CPU, for GPUs of several kinds, and if the catalogue has no row."""
     architecture: str = ""
-    """Architecture from the catalogue row, such as `hopper`."""
+    """Architecture from the catalogue row, such as `hopper`; empty if `gpu` is."""
     fabric: Fabric = "unknown"
     domain_ranks: int | None = None
     """Number of ranks of an NVLink domain that spans nodes (72); None if no domain spans nodes."""
@@ -119,7 +117,9 @@ class Cluster(Record, kw_only=True):
     flops_per_s: dict[str, Figure] = {}
     """Achievable GEMM rate by precision."""
     peak_flops_per_s: dict[str, Figure] = {}
-    """Datasheet rate by precision, the basis of modelled rates and of the MFU (model FLOPs utilization)."""
+    """Datasheet or stated rate by precision, the basis of modelled rates and of the MFU (model FLOPs
+    utilization).
+    """
     memory_bandwidth_bytes_per_s: Figure | None = None
     attention_rates: tuple[AttentionRate, ...] = ()
     attention_factor: float = 1.0
@@ -166,7 +166,7 @@ class Cluster(Record, kw_only=True):
 
 
 def modelled(value: float, source: str) -> Figure:
-    """Return a figure that comes from a formula or a catalogue row."""
+    """Return a figure that comes from a formula, a catalogue row or a row of a table of cases."""
     return Figure(value=value, basis="modelled", source=source)
 
 
@@ -176,7 +176,7 @@ class Device(Record, kw_only=True):
     kind: Literal["cuda", "cpu"]
     name: str
     rows: tuple[GpuModel, ...] = ()
-    """One row for each kind of GPU; empty if the catalogue lacks a kind."""
+    """One row for each kind of GPU; empty on a CPU, and if the catalogue lacks a kind."""
     peak_flops_per_s: dict[str, Figure] = {}
     """Stated rates of a GPU without a row."""
     memory_bandwidth_bytes_per_s: Figure | None = None
@@ -226,7 +226,7 @@ class Network(Record, kw_only=True):
     line_rate_bytes_per_s: float | None = None
     """Total line rate of the training ports of a node, in one direction."""
     uses_tcp: bool = False
-    """True if the traffic uses TCP sockets, because there is no RDMA port with a known rate."""
+    """True if the traffic uses TCP sockets, because no RDMA port carries it."""
     source: str = ""
 
 

@@ -1,4 +1,4 @@
-"""Complete a machine of which a paste shows only parts with the GPU, numbers and network that options state.
+"""Complete the facts from a paste with the GPU, the numbers and the network that options state.
 
 A pasted topology, for example, shows distances and NVLinks but no names of GPUs. Values that the paste shows
 have precedence over the usual values of machines with these GPUs. An option that contradicts the paste is an
@@ -49,8 +49,9 @@ def completed_facts(
 ) -> MachineFacts:
     """Return the facts with the name and the memory of the GPUs that a paste does not name.
 
-    If the facts contain no GPUs, the machine has `gpus_per_node`, or as many as the usual machine. Raises
-    UsageError if the paste shows other GPUs or another number of GPUs than the user states.
+    If the facts do not show GPUs, the machine gets `gpus_per_node`, or as many as the usual machine. Raises
+    UsageError for an unknown GPU, and if the paste shows no GPUs, other GPUs or another number of GPUs than
+    the user states.
     """
     row, design = required_gpu(gpu, catalogue)
     present = items_of(facts.gpus)
@@ -101,9 +102,10 @@ def describe_completed(
     ranks_per_node: int | None = None,
     network: str = "",
 ) -> MachineDescription:
-    """Describe `nodes` machines with the GPU that the user names and with all parts that the facts show.
+    """Describe `nodes` machines with the GPU that the user names and with the parts that the facts show.
 
-    Raises UsageError for an unknown GPU, for impossible numbers, and if the user contradicts the facts.
+    If the facts do not show GPUs, only their network is used, and all else is as in the usual machine. Raises
+    UsageError for an unknown GPU, for impossible numbers, and if the user contradicts the facts.
     """
     required_network(network)
     if gpus_per_node is not None and gpus_per_node > MOST_GPUS:

@@ -111,9 +111,12 @@ class SlowPorts(NamedTuple):
     """Limits of the network's rate, from ports and GPUs that are slower than they should be."""
 
     port_limit_bytes_per_s: float | None = None
-    """Rate of the slowest port's PCIe slot, if the port does not use all lanes."""
+    """Lowest rate of the PCIe slots of ports that do not use all lanes; None if all ports do."""
     node_limit_bytes_per_s: float | None = None
-    """Rate at which the GPUs can send over their slots, if a GPU does not use all lanes."""
+    """Rate at which all GPUs together can send over their slots; None if all GPUs use all lanes.
+
+    Each GPU counts with the rate of the slowest GPU that does not use all lanes.
+    """
     warnings: tuple[str, ...] = ()
 
 

@@ -214,9 +214,8 @@ def _gpu_pairs(facts: MachineFacts) -> list[tuple[str, int]]:
 def _fabric(pairs: list[tuple[str, int]], fewest: int, rows: tuple[GpuModel, ...], gpus: int) -> Fabric:
     """Return the kind of links: a switch if the GPUs have too few links for each pair to have its own.
 
-    Two GPUs have a switch if they are joined by all links, and if the links are not bridges.
-
-    If a pair of GPUs has no NVLink, a ring over the GPUs must use PCIe.
+    A machine with two GPUs has a switch if all links join the two and are not bridges. If a pair of GPUs has
+    no NVLink, a ring over the GPUs must use PCIe.
     """
     if not pairs or any(kind != "NVLINK" for kind, _ in pairs):
         return "pcie"

@@ -43,7 +43,7 @@ _SAME = 1.15
 They may differ because of units (GB and GiB), or because one includes the memory that the driver uses.
 """
 _LEAST_PORT_GBPS = 100.0
-"""Rate of a machine's network in Gb/s if the network is not stated: one port."""
+"""Rate of one port in Gb/s, which is assumed if neither the words nor a usual machine state the network."""
 _STATED_PRECISIONS = ("fp32", "tf32", "bf16", "fp16", "fp8", "mxfp8", "nvfp4")
 """Precisions to which a stated peak rate applies."""
 _LONGEST_NAME = 60
@@ -113,7 +113,8 @@ def cluster_from_words(words: MachineWords, catalogue: Catalogue) -> Cluster:
 def describe_words(words: MachineWords, catalogue: Catalogue) -> MachineDescription:
     """Describe the machine that the words state.
 
-    Raises UsageError for a GPU that is in no catalogue row, unless its memory, peak and bandwidth are stated.
+    Raises UsageError if the GPU is blank, or in no catalogue row, unless its memory, peak rate and bandwidth
+    are stated.
     """
     if not words.gpu.strip():
         raise UsageError("gpu is blank", "give the GPU's name, such as `H100-SXM-80GB`")

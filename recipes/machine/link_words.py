@@ -71,10 +71,11 @@ _PCIE_GENERATION = re.compile(r"pci[^0-9,;]{0,12}([3-6])\b", re.IGNORECASE)
 def inter_bandwidth_of(text: str, gpus_per_node: int, ports: int = 1) -> float | None:
     """Return the line rate of a node's compute network, one direction, bytes/s; None if the text states none.
 
-    Storage and management ports are excluded if the text distinguishes them, and Ethernet ports are excluded
-    if there are RDMA ports. A rate without a count and without `per GPU` is the rate of the whole node. If
-    the text names a generation (`NDR`, `NDR 400 Gb/s`), and states no other rate than that of its port, this
-    rate is multiplied by `ports`, the usual number for this node.
+    Storage and management ports are excluded if the text distinguishes them. Only the parts that the text
+    calls a compute network count, if there are any; else Ethernet ports count only if there are no others. A
+    rate without a count and without `per GPU` is the rate of the whole node. If the text names a generation
+    (`NDR`, `NDR 400 Gb/s`), and states no other rate than that of its port, this rate is multiplied by
+    `ports`, the usual number for this node.
     """
     rates: dict[int, float] = {}
     for part, rank in _network_parts(text):
@@ -168,12 +169,12 @@ def fabric_of(text: str) -> Fabric | None:
 
 
 def domain_of(text: str) -> int | None:
-    """Return the number of GPUs in an NVLink domain that spans nodes: 72 for `NVLink5 NVL72`."""
+    """Return the number of GPUs in an NVLink domain that spans nodes: 72 for `NVLink5 NVL72`; else None."""
     match = _DOMAIN.search(text[:_LONGEST])
     return int(match.group(1)) if match and int(match.group(1)) > 8 else None
 
 
 def pcie_generation_of(text: str) -> int | None:
-    """Return the PCIe generation that the text names: 4 for `PCIe Gen4 x16`."""
+    """Return the PCIe generation that the text names: 4 for `PCIe Gen4 x16`; None if it names none."""
     match = _PCIE_GENERATION.search(text)
     return int(match.group(1)) if match else None

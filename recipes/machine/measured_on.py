@@ -61,9 +61,9 @@ def machine_words(machine: MeasuredMachine, name: str = "") -> str:
 def require_same_machine(measured: MeasurementSet, facts: MachineFacts, name: str) -> str:
     """Return a remark for the user if the measured machine is unknown, or another host of the same kind.
 
-    The result is empty for this machine. `name` is the file of the measurements. Raises UsageError with both
-    machines if the kind or the number of their GPUs differs, or the model or the cores of their CPUs if
-    neither has GPUs.
+    In all other cases the result is empty. `name` is the file of the measurements. Raises UsageError with
+    both machines if the kind or the number of their GPUs differs, or, if neither has GPUs, the model or the
+    cores of their CPUs. Values that one of them does not state are not compared.
     """
     if not measured.measurements:
         return ""

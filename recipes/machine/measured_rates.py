@@ -17,7 +17,7 @@ If the residual is larger for half of the sizes, the fit is not used.
 _STEPS = ("train-step", "micro-batch")
 """Benchmarks that run optimizer steps of the reference workload."""
 OTHER_DEVICES = ("cpu-gemm", "host-memory", "host-device")
-"""Benchmarks of devices that are not used for training; their metrics have the same names."""
+"""Benchmarks of devices that are not used for training, but whose metrics have the same names."""
 
 
 def _of(measurements: Iterable[Measurement], metric: str) -> list[Measurement]:
@@ -89,7 +89,10 @@ def measured_flops(measurements: tuple[Measurement, ...], threads: int | None = 
 def measured_attention(
     measurements: tuple[Measurement, ...], threads: int | None = None
 ) -> tuple[AttentionRate, ...]:
-    """Return the slowest device's rates of fused attention by precision, pass and sequence length."""
+    """Return the slowest device's rates of fused attention, one for each measured case.
+
+    Cases differ in precision, pass, sequence length and head size.
+    """
     rates: dict[tuple[str, bool, int, int], float] = {}
     for measurement in _of(measurements, "attention_flops_per_s"):
         case = measurement.parameters

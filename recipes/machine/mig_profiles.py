@@ -72,7 +72,10 @@ def memory_of(profile: MigProfile, model: MigModel, row: GpuModel) -> MigMemory:
 
 
 def divisions(model: MigModel) -> tuple[tuple[int, int, int], ...]:
-    """Return the ways to divide a GPU: number of instances, and slices and memory eighths of each."""
+    """Return the ways to divide a GPU into several equal instances.
+
+    Each way has the number of instances, and the compute slices and eighths of the memory of one instance.
+    """
     row = load_catalogue().gpu(model.ids[0])
     if row is None:
         raise ValueError(f"the catalogue has no GPU {model.ids[0]}")

@@ -14,7 +14,10 @@ def with_figures(cluster: Cluster, factor: float, *names: str) -> Cluster:
 
 
 def with_node_links(cluster: Cluster, factor: float) -> Cluster:
-    """Return the cluster with faster links inside a node, and faster measured collectives; latencies stay."""
+    """Return the cluster with `factor` times the bandwidth of links inside a node.
+
+    Measured collectives get faster by the same factor; latencies stay.
+    """
     fits = {
         name: msgspec.structs.replace(
             fit,

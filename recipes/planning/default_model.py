@@ -56,7 +56,7 @@ def first_plan(
 def headroom_for_default_model(cluster: Cluster) -> float | None:
     """Return the part of a GPU's memory that stays free, so that the plan fits even in the worst case.
 
-    None on a CPU, whose memory model has a margin.
+    None on a CPU, whose predicted memory is already that of the worst case.
     """
     return 1 - 1 / memory_interval("allocated").high if cluster.device == "cuda" else None
 

@@ -34,7 +34,7 @@ class Examined(NamedTuple):
 
 
 def is_within(memory: MemoryBreakdown, cluster: Cluster) -> bool:
-    """Return whether a candidate fits even in the worst case."""
+    """Return whether a candidate fits even in the worst case; True if the memory of the GPUs is unknown."""
     limit = cluster.memory_bytes_per_rank
     return limit is None or memory.upper <= limit.value
 

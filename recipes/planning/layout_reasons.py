@@ -37,7 +37,7 @@ class Comparison(NamedTuple):
     inside: tuple[Examined, ...]
     """Members with the chosen degrees and another schedule, micro-batch or recomputation."""
     limit_bytes: float
-    """Memory that a plan may use."""
+    """Bytes of each GPU's memory that a plan may use."""
 
 
 class _Value(NamedTuple):
@@ -51,11 +51,12 @@ class _Value(NamedTuple):
 def lost_because(member: Examined, chosen: Examined, limit_bytes: float) -> str:
     """Return why a layout lost against the chosen one: `6 % slower: bubble 120 ms longer`.
 
-    A layout that does not fit lacks memory. A layout within the tie loses because less memory stays free,
-    because it may run out of memory, or because it is less simple; it can be faster than the chosen one.
+    A layout that does not fit needs more memory than a plan may use. A layout within the tie loses because
+    less memory stays free, because it may run out of memory, or because it is less simple; it can be faster
+    than the chosen one.
     """
     if member.time is None:
-        return f"needs {gib(max(0.0, member.memory.needed - limit_bytes))} more than there is"
+        return f"needs {gib(max(0.0, member.memory.needed - limit_bytes))} more than a plan may use"
     growth = _growth(member, chosen)
     if growth is None:
         return f"fits too, with {gib(member.memory.needed)}, but is no simpler, and no step time is known"
@@ -100,7 +101,9 @@ def _pipeline_decisions(compared: Comparison) -> tuple[Decision, ...]:
     candidate, pins = compared.chosen.candidate, compared.request.pins
     orders = _inside_values(compared, lambda row: row.schedule, lambda row: row.schedule)
     parts = _inside_values(compared, lambda row: row.degrees.vp, lambda row: f"vp {row.degrees.vp}")
-    only = "the program has no other choice for this pipeline"
+    # A pin excludes choices that the program has.
+    is_free = pins.schedule is None and pins.vp is None
+    only = "the program has no other choice for this pipeline" if is_free else ""
     return (
         _decision(
             compared, ("schedule", candidate.schedule), _against_all(orders) or only, pins.schedule, orders
@@ -256,7 +259,8 @@ def share_decision(chosen: Choice, pins: Pins, basis: Basis) -> tuple[Decision, 
     """
     if pins.recomputed_share is None and chosen.recomputed_share == 1.0:
         return ()
-    because = "the smallest part of the layers with which the layout fits"
+    is_pinned = pins.recomputed_share is not None
+    because = "" if is_pinned else "the smallest part of the layers with which the layout fits"
     value = f"{chosen.recomputed_share:g}"
     return (decision("recomputed_share", value, pins.recomputed_share, basis=basis, because=because),)
 

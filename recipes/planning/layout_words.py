@@ -16,7 +16,7 @@ DEGREE_TITLES = {
 
 
 def layout_title(row: Candidate | Choice, ranks: str = "GPUs") -> str:
-    """Return the degrees of a layout as a product that gives the number of ranks.
+    """Return the strategy and degrees of a layout as a product that gives the number of ranks.
 
     `ranks` is the word for ranks: GPUs, unless the machine has none. Expert parallelism is not a factor,
     because the experts are spread over ranks that other factors count.
@@ -33,7 +33,9 @@ def layout_title(row: Candidate | Choice, ranks: str = "GPUs") -> str:
     ]
     experts = f", ep {degrees.ep}" if degrees.ep > 1 else ""
     if model:
-        return " × ".join([*([f"{name} {' × '.join(sizes)}"] if sizes else []), *model]) + experts
+        # Without data parallelism, states are still sharded over the ranks of context parallelism.
+        shards = f", {name} over cp" if degrees.cp > 1 and not sizes and strategy != "ddp" else ""
+        return " × ".join([*([f"{name} {' × '.join(sizes)}"] if sizes else []), *model]) + experts + shards
     spread = f"{name} over {' × '.join(sizes)} {ranks}" if sizes else f"one {ranks.removesuffix('s')}"
     return spread + experts
 

@@ -20,8 +20,11 @@ _LEAST_COMMUNICATION = 0.5
 for twice the time.
 """
 _ALL_NODES = 32
-"""Number of nodes up to which every number is tried if all GPUs have no plan, or for `fewest-gpus`."""
-_FEWEST = f"tried: every number of GPUs of a node and of up to {_ALL_NODES} nodes, then multiples"
+"""Number of nodes up to which every number is tried for `fewest-gpus`, or if no plan uses all GPUs."""
+_FEWEST = (
+    f"tried: every number of GPUs of one node, every number of nodes up to {_ALL_NODES}, and above that "
+    "powers of two and three times these"
+)
 _TRIED = "tried: powers of two nodes, three times these, and divisors of a node's GPUs"
 
 

@@ -2,7 +2,7 @@
 
 The measurement does not state which model the step trains. A plan for the user's program assumes that the
 step trains the planned model in the planned precision, and warns about this assumption. A step whose time is
-far from the prediction trains something else, and is left out.
+far from the prediction is assumed to train something else, and is left out.
 """
 
 import msgspec
@@ -63,7 +63,9 @@ def with_own_steps(cluster: Cluster, workload: AnyWorkload, measurements: tuple[
 def _anchor_of(
     step: Measurement, cluster: Cluster, workload: AnyWorkload, measurements: tuple[Measurement, ...]
 ) -> tuple[StepAnchor | ImageAnchor, float | Unknown] | None:
-    """Return the anchor of a measured step and its modelled time; None if its micro-batch is unknown."""
+    """Return the anchor of a measured step and its modelled time; None if its micro-batch or number of ranks
+    is unknown.
+    """
     ranks = whole_of(step.parameters.get("world_size"))
     items = _items_per_rank(step, measurements)
     micro_batch = whole_of(step.parameters.get("micro_batch"))

@@ -113,7 +113,7 @@ class FastestProgram(Record, kw_only=True):
     speed_up: float
     """Speed relative to the plan, less 1: 0.25 means a quarter more tokens per second."""
     compared: tuple[str, ...] = ()
-    """Programs that can train this job, without the plan's own."""
+    """Programs that were compared, without the plan's own; of programs with equal abilities, only one."""
 
 
 class Experiment(Record, kw_only=True):

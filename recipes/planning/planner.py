@@ -63,9 +63,9 @@ def default_workload(
 ) -> Workload:
     """Return the job that the model's published recipe suggests, changed by the settings of the user.
 
-    The default precision is the first of bf16, fp16 and fp32 that the program has and the device multiplies
-    natively. The recipe's batch in tokens becomes whole sequences, rounded to a number that the ranks can
-    share. A batch that the user gives is never changed. Raises UsageError for impossible sizes.
+    The default precision is that of `native_precision`. The recipe's batch in tokens becomes whole sequences,
+    rounded to a number that the ranks can share. A batch that the user gives is never changed. Raises
+    UsageError for impossible sizes, and if two of `steps`, `tokens` and `samples` are given.
     """
     fine_tunes = bool(fine_tuning) or tuning != "full"
     usual = (
@@ -116,7 +116,10 @@ def default_workload(
 
 
 def most_ranks_per_sequence(model: TransformerModel, cluster: Cluster, program: Program) -> int:
-    """Return the largest number of ranks that can compute one sequence together, by layers and matrices."""
+    """Return the largest number of ranks that can compute one sequence together.
+
+    They divide its matrices (tensor parallelism) and its layers (pipeline), if the program can.
+    """
     domain = cluster.domain_ranks or cluster.ranks_per_node
     tensor = math.gcd(min(domain, cluster.world_size), model.heads) if program.tensor else 1
     return tensor * (model.layers if program.schedules else 1)
@@ -140,7 +143,7 @@ def model_positions(model: TransformerModel) -> int:
 
 
 def native_precision(cluster: Cluster, program: Program) -> Precision:
-    """Return the first of bf16, fp16 and fp32 that the program has and the device multiplies natively."""
+    """Return bf16 or fp16, the first that the program has and the device multiplies natively; else fp32."""
     if cluster.has_bf16 and "bf16" in program.precisions:
         return "bf16"
     has_half = (
@@ -163,8 +166,9 @@ def make_plan(
     """Return the best plan with its reasons, alternatives and rejected candidates.
 
     `headroom` is the part of a GPU's memory that stays free; None: the default, which a plan gives up, with a
-    warning, if nothing fits otherwise. Raises UsageError if pins contradict the machine or each other,
-    NoFeasiblePlanError if nothing fits.
+    warning, if nothing fits otherwise. Raises UsageError if the program cannot train the job, or if pins
+    contradict the machine, the program or each other. Raises NoFeasiblePlanError if nothing fits, or if the
+    memory of the GPUs is unknown.
     """
     program = program or program_named(OWN)
     require_sound(workload, cluster, pins, program)

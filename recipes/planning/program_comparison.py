@@ -59,9 +59,9 @@ def fastest_program(
 
 
 def _distinct() -> list[Program]:
-    """Return the programs that differ in what they can do, in the order of the search.
+    """Return one program for each set of abilities, in the order of the search.
 
-    A fast layout of one program excludes most layouts of the next.
+    The order saves time: a fast layout of one program excludes most layouts of the next.
     """
     rows: dict[object, Program] = {}
     for row in load_programs().values():

@@ -10,7 +10,10 @@ from recipes.planning.programs import Program
 from recipes.settings.setting import Optimization
 
 _SHARED_OUT = 3
-"""Least number of missing layers of a pipeline with which its inner parts are smaller too."""
+"""Number of missing layers from which on not only the first and the last part of a pipeline are smaller.
+
+Missing layers are those that a model lacks for all parts to have the same number of layers.
+"""
 
 
 class Layout(NamedTuple):

@@ -173,7 +173,7 @@ def decisions_of(
             chosen.activation_checkpointing,
             pins.activation_checkpointing,
             basis=basis,
-            because=recomputation or "the program has no other way to save activations",
+            because=recomputation or _without_alternatives(pins),
             alternatives=recomputations,
         ),
         *share_decision(chosen, pins, basis),
@@ -222,6 +222,13 @@ def decisions_of(
     )
 
 
+def _without_alternatives(pins: Pins) -> str:
+    """Return the reason for a recomputation with which no other was compared; empty if the user fixed it."""
+    if pins.activation_checkpointing is None and pins.recomputed_share is None:
+        return "the program has no other way to save activations"
+    return ""
+
+
 def _of_setting(setting: Setting, pin: float | None) -> Decision:
     """Return the decision about a setting; `pin` is the value that the user fixed."""
     row = decision(
@@ -237,13 +244,15 @@ def _of_setting(setting: Setting, pin: float | None) -> Decision:
 
 
 def _headroom_decision(cluster: Cluster, free: float, asked: float | None) -> tuple[Decision, ...]:
-    """Return the decision about the memory that stays free; none on a CPU, whose model has a margin."""
+    """Return the decision about the memory that stays free; none on a CPU unless the user fixed it."""
     if cluster.device != "cuda" and asked is None:
         return ()
     if free:
         because = "part of each GPU's memory that stays free for fragmentation and the models' error"
-    else:
+    elif asked is None:
         because = "nothing fits if memory stays free, so the plan leaves none free on purpose"
+    else:
+        because = "the plan leaves no memory free on purpose"
     return (decision("memory_headroom", _percent(free), asked, basis="rule", because=because),)
 
 
@@ -297,7 +306,10 @@ _LARGEST_HEADROOM = 0.9
 
 
 def _basis(workload: AnyWorkload, chosen: Examined) -> Basis:
-    """Return `measured` if this very step was measured, `rule` if no time is known, else `modelled`."""
+    """Return `rule` if no time is known, `measured` if exactly this step was measured, else `modelled`.
+
+    Steps of image models are never `measured`.
+    """
     if chosen.seconds == math.inf:
         return "rule"
     if isinstance(workload, VisionWorkload):
@@ -327,7 +339,9 @@ def _micro_batch_words(workload: AnyWorkload, chosen: Choice) -> str:
 
 def _why_precision(workload: AnyWorkload, cluster: Cluster, program: Program) -> str:
     if workload.precision == "bf16":
-        return "mixed precision: bf16 computation over fp32 parameters" + (
+        is_tuned = isinstance(workload, Workload) and workload.tuning != "full"
+        over = "frozen weights" if is_tuned else "fp32 parameters"
+        return f"mixed precision: bf16 computation over {over}" + (
             "" if cluster.has_bf16 else ", as asked for"
         )
     if "bf16" not in program.precisions:

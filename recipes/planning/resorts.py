@@ -76,7 +76,8 @@ def best_plan(
 
 
 _NOTHING_HELPS = (
-    "no two changes of nodes, sequence, adapters and program make it fit: a GPU with more memory is needed"
+    "no change of pins, nodes, sequence, adapters or program that was tried, alone or in pairs, makes it "
+    "fit: take a GPU with more memory"
 )
 
 
@@ -158,7 +159,9 @@ def _can_replace(other: Program, base: Program, workload: Workload) -> bool:
 
 
 def _fewer_ranks(workload: Workload, cluster: Cluster, pins: Pins) -> Cluster | None:
-    """Return the largest part of the cluster whose ranks can share the batch; None if the whole can.
+    """Return the largest part of the cluster whose ranks can share the batch.
+
+    None if the whole cluster can, or if the user fixed the ranks per node and no number of nodes can.
 
     Whole nodes are left out first; if even a single node is too many, some of its ranks are left out.
     """

@@ -47,7 +47,9 @@ def run_cost(
 
 
 def failures_and_loss(cluster: Cluster, checkpoints: Checkpoints | None) -> tuple[float, float]:
-    """Return the interruptions per hour, and the part of an hour lost to them and to writing checkpoints."""
+    """Return the interruptions per hour of training, and the hours that they and the writing of checkpoints
+    cost for each hour of training.
+    """
     interval, writing = constant("checkpoint_interval_s"), 0.0
     if checkpoints is None or isinstance(checkpoints.mtbf_s, Unknown):
         gpus = cluster.world_size if cluster.device == "cuda" else 0

@@ -179,8 +179,9 @@ def neighbours(request: Request, chosen: Examined, refuses: Refuse) -> tuple[Exa
 def search_with_headroom(request: Request, headroom: float | None = None) -> tuple[Searched, float]:
     """Return the result of the search, and the part of each GPU's memory that it leaves free.
 
-    `headroom` is that part; None means the default, which is given up if nothing fits otherwise. On a CPU the
-    memory model itself has a margin. Everything fits if the memory is unknown.
+    `headroom` is that part; None means the default, which is given up if nothing fits otherwise. On a CPU
+    the default is 0, because the predicted memory is already that of the worst case. Everything fits if the
+    memory is unknown.
     """
     limit = request.cluster.memory_bytes_per_rank
     if limit is None:

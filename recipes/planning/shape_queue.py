@@ -13,7 +13,7 @@ from recipes.predict.job_prediction import least_time_for, time_for
 from recipes.predict.speed.step import LeastStep
 
 _ROUNDED = 1 - 1e-9
-"""Factor for a bound that is computed in another order than the time that it bounds."""
+"""Factor that keeps a lower bound below the time in spite of rounding errors."""
 
 
 class Bound(NamedTuple):

@@ -24,9 +24,10 @@ section 3.3.2, gives each of 16 ranks 8192 tokens; NeMo's recipes 2048 to 4096, 
 1024).
 """
 LARGEST_MICRO_BATCH_TOKENS = 2**18
-"""Tokens per micro-batch beyond which nothing becomes faster.
+"""Tokens of a micro-batch on each context-parallel rank beyond which nothing becomes faster.
 
-Only single sequences and micro-batches that the user fixed may be larger.
+Only single sequences and micro-batches that the user fixed may be larger. Micro-batches of images have no
+limit.
 """
 _RECOMPUTED = (0.25, 0.5, 0.75, 1.0)
 """Parts of the layers that programs with a setting for this part may recompute."""
@@ -118,7 +119,7 @@ def divisors(number: int) -> tuple[int, ...]:
 def deals_evenly(model: TransformerModel, parts: int) -> bool:
     """Return whether all `parts` of a pipeline can have the same number of layers.
 
-    Embedding and head may count as one layer each.
+    Embedding, head and each prediction layer may count as one layer.
     """
     return -(model.layers + model.encoder_layers) % parts <= _BESIDE + model.prediction_layers
 
@@ -231,8 +232,8 @@ def expert_degrees(request: Request, ranks: int) -> tuple[int, ...]:
 def _shardings(request: Request, tensor: int, pipeline: int, sharers: int) -> tuple[Sharding, ...]:
     """Return the shardings to examine.
 
-    If the program can share optimizer states, plain copies are examined only without model parallelism,
-    because they save no time, only settings.
+    If the program can share optimizer states, plain copies are examined only without tensor and pipeline
+    parallelism, because they save no time, only settings.
     """
     program, strategy = request.program, request.pins.strategy
     named = None if strategy is None else SHARDING_OF[strategy]
@@ -257,8 +258,8 @@ def _shardings(request: Request, tensor: int, pipeline: int, sharers: int) -> tu
 def _shards(request: Request, sharding: Sharding, replicas: int, inner: int) -> Iterator[int]:
     """Yield the sizes of the groups that share one copy of the parameters.
 
-    A group has all data-parallel ranks, or those of one, two, four ... nodes. `inner` ranks work on the same
-    sequences.
+    A group has all data-parallel ranks, or those of one, two, four ... nodes; without sharded parameters it
+    has one rank. `inner` ranks work on the same sequences.
     """
     if sharding != "zero3":
         if request.pins.fsdp in (None, 1):

@@ -1,6 +1,6 @@
 """Answers to what-if questions: the same job with more nodes, on other hardware, or on another machine.
 
-Each question is one function, `answer`, with other inputs.
+The function `answer` answers each question, with different inputs.
 """
 
 from collections.abc import Callable, Iterable

@@ -33,7 +33,11 @@ class Checkpoints(Record, kw_only=True):
     interval_s: float | Unknown
     """Time between two checkpoints that loses the least time."""
     every_steps: int | Unknown
-    """Steps between two checkpoints; assumed for a slow storage if the time to write is unknown."""
+    """Steps between two checkpoints.
+
+    If the time to write is unknown, the number is that of an assumed storage, or Unknown for a run that is
+    shorter than the interval on any usual storage.
+    """
 
 
 def young_interval(write_s: float, mtbf_s: float) -> float:
@@ -144,7 +148,7 @@ def checkpoints_of(
     if not isinstance(every, Unknown):
         because = setting.because
         if every >= workload.steps:
-            because += f"; the run of {workload.steps} steps is shorter, so save at its end"
+            because += f"; the run has only {workload.steps} steps, so save at its end"
         text = f"{every} steps ({setting.text})"
         setting = msgspec.structs.replace(setting, text=text, because=because)
     plan = Checkpoints(bytes=size, write_s=write_s, mtbf_s=mtbf, interval_s=interval, every_steps=every)
@@ -219,5 +223,5 @@ def loading_warning(cluster: Cluster, data_s: float | Unknown, step_s: float | U
     limit = "the data loader" if cluster.reads_per_s is None else "the storage or the data loader"
     return (
         f"each step waits {duration(data_s)} of {duration(step_s)} for data: {limit} was measured to be "
-        "slower than the GPUs"
+        "slower than the training step"
     )

@@ -62,8 +62,8 @@ def load_batch_laws() -> dict[str, BatchLaw]:
 def critical_batch(workload: AnyWorkload, stated: Stated) -> CriticalBatch | None:
     """Return the batch beyond which more samples help little, in tokens; in samples for images.
 
-    A measured noise scale has priority. The published laws are for pre-training decoders; other jobs have no
-    law. The laws of tokens and FLOPs need the length of the run.
+    A measured noise scale has priority. The published laws are only for pre-training of decoders; without a
+    noise scale, the result is None for other jobs. The laws of tokens and FLOPs need the length of the run.
     """
     per_sample = workload.sequence_length if isinstance(workload, Workload) else 1
     if stated.noise_scale is not None:
@@ -94,7 +94,10 @@ def _laws(model: TransformerModel, tokens: float | None) -> Iterator[tuple[Batch
 
 
 def batch_setting(workload: AnyWorkload, cluster: Cluster, known: Known, stated: Stated) -> Setting:
-    """Return the decision about the global batch; its reason has the recipe's batch and any noise scale."""
+    """Return the decision about the global batch.
+
+    The reason names the recipe's batch and, if one was measured, the gradient noise scale.
+    """
     recipe = known.recipe
     own = batch_words(recipe, in_unit_of(recipe, workload)) if recipe.batch_in == "tokens" else ""
     why = f"{own} per step; " if own else ""

@@ -57,8 +57,9 @@ def learning_rate(
 
     The known rate grows with a power of the ratio of the batches: 1 for SGD (Goyal 2017, arXiv 1706.02677),
     1/2 for adaptive optimizers (Malladi 2022, arXiv 2205.10287). It is not raised beyond the largest
-    published batch, or, without one, beyond the larger of the known batch and the critical batch `limit`.
-    Raises UsageError if no published rule transfers a rate to the optimizer.
+    published batch, or, without one, beyond the larger of the known batch and the critical batch `limit`;
+    without a limit it is raised at any batch. Raises UsageError if no published rule transfers a rate to the
+    optimizer or to the width.
     """
     recipe, optimizer = known.recipe, workload.optimizer
     batch = in_unit_of(recipe, workload)
@@ -183,12 +184,13 @@ def _of_width(workload: AnyWorkload, stated: Stated) -> tuple[float, str]:
 
 
 def warmup_steps(workload: AnyWorkload, known: Known) -> Setting:
-    """Return the published warm-up with the same number of samples, or of steps if the recipe keeps these.
+    """Return the published warm-up with the same number of samples, or of steps if `keeps_warmup_steps`.
 
     The result is 0 if the recipe has no warm-up. A warm-up that is published as a share of the run is only
-    rounded up. At a larger batch than the published batches, any other warm-up has at least 2 / (1 - beta2)
-    steps (Ma & Yarats 2019, arXiv 1910.04209) and at least 200, but at most the part of the run that the
-    recipe allows, which is a tenth by default.
+    rounded up. At a larger batch than the published batches, a warm-up that keeps its samples has at least
+    2 / (1 - beta2) steps (Ma & Yarats 2019, arXiv 1910.04209) and at least 200; fine-tuning and optimizers
+    without beta2 have no such minimum. A warm-up that is not a share of the run takes at most the part of the
+    run that the recipe allows, by default a tenth.
     """
     recipe = known.published
     if not recipe.warmup:

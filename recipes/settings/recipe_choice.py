@@ -40,7 +40,7 @@ def known_for(
 
     `programs` are names of the training software, whose examples come first in fine-tuning. `batch` chooses
     between recipes of the same size; 0 if the batch is open. Raises UsageError for an unknown recipe, for a
-    recipe of another task, and if the user states only a part of a known rate, batch and width.
+    recipe of another task, and if the user states a known rate, batch or width without both rate and batch.
     """
     known = _named(workload, stated.training_recipe) if stated.training_recipe else None
     if known is None:
@@ -106,7 +106,7 @@ def optimizer_of(stated: Stated) -> Optimizer | None:
 
 
 def _fitting(workload: AnyWorkload, programs: tuple[str, ...], batch: float) -> tuple[TrainingRecipe, bool]:
-    """Return the recipe for the task and the optimizer, and whether it is the model's own."""
+    """Return the recipe for the task, if possible with the optimizer, and whether it is the model's own."""
     if isinstance(workload, Workload) and not _fine_tunes(workload):
         adamw = pretraining_recipe(workload.model)
         special = [

@@ -12,7 +12,7 @@ class Setting(Record, kw_only=True):
 
     name: str
     value: float = 0.0
-    """The number; 0 for a setting in words."""
+    """The number; 0 if only `text` has the setting."""
     text: str
     basis: Basis
     because: str

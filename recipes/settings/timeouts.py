@@ -23,7 +23,7 @@ class Timeout(StrictRecord, kw_only=True):
     gloo_default_s: float | None = None
     """Default on a CPU, if it differs."""
     write_factor: float = 0.0
-    """The time-out must exceed this multiple of the time to write a checkpoint; 0 if both are independent."""
+    """Least time-out relative to the time to write a checkpoint; 0 if both are independent."""
     needs_cuda: bool = False
     needs_nodes: bool = False
     """True if only a job of several nodes has this time-out."""
@@ -41,7 +41,10 @@ def load_timeouts() -> dict[str, Timeout]:
 
 
 def timeout_settings(cluster: Cluster, write_s: float | Unknown) -> Iterator[Setting]:
-    """Yield the time-outs of a job on this machine, in whole minutes if they exceed the default."""
+    """Yield the time-outs of a job on this machine, in whole minutes if they exceed the default.
+
+    A job with one rank has none.
+    """
     if cluster.world_size == 1:
         return
     for row in load_timeouts().values():

@@ -102,7 +102,7 @@ def other_buffers(strategy: Strategy, here: Situation) -> Verdict:
     before = rest + costs[1]
     gain = min((costs[1] - costs[best]) / before, here.exposed_s / here.total_s)
     because = (
-        f"with the defaults {numbers[1]:.0f} messages per step, of which {duration(costs[1])} are visible: "
+        f"with the defaults: {numbers[1]:.0f} messages per step, {duration(costs[1])} visible, "
         f"{duration(before)} per step"
     )
     if best == 1:

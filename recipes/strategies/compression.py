@@ -50,7 +50,7 @@ def narrower_gradients(strategy: Strategy, here: Situation) -> Verdict:
     if sent <= wanted:
         return inapplicable(strategy, here, f"gradients already travel with {sent:g} bytes each")
     if strategy.id.startswith("bf16") and here.cluster.device == "cpu":
-        return inapplicable(strategy, here, "torch refuses the hook without NCCL")
+        return inapplicable(strategy, here, "torch offers this hook only with NCCL")
     if strategy.id.startswith("bf16") and not here.cluster.has_bf16:
         return inapplicable(strategy, here, f"{here.cluster.device_name} does not compute in bf16")
     factor = wanted / sent

@@ -56,8 +56,8 @@ def without_waiting(strategy: Strategy, here: Situation) -> Verdict:
         f"the embedding has {percent(table)} of the weights, and a rank uses up to {percent(touched)} of its "
         "rows in a step"
         if table
-        else "every weight has dense gradients: there is no embedding apart from the head whose unused rows "
-        "a rank could leave out",
+        else "every weight has dense gradients: no embedding is separate from the head, so a rank can leave "
+        "out no rows",
     )
     return judged(strategy, here, 1 - step / total, step, because)
 

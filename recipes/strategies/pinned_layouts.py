@@ -27,7 +27,7 @@ from recipes.strategies.verdicts import (
 
 _DEGREES = ("tp", "pp", "cp", "ep")
 _DIVIDING = "torch"
-"""Program whose plan is shown if the strategy divides layers, which the user's own program does not."""
+"""Program whose plan is shown if the user's own program cannot apply the strategy's degree of parallelism."""
 
 
 def searched_layout(strategy: Strategy, here: Situation) -> Verdict:
@@ -83,7 +83,8 @@ def _refusals(strategy: Strategy, here: Situation, tried: list[Plan | str]) -> t
     words = (
         f"in {other.title}: {describe(best.chosen)}, {duration(after)} per step against {duration(before)}"
     )
-    return (f"{here.program.title} does not divide layers", words)
+    what = {"cp": "sequences", "ep": "experts"}.get(strategy.layout, "layers")
+    return (f"{here.program.title} does not divide {what}", words)
 
 
 def _pins(strategy: Strategy, here: Situation) -> list[Pins]:
@@ -123,7 +124,7 @@ def own_name(strategy: Strategy, here: Situation) -> Verdict:
         return inapplicable(strategy, here, missing)
     nodes, ranks = here.cluster.nodes, here.cluster.world_size
     if ranks == 1:
-        return inapplicable(strategy, here, "there is one GPU")
+        return inapplicable(strategy, here, "there is one rank")
     if (nodes == 1) != (strategy.nodes == "one"):
         return inapplicable(strategy, here, f"it is for {strategy.nodes} node(s), and the plan uses {nodes}")
     return chosen(

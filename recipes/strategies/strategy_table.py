@@ -57,7 +57,10 @@ class Strategy(StrictRecord, kw_only=True):
     gpus: tuple[str, ...] = ()
     """Catalogue ids of the GPUs that have partitions, from the table of MIG profiles."""
     partitions: tuple[tuple[int, int, int], ...] = ()
-    """Ways to divide most of these GPUs: instances, sevenths of the processors, eighths of the memory."""
+    """Ways to divide the first of these GPUs.
+
+    Each way has the number of instances, and sevenths of the processors and eighths of the memory of one.
+    """
     figures: dict[str, float] = {}
     """Figures that the model needs; the comment at the top of `strategies.toml` explains each name."""
     is_suggested: bool = False

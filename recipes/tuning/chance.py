@@ -73,7 +73,8 @@ def ratio_intervals(
     own means are pooled, because the noise from run to run is a property of the machine; the interval of a
     mean of n differences comes from means of n deviations drawn from the pool (residual bootstrap: B. Efron,
     R. Tibshirani, An Introduction to the Bootstrap, 1993, section 9.4). Therefore a candidate that ran
-    only once has an interval, too. The value is None if fewer than three deviations are known.
+    only once has an interval, too. The value is None for a candidate without differences, and for all
+    candidates if fewer than three deviations are known.
     """
     pool = [
         (value - math.fsum(values) / len(values)) * math.sqrt(len(values) / (len(values) - 1))

@@ -93,7 +93,7 @@ class Standing(NamedTuple):
     because: str
     """Reason for the decision."""
     finalist: str
-    """The last challenger; blank as long as several remain."""
+    """The last challenger, or the fastest remaining one if the contest is decided; else blank."""
     tested: tuple[float, ...]
     """Logarithms of the finalist's ratios to the baseline, in the rounds after the selection."""
 

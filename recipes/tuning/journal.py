@@ -56,7 +56,7 @@ def line_of(entry: Started | Ran) -> bytes:
 
 
 def digest_of(recipe: Recipe) -> str:
-    """Return a digest of everything in the recipe that a trial depends on."""
+    """Return a digest of the recipe without its notes and decisions, on which no trial depends."""
     counted = msgspec.structs.replace(recipe, notes=(), decisions=())
     return hashlib.sha256(msgspec.json.encode(counted)).hexdigest()
 
@@ -64,8 +64,9 @@ def digest_of(recipe: Recipe) -> str:
 def read_journal(data: bytes, name: str) -> Journal | None:
     """Return the content of the file `name`; None if not even the first line is complete.
 
-    A failed trial of the baseline ended its tune, so it is left out, and the trial is repeated. Raises
-    InputError for a file that is no journal, or that another version of rigtune wrote.
+    A failed trial of the baseline ended its tune, so this trial is left out and can be repeated. Raises
+    InputError for a file that is no journal, for one that another version of rigtune wrote, and for a trial
+    with impossible values.
     """
     remedy = "name another folder with --out, or measure again without --resume"
     started: Started | None = None
@@ -82,7 +83,9 @@ def read_journal(data: bytes, name: str) -> Journal | None:
                 raise InputError(f"{name}, line {number}: {problem}", remedy)
             started = entry
             continue
-        if started is None or not _is_sound(entry.trial):
+        if started is None:
+            raise InputError(f"{name}, line {number}: a trial before the start", remedy)
+        if not _is_sound(entry.trial):
             raise InputError(f"{name}, line {number}: a trial with impossible values", remedy)
         trials[entry.stage].append(entry.trial)
     if started is None:

@@ -50,7 +50,10 @@ class StageResult(Record, kw_only=True):
 
     title: str
     decision: Decision
-    """`winner`, `baseline`, `baseline-failed`, or blank if the tune ended before a decision."""
+    """`winner`, `baseline`, `baseline-failed`, or blank if the tune was stopped before a decision.
+
+    If the time budget ended after the first trial, the decision is `baseline`.
+    """
     because: str
     winner: str
     """Name of the candidate that won; blank if the baseline stays."""

@@ -42,7 +42,7 @@ class Stage(NamedTuple):
     contest: Contest
     state: Standing
     is_out_of_time: bool
-    """True if the time budget ended before the contest was decided."""
+    """True if the time budget ended, or the next stage began, before the contest was decided."""
 
     @property
     def is_over(self) -> bool:

@@ -60,8 +60,8 @@ class Contender(NamedTuple):
     def peak_bytes(self) -> int:
         """Return the peak memory of the process and its descendants together, sampled every millisecond.
 
-        A library that two processes share counts for both, so the true peak is lower. A process that was just
-        forked still shares its parent's memory and command line, so processes with one command line count
+        A library that two processes share counts for both, so the figure may be too high. A process that was
+        just forked still shares its parent's memory and command line, so processes with one command line count
         once.
         """
         process = self.start()

@@ -2,8 +2,8 @@
 
     python tests/benchmarks/explain_large_logs.py [--bytes N]
 
-It prints the processor time for 1 GB and the peak memory of five kinds of logs: a log of NCCL, lines of which no
-two are alike, a storm of warnings, a storm of Xids, and a training with progress bars.
+It prints the processor time for 1 GB and the peak memory of five kinds of logs: a log of NCCL, lines that
+hardly repeat, a storm of warnings, a storm of Xids, and a training with progress bars.
 """
 
 from __future__ import annotations

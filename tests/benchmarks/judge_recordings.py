@@ -2,7 +2,8 @@
 
 python -m tests.benchmarks.judge_recordings [NODES]
 
-Each node is read from its own file: facts from the recording, then all checks, then the verdict.
+Each node is read anew from a file: facts from the recording, then all checks, then the verdict. The files have
+the same content.
 """
 
 from __future__ import annotations

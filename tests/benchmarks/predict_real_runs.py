@@ -11,11 +11,12 @@ memory (tests/benchmarks/tensor_memory.py).
 
 The bench has measured none of the configurations: `differs` states the differences from the nearest measured step.
 The files of `--bench` and `--runs` are read if they exist. The file of `--bench` is written if it does not exist. Runs
-that the file of `--runs` lacks, or that were disturbed, are made and written. `--attempts 0` only compares.
+that the file of `--runs` lacks, or that were disturbed, are made and written. `--attempts 0` trains nothing, and
+compares the runs of the file.
 
 Other programs disturb measurements. Each benchmark and run is repeated until other programs take little of the CPUs,
 at most `--attempts` times, and the least disturbed attempt counts. Runs that stay disturbed are marked, and the median
-is also printed without them.
+error of the step times is also printed without them.
 
 A run that is not repeated takes about 8 to 25 s. `--configurations 12,4` runs the first 12 transformers and the first
 4 residual networks; their order covers models, sizes, micro-batches, DDP and FSDP, recomputation, precisions and ranks.
@@ -94,7 +95,7 @@ def main() -> int:
         "--attempts",
         type=int,
         default=3,
-        help="to find a quiet moment for each benchmark and run; 0: only compare",
+        help="to find a quiet moment for each benchmark and run; 0: train nothing",
     )
     parser.add_argument(
         "--configurations",

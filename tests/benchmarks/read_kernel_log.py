@@ -1,4 +1,4 @@
-"""Measure how fast a large kernel log is read, and the memory that this needs beyond the text.
+"""Measure how fast a large kernel log is read, and the memory beyond the text that its first 20 MB need.
 
 Run it as `python -m tests.benchmarks.read_kernel_log [MEGABYTES]`; it prints one line per kind of log and fails below
 20 MB/s. A log in which every line reports trouble may take twice as long; the kernel's rate limit prevents such logs.

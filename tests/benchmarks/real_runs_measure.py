@@ -119,7 +119,7 @@ def train(
 def train_quietly(
     run: Configuration | Images, facts: MachineFacts, python: str, watch: Watch, attempts: int
 ) -> Measured | str:
-    """Return the least disturbed of some attempts; an error message if the run failed."""
+    """Return the least disturbed of some attempts, or the error message of the first attempt that fails."""
 
     def attempt() -> Measured | str:
         with tempfile.TemporaryDirectory() as folder:

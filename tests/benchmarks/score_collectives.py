@@ -1,11 +1,10 @@
-"""Score the model of collectives on published measurements, and fit its figures to them.
+"""Score the model of collectives on published measurements, and on request fit its figures to them.
 
     python tests/benchmarks/score_collectives.py [--leave-one-out] [--fit] [--write] [--worst N]
 
 It reads `collectives_open.csv` in the folder `data` of $RIGTUNE_SHARED (by default `../shared`), and prints median and
-p90 of |predicted/measured - 1| by platform, collective and size. `--leave-one-out` also prints the errors of fits
-without each platform.
-`--write` stores the fit in recipes/data/parameters.
+p90 of |predicted/measured - 1| by platform, collective and size. `--fit` fits the figures first, and `--write` stores
+this fit in recipes/data/parameters. `--leave-one-out` adds the errors with each platform left out of the fit.
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ def item(row: dict[str, str]) -> Item:
 def size_band(row: dict[str, str]) -> str:
     """Return the band of message sizes to which a row belongs, with its rank in front."""
     size = int(row["bytes"])
-    return "1. below 256 KiB" if size < 2**18 else "2. below 32 MiB" if size < 2**25 else "3. larger"
+    return "1: below 256 KiB" if size < 2**18 else "2: below 32 MiB" if size < 2**25 else "3: from 32 MiB"
 
 
 def line(name: str, found: list[float]) -> str:

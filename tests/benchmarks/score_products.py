@@ -172,7 +172,7 @@ def predicted_flops_per_s(kernel: Kernel) -> float | None:
 
 
 def errors(kernels: Iterable[Kernel] | None = None) -> list[Error]:
-    """Return every measured kernel with the prediction of the model."""
+    """Return the measured kernels on GPUs of the catalogue, each with the prediction of the model."""
     scored = [
         (one, predicted_flops_per_s(one)) for one in (measured_kernels() if kernels is None else kernels)
     ]

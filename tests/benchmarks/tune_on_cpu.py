@@ -5,7 +5,7 @@
 The recipe trains a small transformer on two CPU ranks with micro-batch 1 and 8 accumulation steps, which is
 slow on purpose. The script prints the ratio of each candidate to the recipe with its interval, the spread of
 the runs, the number of trials, and how far the choice is from the best of the exhaustive test. Both use the
-same kind of trial: a new process, the same number of steps, the median after warm-up.
+same kind of trial: a new process, `--steps` steps, the median after warm-up.
 """
 
 from __future__ import annotations

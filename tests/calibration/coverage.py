@@ -2,9 +2,10 @@
 
 python tests/calibration/coverage.py [--write] [--folds N] [--rounds N] [--as-is]
 
-Each source is left out once, together with others, and a fit to the remaining runs predicts it. The software
-or the GPU of a run counts as seen if the remaining runs include it. `--write` rewrites the ends of the
-intervals of time, the widenings of the intervals of time and memory, and `recipes/data/fitted.toml`.
+Each source is left out once, together with others, and a fit to the remaining runs predicts it; with
+`--as-is` the present values predict it. The software or the GPU of a run counts as seen if the remaining runs
+include it. `--write` rewrites the ends of the intervals of time, the widenings of the intervals of time and
+memory, and `recipes/data/fitted.toml`.
 """
 
 import argparse
@@ -39,7 +40,7 @@ FITTED = Path(__file__).resolve().parents[2] / "recipes" / "data" / "fitted.toml
 
 
 class LeftOut(NamedTuple):
-    """A run that was left out of the fit which predicts it."""
+    """A run of a source that was left out."""
 
     figure: Fitted
     key: str
@@ -56,7 +57,10 @@ def source_of(item: Item) -> str:
 def left_out_runs(
     figure: Fitted, items: Sequence[Item], prefix: str, *, folds: int, rounds: int, refits: bool
 ) -> list[LeftOut]:
-    """Return all runs that can be predicted, each with its ratio to the prediction without its source."""
+    """Return all runs that can be predicted, each with its ratio to the prediction without its source.
+
+    Without `refits` the present values predict all runs.
+    """
     priors = {row.id: row.prior for row in load_priors().values() if row.id.startswith(prefix)}
     start = fit(items, prefix, rounds=rounds).values if refits else {}
     runs = []

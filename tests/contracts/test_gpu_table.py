@@ -1,4 +1,4 @@
-"""Test that `predict`, `plan` and `advise` accept every GPU, and that checks use only `checked` rows."""
+"""Test that `predict`, `plan` and `advise` know every GPU, and that checks use only `checked` rows."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_plan_recognises_every_gpu_by_the_name_of_the_driver(gpu: GpuModel):
 
 
 @each_row
-def test_advise_accepts_every_gpu(gpu: GpuModel):
+def test_advise_knows_every_gpu(gpu: GpuModel):
     facts = MachineFacts(software=Software(operating_system="Ubuntu 24.04"))
     if gpu.architecture in {"kepler", "gaudi", "cdna1", "cdna2", "cdna3", "cdna4"}:
         # The name is known, but rigtune installs no drivers of other makers or for unsupported GPUs.

@@ -70,7 +70,7 @@ def test_rules_are_selected_and_ignored(folder: Path) -> None:
     assert _found(folder, "--select", "value-*") == {"value-algorithm"}
     assert _found(folder, "--ignore", "value-algorithm,slurm-time") == {"variable-misspelt"}
     assert (
-        "1 left out because their rules are not selected"
+        "1 left out because their rules are ignored or not selected"
         in lint("a.sh", "--ignore", "value-*", cwd=folder).stdout
     )
 

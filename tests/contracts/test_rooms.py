@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from pathlib import Path
 
-from tests.rooms import PACKAGES, ROOT, draw, floors, read_imports
+from tests.rooms import PACKAGES, ROOT, Arrows, draw, floors, read_imports
 
 MOST_ROOMS = 44
 MOST_ARROWS = 270
@@ -19,17 +20,22 @@ MOST_REPEATED_NAMES = 28
 MOST_LINES = 450
 
 
+@functools.cache
+def _imports() -> tuple[Arrows, dict[str, int]]:
+    return read_imports()
+
+
 def _files() -> list[Path]:
     return [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
 
 
 def test_no_rooms_import_each_other_in_a_circle():
-    arrows, _ = read_imports()
+    arrows, _ = _imports()
     assert set(floors(arrows)) == set(arrows)
 
 
 def test_there_are_few_rooms_and_few_arrows():
-    arrows, _ = read_imports()
+    arrows, _ = _imports()
     assert len(arrows) <= MOST_ROOMS
     assert sum(map(len, arrows.values())) <= MOST_ARROWS
 
@@ -54,7 +60,7 @@ def test_files_are_short():
 
 
 def test_the_picture_in_the_docs_shows_every_room():
-    arrows, lines = read_imports()
+    arrows, lines = _imports()
     picture = (ROOT / "assistant" / "docs" / "rooms.svg").read_text("utf-8")
     drawn = draw(arrows, lines)
     assert _without_lines(picture) == _without_lines(drawn), "python -m tests.rooms assistant/docs/rooms.svg"

@@ -1,4 +1,4 @@
-"""Compare the configuration files of programs byte for byte; the scripts that name them are lint-clean.
+"""Compare the configuration files of programs byte for byte; lint finds nothing in scripts that name them.
 
 After a wanted change, run RIGTUNE_UPDATE_GOLDEN=1 pytest tests/golden, and read the diff.
 """

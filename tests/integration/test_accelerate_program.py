@@ -30,7 +30,7 @@ print(json.dumps(sorted(names)))
 
 @pytest.fixture
 def sharded(make_recipe):
-    """Return a function that makes a recipe whose ranks accelerate treats as GPUs."""
+    """Return a function that makes a recipe for GPUs whose model has the layers of Llama."""
 
     def make(strategy, ranks=2, **parallelism):
         recipe = make_recipe(

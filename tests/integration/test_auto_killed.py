@@ -50,7 +50,7 @@ def assert_whole(directory: Path) -> None:
 
 
 @pytest.mark.parametrize("lines_before", [1, 2, 3, 4, 5, 6, 8, 10])
-def test_killed_after_some_words(lines_before: int, tmp_path: Path) -> None:
+def test_killed_after_some_lines(lines_before: int, tmp_path: Path) -> None:
     directory = tmp_path / "run"
     process = _start(directory)
     assert process.stderr is not None

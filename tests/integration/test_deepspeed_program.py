@@ -1,4 +1,4 @@
-"""Test that DeepSpeed trains with the exported files, and accepts the configuration for any world size."""
+"""Test that DeepSpeed trains with the exported files, and accepts the configurations of 3 to 512 ranks."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_two_ranks_train_with_the_stage_and_the_batch_of_the_plan(make_recipe, e
 
 
 @pytest.mark.parametrize("precision", ["bf16", "fp16", "fp32"])
-def test_deepspeed_accepts_the_batch_for_any_world(make_recipe, export, tmp_path, precision):
+def test_deepspeed_accepts_the_batch_for_each_number_of_ranks(make_recipe, export, tmp_path, precision):
     python = hf_python()
     for strategy, world in (("zero1", 4), ("zero2", 64), ("fsdp", 512), ("ddp", 3)):
         recipe = make_recipe(

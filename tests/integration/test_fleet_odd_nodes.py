@@ -78,7 +78,7 @@ def left_of(folder: Path) -> list[str]:
 
 
 def asked(folder: Path) -> int:
-    """Return how often a node was asked."""
+    """Return how many times any node was asked."""
     return int((folder / "claims").read_text() or 0)
 
 

@@ -1,4 +1,4 @@
-"""Test a fresh clone: `make run` without a terminal prints a launch script, and that script trains."""
+"""Test a fresh clone: `make run` without a terminal prints the path of a script that trains."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test kernel lines about faults: `check` reports a problem, and `explain` calls no such log healthy."""
+"""Test kernel lines about faults: `check` reports each, and `explain` calls only a slower clock healthy."""
 
 from __future__ import annotations
 

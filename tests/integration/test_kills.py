@@ -1,6 +1,6 @@
-"""Kill every command at a random moment: no process is left, every file is whole, no error is raised.
+"""End random commands at random moments: no process is left, every file is whole, no traceback is printed.
 
-The number of kills is RIGTUNE_KILLS; RIGTUNE_KILLS_SEED gives other moments.
+RIGTUNE_KILLS is the number of signals; RIGTUNE_KILLS_SEED gives other commands, signals and moments.
 """
 
 from __future__ import annotations

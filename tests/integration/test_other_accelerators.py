@@ -1,4 +1,4 @@
-"""Test the program on machines with accelerators that rigtune recognises, but cannot read."""
+"""Test `check` and `probe` on machines with accelerators that rigtune recognises, but cannot read."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def lab(ray_python, tmp_path_factory):
 
 @pytest.fixture
 def run_job(lab, ray_python, make_recipe, export, tmp_path):
-    """Return `run_job(script, arguments)`, which runs a job on both hosts.
+    """Return `run_job(script, *arguments)`, which runs a job on both hosts.
 
     It returns the exit code, the output and the reports of the job.
     """

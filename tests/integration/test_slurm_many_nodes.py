@@ -1,4 +1,4 @@
-"""Test that a controller of 512 virtual nodes with eight GPUs each accepts every Slurm script.
+"""Test that a controller of 512 virtual nodes with eight GPUs each accepts the Slurm scripts that fit.
 
 Needs root, slurmctld and munged.
 """

@@ -19,7 +19,7 @@ NODES = 2
 
 @pytest.fixture
 def run_nodes(make_recipe, export, tmp_path):
-    """Return `run_nodes(strategy, arguments, slots)`, which runs launch.sh of each node.
+    """Return `run_nodes(strategy, *arguments, **slots)`, which runs launch.sh of each node.
 
     It returns the exit codes, the reports and the output.
     """

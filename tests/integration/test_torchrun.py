@@ -148,7 +148,7 @@ def test_the_reference_program_ends_with_a_killed_script(recipe, export, tmp_pat
     assert job.returncode == -signal.SIGKILL
 
 
-def test_a_failing_rank_ends_the_job_with_its_name(make_recipe, torch_python, export, tmp_path):
+def test_a_failing_rank_ends_the_job_and_its_error_is_printed(make_recipe, torch_python, export, tmp_path):
     program = tmp_path / "fails.py"
     program.write_text(
         "import os, signal\nif os.environ['RANK'] == '1': raise ValueError('bad shape')\nsignal.pause()\n"

@@ -105,7 +105,7 @@ APART = {
 
 
 @pytest.mark.parametrize("lines", APART.values(), ids=APART)
-def test_an_unrelated_xid_has_a_finding_of_its_own(lines: list[str]) -> None:
+def test_an_unrelated_xid_is_no_effect_of_a_root(lines: list[str]) -> None:
     events = [event for event in parse_kernel_log("\n".join(lines)).events if event.kind == "xid"]
     assert len([event for event in events if event.code != 154]) == 2
     assert all(event.after is None for event in events)

@@ -1,7 +1,8 @@
 """Known mistakes in the files of a job, and the same files corrected.
 
-A folder of `cases` holds the id of the `rule`, the folders `mistake` and `corrected`, and, if the rule needs
-the machine or versions, a `context.json` with the fields of `Context`. A new rule needs one such folder.
+A folder of `cases` holds the file `rule` with the id of a rule, the folders `mistake` and `corrected`, and,
+if the rule needs the machine or versions, a `context.json` with the fields of `Context`. A new rule needs
+such a folder or a text in `support/lint_texts.py`.
 """
 
 from __future__ import annotations

@@ -37,6 +37,19 @@ def test_late_requests_are_one_finding():
 
 
 @pytest.mark.parametrize(
+    ("option", "words"),
+    [("", "without --nnodes torchrun assumes one node"), ("--nnodes 1 ", "--nnodes is 1")],
+)
+def test_the_message_about_one_node_names_the_option_only_if_the_script_has_it(option: str, words: str):
+    text = (
+        "#!/bin/bash\n#SBATCH --nodes=2\n"
+        f"srun torchrun {option}--rdzv-backend c10d --rdzv-endpoint $h:29400 t.py\n"
+    )
+    (finding,) = judge(read("a.sh", text), only=["slurm-nodes-differ"])
+    assert finding.message == f"the job requests 2 nodes, but {words}"
+
+
+@pytest.mark.parametrize(
     ("option", "severity"), [("nodes", "error"), ("gres", "error"), ("output", "warning")]
 )
 def test_variable_in_a_request_is_an_error_if_sbatch_refuses_the_text(option: str, severity: str):

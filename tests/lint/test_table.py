@@ -70,7 +70,7 @@ def _texts() -> Iterator[tuple[str, str]]:
 
 @functools.lru_cache(maxsize=1)
 def _documents() -> tuple[Document, ...]:
-    """Return the texts that can be read; a broken reader must not fail the tests of rules."""
+    """Return the documents of the texts; a reader that fails on a text must not fail the tests of rules."""
     documents = []
     for name, text in _texts():
         with contextlib.suppress(Exception):

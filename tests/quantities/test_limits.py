@@ -1,4 +1,7 @@
-"""Test that doubling or halving a limit changes the verdict of a check on a machine near the limit."""
+"""Test that doubling or halving a limit changes the verdict of a check on a machine near the limit.
+
+The exceptions are listed with their reasons.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,7 @@ UNMOVED = {
     "nofile_recommended": "appears only in the command that raises a lower limit",
     "monitor_event_window_s": "decides only in the mode `monitor`: test_monitoring.py",
 }
-"""Limits that decide no verdict, each with the reason."""
+"""Limits that decide no verdict of these cases, each with the reason."""
 
 
 def _near_cases() -> Iterator[Case]:

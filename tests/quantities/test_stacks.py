@@ -1,4 +1,7 @@
-"""Test that another value of a stack's switch changes a figure of a run with this stack."""
+"""Test that another value of a stack's switch changes a figure of a run with this stack.
+
+The exceptions are listed with their reasons.
+"""
 
 from __future__ import annotations
 

@@ -315,6 +315,7 @@ def hold(folder: Path, count: int, seed: int) -> None:
     assert not everything, "\n".join(everything)
 
 
+@pytest.mark.slow
 def test_damaged_inputs(quiet_surroundings: Path) -> None:
     count = int(os.environ.get("RIGTUNE_INPUT_MUTATIONS", QUICK))
     hold(quiet_surroundings, count, int(os.environ.get("RIGTUNE_INPUT_SEED", SEED)))

@@ -9,6 +9,8 @@ import os
 import random
 from pathlib import Path
 
+import pytest
+
 from probes.base.errors import InputError
 from probes.collect.collecting import CollectOptions, assemble
 from probes.collect.collector_table import PROBES
@@ -43,6 +45,7 @@ def test_facts_of_undamaged_files_name_only_devices_in_their_text() -> None:
         assert invented(facts, path.read_text("utf-8", "replace")) == [], path
 
 
+@pytest.mark.slow
 def test_damaged_files_raise_nothing_and_make_up_no_device() -> None:
     count = int(os.environ.get("RIGTUNE_MUTATIONS", QUICK))
     rng = random.Random(SEED)  # noqa: S311 - it only has to repeat

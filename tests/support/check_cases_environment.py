@@ -1,4 +1,4 @@
-"""Cases of the checks of environment variables, containers and batch systems."""
+"""Cases of the checks of environment variables and of NCCL's configuration files."""
 
 from __future__ import annotations
 
@@ -191,6 +191,7 @@ ENVIRONMENT_CASES = (
         HOST_PASSES,
     ),
     Case("cuda-visible-devices", "not there", variables(IN_JOB, CUDA_VISIBLE_DEVICES="0,8"), HOST_WARNS),
+    Case("cuda-visible-devices", "empty", variables(CUDA_VISIBLE_DEVICES=""), HOST_WARNS),
     Case("cuda-visible-devices", "unread", NO_ENVIRONMENT, HOST_UNKNOWN),
     Case("cuda-injection", "none", NODE, HOST_PASSES),
     Case("cuda-injection", "a profiler", variables(CUDA_INJECTION64_PATH="/opt/nsys/x.so"), HOST_WARNS),

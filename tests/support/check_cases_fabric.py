@@ -1,4 +1,4 @@
-"""Cases of the checks of the GPUs' fabric: links, switches, the Fabric Manager and peer access."""
+"""Cases of the checks of NVLinks and the Fabric Manager: healthy machines with one difference."""
 
 from __future__ import annotations
 

@@ -334,6 +334,9 @@ THERMAL_CASES = (
     Case("gpu-temperature-spread", "one works harder", spread(75, power_w=200.0), ("SKIP host",)),
     Case("gpu-temperature-spread", "one GPU", ONE, ("SKIP host",)),
     Case("gpu-temperature-spread", "unread", with_gpus(NODE, temperature_c=TIMEOUT), ("UNKNOWN host",)),
+    Case(
+        "gpu-temperature-spread", "one unread", with_gpus(NODE, 3, temperature_c=TIMEOUT), ("UNKNOWN host",)
+    ),
     Case("gpu-fan", "the server cools", NODE, (f"SKIP {ALL}",)),
     Case("gpu-fan", "turns", with_limits(ONE, fan_percent=40), ("PASS GPU0",)),
     Case("gpu-fan", "does not turn and may", with_limits(ONE, fan_percent=0), ("PASS GPU0",)),
@@ -342,6 +345,12 @@ THERMAL_CASES = (
         "does not turn in the heat",
         with_limits(with_gpus(ONE, temperature_c=80), fan_percent=0),
         ("FAIL GPU0",),
+    ),
+    Case(
+        "gpu-fan",
+        "does not turn, temperature unread",
+        with_limits(with_gpus(ONE, temperature_c=TIMEOUT), fan_percent=0),
+        ("UNKNOWN GPU0",),
     ),
     Case("gpu-fan", "no sensor", with_limits(ONE, fan_percent=BROKEN), ("WARN GPU0",)),
     Case("gpu-fan", "unread", with_limits(ONE, fan_percent=TIMEOUT), ("UNKNOWN GPU0",)),
@@ -376,6 +385,15 @@ USE_CASES = (
         running(
             msgspec.structs.replace(SPINNER, memory_percent=TIMEOUT),
             msgspec.structs.replace(SPINNER, sm_percent=TIMEOUT),
+        ),
+        ("UNKNOWN GPU5", "PASS GPU0-4, GPU6-7"),
+    ),
+    Case(
+        "gpu-spinning",
+        "one process idle",
+        running(
+            GpuProcess(pid=7, name="python", sm_percent=99, memory_percent=40),
+            GpuProcess(pid=8, name="Xorg", sm_percent=NOT_SUPPORTED, memory_percent=NOT_SUPPORTED),
         ),
         (f"PASS {ALL}",),
     ),

@@ -1,4 +1,4 @@
-"""Cases of the checks of links and switches: healthy machines with one difference."""
+"""Cases of the checks of links, switches and peer access: healthy machines with one difference."""
 
 from __future__ import annotations
 
@@ -266,6 +266,12 @@ PEER_CASES = (
         ("UNKNOWN GPU0-1",),
     ),
     Case("peer-access-geforce", "names unread", with_gpus(NODE, name=TIMEOUT), ("UNKNOWN host",)),
+    Case(
+        "peer-access-geforce",
+        "one name unread",
+        with_gpus(two_gpus("NVIDIA GeForce RTX 4090"), 1, name=TIMEOUT),
+        ("UNKNOWN host",),
+    ),
 )
 
 SWITCH_CASES = (

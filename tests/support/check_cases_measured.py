@@ -205,7 +205,14 @@ DEVICE_CASES = (
         sustained(0.98, 0.7, throttle_reasons="hw_thermal_slowdown"),
     ),
     case("measured-sustained", "power", ("WARN GPU0",), sustained(0.85, throttle_reasons="sw_power_cap")),
-    case("measured-sustained", "nobody knows why", ("WARN GPU0",), sustained(0.85)),
+    case(
+        "measured-sustained",
+        "power brake",
+        ("WARN GPU0",),
+        sustained(0.85, throttle_reasons="hw_slowdown, hw_power_brake_slowdown"),
+    ),
+    case("measured-sustained", "hardware", ("WARN GPU0",), sustained(0.85, throttle_reasons="hw_slowdown")),
+    case("measured-sustained", "reason unknown", ("WARN GPU0",), sustained(0.85)),
     case("measured-sustained", "timeout", ("UNKNOWN 8 ranks", "SKIP host"), failed("sustained", "timeout")),
     case("measured-results", "right", ("PASS host",), memory_errors(0, 0)),
     case("measured-results", "errors in memory", ("FAIL GPU1",), memory_errors(0, 3)),
@@ -386,6 +393,7 @@ LINK_CASES = (
     ),
     case("measured-network", "alike", ("PASS host",), hosts({"a -> b": 1.2, "a -> c": 1.19, "b -> c": 1.2})),
     case("measured-network", "two hosts", ("SKIP host",), hosts({"a -> b": 1.2})),
+    case("measured-network", "two hosts both ways", ("SKIP host",), hosts({"a -> b": 1.2, "b -> a": 0.1})),
     case(
         "measured-network",
         "unreachable",

@@ -1,4 +1,4 @@
-"""Cases of the checks of kernel, power and software, and of contradicting input."""
+"""Cases of the checks of kernel, power, memory, containers, batch systems and software, and of bad input."""
 
 from __future__ import annotations
 

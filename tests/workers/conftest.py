@@ -95,7 +95,7 @@ def on_ranks(
 
 @pytest.fixture(scope="session")
 def train(torch_python: str, environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Train:
-    """Return a function that trains the tiny model: `train(ranks=2, strategy="fsdp", micro_batch=2)`.
+    """Return a function that trains a model, by default the tiny one: `train(ranks=2, strategy="fsdp")`.
 
     Its result has the lines of the report as `report`.
     """

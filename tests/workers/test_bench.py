@@ -54,7 +54,7 @@ def test_the_quick_suite(torch_python):
 
 
 def test_ranks_vanish_when_rigtune_is_killed(torch_python, tmp_path):
-    """torch's agent gives each rank its own session, which no signal to a process group reaches."""
+    """torch's agent starts each rank in its own session, so signals to the agent's process group miss it."""
     program = (
         "import sys; from tests.workers.test_bench import FACTS; from assistant.usecases.measure import *;"
         "options = MeasureOptions(python=sys.argv[1], only=('gemm',), force=True, "

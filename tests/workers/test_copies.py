@@ -1,4 +1,7 @@
-"""Test copies between GPUs, on simulated streams: an operation begins when its stream is free."""
+"""Test copies between GPUs and with host memory, on simulated streams, and how host memory is locked.
+
+On these streams an operation begins when its stream is free.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test that the counts of a user's module follow from its arithmetic, and that errors name their place."""
+"""Test that the counts of a user's module follow from its arithmetic, and that refusals state the reason."""
 
 from __future__ import annotations
 

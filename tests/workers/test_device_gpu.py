@@ -1,6 +1,6 @@
 """Test the device benchmarks on this machine's GPUs: code that no CPU runs, and plausible results.
 
-The bounds are wide: a healthy GPU lies within them whatever its cooling, so a result outside them is wrong.
+The bounds are wide: a healthy GPU should lie within them even where it is cooled badly.
 """
 
 from __future__ import annotations

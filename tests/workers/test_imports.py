@@ -1,4 +1,4 @@
-"""Test that every module of the workers can be imported, also those of benchmarks that no test runs."""
+"""Test that every module of the workers but `__main__` can be imported, also modules that no test runs."""
 
 from __future__ import annotations
 

@@ -201,14 +201,14 @@ def test_four_ranks_have_the_losses_of_one(trained):
 
 
 @pytest.mark.slow
-def test_a_convolutional_network_has_equal_losses_on_any_number_of_ranks(trained):
+def test_a_convolutional_network_has_equal_losses_on_one_two_and_four_ranks(trained):
     (alone,) = trained(CNN, "alone")
     for shared in (*trained(CNN, "ddp", "fsdp"), *trained(CNN, "hsdp 4")):
         assert curve(shared) == pytest.approx(curve(alone), abs=1e-4)
 
 
 @pytest.mark.slow
-def test_a_hugging_face_model_has_equal_losses_on_any_number_of_ranks(trained):
+def test_a_hugging_face_model_has_equal_losses_on_one_two_and_four_ranks(trained):
     python = os.environ.get("RIGTUNE_TRANSFORMERS_PYTHON", "")
     if not python:
         pytest.skip("RIGTUNE_TRANSFORMERS_PYTHON names no interpreter with torch and transformers")

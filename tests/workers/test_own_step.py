@@ -136,7 +136,7 @@ with Trials({request!r}) as trials:
         ("users:nowhere", "unsupported", "users has no function 'nowhere'"),
         ("nobody.py:make", "unsupported", "there is no file {folder}/nobody.py"),
         ("no.such.module:make", "unsupported", "there is no module 'no.such.module' in {folder}"),
-        ("users", "unsupported", "there is no step 'users': name it module:function"),
+        ("users", "unsupported", "'users' names no function: name it module:function"),
         ("broken.py:make", "crashed", "SyntaxError: '(' was never closed ({folder}/broken.py:2)"),
         (
             "lacking:make",

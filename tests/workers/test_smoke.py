@@ -1,4 +1,4 @@
-"""Cause each failure of a launch with real ranks over gloo, and judge what the smoke test reports."""
+"""Cause failures of a launch with real ranks over gloo, and judge what the smoke test reports."""
 
 from __future__ import annotations
 

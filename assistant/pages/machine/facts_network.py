@@ -113,7 +113,10 @@ def _nics(facts: MachineFacts, *, verbose: bool) -> Subject:
 
 
 def _counters(nics: Sequence[Nic], *, verbose: bool) -> list[Line]:
-    """Return high error counters; with `verbose`, all that are not zero and the bit error rates."""
+    """Return error counters above their limits; with `verbose`, those above zero, and the bit error rates.
+
+    Counters without a limit are left out.
+    """
     numbers = load_thresholds().numbers
     counted = []
     for nic in nics:

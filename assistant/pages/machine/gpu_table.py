@@ -169,7 +169,7 @@ def _silent_driver(facts: MachineFacts, silence: Unknown) -> list[Row]:
 
 
 def _none(facts: MachineFacts) -> list[Row]:
-    """Return a statement that there is certainly no usable GPU."""
+    """Return a statement that there is no usable NVIDIA GPU."""
     driver = facts.software.driver_version
     if known(driver) and driver is not None:
         return [

@@ -1,4 +1,4 @@
-"""List the benchmarks that can run, with their costs."""
+"""List the benchmarks with their costs, and state which of them can run."""
 
 from collections.abc import Sequence
 

@@ -64,7 +64,7 @@ SECONDARY = frozenset(
         "memory_per_sample_bytes",
     }
 )
-"""Metrics that are not shown, because another metric of the same benchmark shows nearly the same."""
+"""Metrics of detail beside the main metrics of a benchmark; they are shown only if every case is shown."""
 _IMPLIED = frozenset(
     {
         "world_size",

@@ -54,7 +54,7 @@ def _stage(stage: StageResult) -> Section:
 
 
 def _decision(stage: StageResult) -> str:
-    """Return the decision with the probability of chance."""
+    """Return the decision, with its p-value if the winner was tested."""
     if stage.p_value is None:
         return f"{stage.because}."
     return (

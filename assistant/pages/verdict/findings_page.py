@@ -145,7 +145,7 @@ def remedy(same: Sequence[Finding]) -> str:
 def nothing(
     findings: Sequence[Finding], *, query: str, is_checking: bool, is_report: bool = False
 ) -> Section:
-    """Return the text for an empty list; `is_report` marks a node's report, which names only problems."""
+    """Return the text for an empty list; `is_report` marks a node's report, which lists only problems."""
     if is_checking:
         lines = [words(("The checks are running.", "dim"))]
     elif query:
@@ -153,7 +153,7 @@ def nothing(
     elif is_report and not findings:
         lines = [
             words(("The node reports nothing wrong.", "strong")),
-            words("Its report names no passed checks; `rigtune check` on the node lists them."),
+            words("This list has no passed checks; `rigtune check` on the node lists them."),
         ]
     elif not findings:
         lines = [words(("No check has reported yet. r probes and checks again.", "dim"))]
@@ -168,7 +168,7 @@ def nothing(
 def summary(findings: Sequence[Finding], limit: int, *, is_report: bool = False) -> Section:
     """Return the number of findings of each status, then the worst findings.
 
-    `is_report` marks a node's report, which names only problems.
+    `is_report` marks a node's report, which lists only problems.
     """
     lines = rows(findings, show_all=False)
     last = f"{len(lines) - limit} more: press 3 for Findings" if len(lines) > limit else ""

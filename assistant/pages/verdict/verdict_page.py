@@ -118,7 +118,7 @@ def _waived(findings: list[Finding]) -> Section:
 
 
 def _tail(verdict: Verdict, *, verbose: bool) -> Section:
-    hints = [] if verbose else ["-v lists every finding with its evidence"]
+    hints = [] if verbose else ["-v lists every check, and the evidence of problems"]
     if verdict.deep_only:
         hints.append(f"--tier deep makes {plural(len(verdict.deep_only), 'more check')}")
     lines = ((verdict.notes, "note".ljust(BADGE_WIDTH)), (hints, ""))

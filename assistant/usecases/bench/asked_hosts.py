@@ -56,7 +56,7 @@ def question_of(hosts: tuple[str, ...], directory: Path) -> Wanted:
 def ask_hosts(hosts: tuple[str, ...], spread_by: SpreadBy, directory: Path) -> dict[str, HostAnswer]:
     """Ask every host whether it sees a new file in `directory`, and whether programs use its GPUs.
 
-    Raises WorkerError if the file cannot be written.
+    Raises WorkerError if the file cannot be written, and the errors of the engine.
     """
     token = secrets.token_hex(16)
     path = directory / _TOKEN

@@ -118,6 +118,8 @@ def _read(path: Path, machine: str) -> tuple[MeasurementSet, ...]:
     remedy = "the comparison ignores it, and the next run replaces it"
     if path.name == "pinned.json":
         remedy = "it is left out of the comparison; pin a run again with `rigtune bench --pin`"
+    elif path.name == f"{_VERIFIED}.json":
+        remedy = "plans do not use it, and the next `rigtune verify` replaces it"
     try:
         kept = from_json(read_bytes(path), _Kept)
     except msgspec.DecodeError as error:

@@ -108,7 +108,7 @@ class NewMeasurements:
 
 
 def interpreted(request: BenchRequest, module: ModuleType, answers: AnswerFiles) -> Outcome:
-    """Return the measurements that the benchmark's module derives from the answers so far."""
+    """Return the measurements that the benchmark's module derives from the answers so far, or a failure."""
     try:
         outcome: Outcome = module.interpret(request, answers.lines)
     except Exception as error:  # noqa: BLE001 -- the other answers are still read

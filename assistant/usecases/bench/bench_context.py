@@ -77,7 +77,7 @@ def _cpu_model(facts: MachineFacts, ranks: int) -> ReferenceModel:
 
 
 def _gpu_model(facts: MachineFacts) -> ReferenceModel:
-    """Return the largest model that fits the smallest GPU, in the precision that plans choose for these GPUs.
+    """Return the largest model that fits the smallest GPU, in bf16 if all GPUs have bf16, else in fp32.
 
     The training states need at most half of the memory, which leaves room for activations. If no model fits,
     the smallest model is returned.

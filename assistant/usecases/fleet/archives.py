@@ -84,7 +84,7 @@ def build_archive(
 
 
 def read_archive(path: Path) -> Archive:
-    """Return the archive in a file. Raises InputError if its name is wrong, or has another hash."""
+    """Return the archive in a file. Raises InputError if its name is wrong, or has not the file's hash."""
     match = _NAME.fullmatch(path.name)
     if match is None:
         raise InputError(f"{path} is no archive of rigtune", "`rigtune fleet pack` builds archives")

@@ -250,7 +250,10 @@ def _owned(metric: Metric, node: str) -> Metric:
 
 
 def _offset_s(clock_s: float | None, since_s: float, at_s: float) -> float | None:
-    """Return by how many seconds the node's clock is after `at_s`, or before `since_s` (negative); else 0."""
+    """Return by how many seconds the node's clock is after `at_s`, or before `since_s` (negative); else 0.
+
+    None if the node did not send the time of its clock.
+    """
     if clock_s is None:
         return None
     return max(0.0, clock_s - at_s) + min(0.0, clock_s - since_s)

@@ -1,10 +1,10 @@
-"""Check that all pairs of GPUs have the same NVLinks, and that they access each other's memory directly.
+"""Check that no GPU lacks NVLinks to its peers, and that GPUs access each other's memory directly.
 
 With NVSwitches, the link count of a pair is the smaller count of its two GPUs. In a mesh or a hybrid cube the
-pairs differ, but the sum over all pairs is the same for each GPU; a smaller sum means a dead link. Machines
-with PCIe only, machines with bridges between pairs, and AMD machines differ by design and are not judged by
-these rules. A source that reads only the PCI bus reports nothing about NVLinks. A bridge between cards on two
-NUMA nodes joins GPUs that share neither host memory nor NIC.
+pairs may differ, but the sum over all pairs of one GPU is the same for each GPU; a smaller sum means a dead
+link. On machines with PCIe only, on machines with bridges and on AMD machines, the sums differ by design and
+are not judged. A source that reads only the PCI bus reports nothing about NVLinks. A bridge between cards on
+two NUMA nodes is a problem: its GPUs share neither host memory nor NIC.
 
 If the driver refuses direct access, NCCL copies through host memory. Between GPUs joined by NVLink, a refusal
 is a fault; over PCIe, it is a property of the platform (a virtual machine, ACS, a GeForce driver) that costs
@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 
 from probes.base.grouping import grouped
 from probes.base.record import EvidenceRef, Reason, Unknown, first_unknown, items_of, known
+from probes.base.units import plural
 from probes.base.versions import at_least
 from probes.facts import Gpu, Link, PeerAccess
 from probes.judging.findings import Evidence, Finding, Findings, Judge, Remedy
@@ -30,7 +31,7 @@ MESH = Judge(
 )
 
 _WHOLE_BOARDS = frozenset({8, 16})
-"""Numbers of GPUs on a board. Fewer GPUs may be the part of a hybrid cube that a container sees."""
+"""Numbers of GPUs that are a whole board. Other numbers may be the part of a hybrid cube in a container."""
 _MOST_BRIDGED = 4
 """Maximum number of GPUs that one bridge joins (H200 NVL)."""
 _MORE_THAN_A_CUBE = 4
@@ -124,7 +125,7 @@ def _judge_mesh(
     if bare:
         yield MESH.failed(
             fold_names(bare),
-            "some GPUs reach their peers over PCIe, although others have NVLink or should have it",
+            "some GPUs reach peers over PCIe instead of NVLink",
             expected="NVLink between all pairs",
             observed=_kinds(pairs),
             remedy=_RESET,
@@ -145,7 +146,7 @@ def _judge_mesh(
         is_even = len(set(sums.values())) == 1
         yield MESH.passed(
             fold_names(list(sums)),
-            "every GPU has the same NVLinks to its peers" if is_even else "bridges join some of the GPUs",
+            "every GPU has the same number of NVLinks" if is_even else "bridges join some of the GPUs",
             observed=_kinds(pairs),
             evidence=refs,
         )
@@ -218,8 +219,9 @@ def _bridges_across_nodes(
     """Return the bridges whose GPUs are on NUMA nodes of different sockets.
 
     Only bridges of two cards are judged; a GPU with a second peer belongs to a larger bridge or to a board.
-    Two GPUs of an unknown model are not judged, because they may be a part of a board. If a socket has
-    several NUMA nodes, their numbers are consecutive.
+    Two GPUs of an unknown model are not judged, because they may be a part of a board. The NUMA nodes of one
+    socket are assumed to have consecutive numbers; if the number of sockets is unknown, each node counts as
+    one socket.
     """
     bridges = [link for link in pairs.values() if link.kind == "NVLINK"]
     peers = Counter(end for link in bridges for end in (link.a, link.b))
@@ -271,7 +273,7 @@ def peer_access(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterator[Finding]:
             else "GPUs do not reach each other's memory",
             fails=is_fault,
             expected="OK",
-            observed=f"{status} between {len({frozenset((pair.a, pair.b)) for pair in pairs})} pairs: "
+            observed=f"{status} for {plural(len({frozenset((pair.a, pair.b)) for pair in pairs}), 'pair')}: "
             + _MEANING.get(status, "a status that is not in the legend"),
             remedy=_FAULT if is_fault else _PLATFORM,
             evidence=evidence_of(pairs),
@@ -291,7 +293,7 @@ def peer_access(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterator[Finding]:
 def peer_access_geforce(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
     affected = [gpu for gpu in gpus if known(gpu.name) and _AFFECTED in gpu.name.lower()]
     unread = first_unknown(*(gpu.name for gpu in gpus))
-    if unread is not None and not affected:
+    if unread is not None and len(affected) < 2:
         return GEFORCE.undetermined(HOST, unread, what="the GPU's model")
     if len(affected) < 2:
         return GEFORCE.skipped(HOST, "this machine has no two GeForce RTX 40 GPUs")

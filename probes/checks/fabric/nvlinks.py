@@ -1,16 +1,15 @@
 """Check that the NVLinks of every GPU are up, run at full speed and count no errors.
 
 The expected number comes from the catalogue row of the GPU: 12 on A100, 18 on H100, and 8 on the A800, by
-design. It is never derived from the active links, because this would hide a dead link. A GPU without a row is
-only compared with its peers. A link that the driver reports as down is a fault, and so is a link that the
-driver lists only for other GPUs. A link that the driver lists for no GPU may be absent by design; the finding
-only mentions it.
+design. A GPU without a row should have as many active links as most of its peers. If fewer links are up, a
+link that the driver reports as down is a fault, and so is a link that the driver lists only for other GPUs. A
+link that the driver lists for no GPU may be absent by design; this is only a warning.
 
 The error counters count from the moment when the driver was loaded. A replay repairs a damaged packet and
-costs little; a recovery trains the link anew and stalls the collective. A counter at its maximum means that
-errors occurred for as long as it could count. Source: the catalogue; NVIDIA health validation, which allows
-no inactive link, and oracle-quickstart/oci-hpc (rates); NVIDIA/DCGM, health watches of NVLink (recovery
-errors fail, replays and CRC errors warn); `nvidia-smi nvlink -e`.
+costs little; a recovery trains the link anew and stalls the collective. A counter at its maximum no longer
+counts, so that the number of errors is unknown but large. Source: the catalogue; NVIDIA health validation,
+which allows no inactive link, and oracle-quickstart/oci-hpc (rates); NVIDIA/DCGM, health watches of NVLink
+(recovery errors fail, replays and CRC errors warn); `nvidia-smi nvlink -e`.
 """
 
 import math
@@ -35,6 +34,7 @@ ACTIVE = Judge(
 _NO_NVLINK = Unknown(Reason.NOT_SUPPORTED, "this GPU has no NVLink")
 _NONE_UP = Unknown(Reason.NOT_SUPPORTED, "no NVLink is up")
 _NO_BRIDGE = Unknown(Reason.NOT_SUPPORTED, "no NVLink is in use; this GPU has NVLinks only with a bridge")
+_MAY_NEED_BRIDGE = Unknown(Reason.NOT_SUPPORTED, "no NVLink is in use; this GPU may need a bridge for them")
 
 _RESET = Remedy(
     text="End all jobs and reset the GPUs; if the link stays down, the GPU module or its baseboard needs "
@@ -112,11 +112,13 @@ def _judge_active(gpu: Gpu, row: GpuModel | None, places: _Places) -> Judged:
             remedy=_RESET,
         )
     if expected == 0:
-        return _NO_NVLINK
+        return _NONE_UP if row is None and links else _NO_NVLINK
     if up >= expected:
         return f"{up} of {expected} links"
     if up == 0 and (places.alone or row is None or row.nvlink_bridge):
-        return Unknown(Reason.NOT_SUPPORTED, "one GPU alone needs no NVLink") if places.alone else _NO_BRIDGE
+        if places.alone:
+            return Unknown(Reason.NOT_SUPPORTED, "one GPU alone needs no NVLink")
+        return _MAY_NEED_BRIDGE if row is None else _NO_BRIDGE
     unread = first_unknown(*(link.active for link in links))
     if unread is not None and (not dead or _may_be_up(links) + up >= expected):
         return unread

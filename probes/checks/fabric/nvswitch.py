@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from probes.base.grouping import grouped
 from probes.base.record import EvidenceRef, Reason, Unknown, first_unknown, known, only_known, value_or
+from probes.base.units import plural
 from probes.catalogue.xids import load_xids
 from probes.facts import Gpu, LogEvent, MachineFacts
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
@@ -87,7 +88,7 @@ def fabric_manager(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
         return MANAGER.undetermined(HOST, service, what="the state of the Fabric Manager", evidence=refs)
     if service != "failed" and _may_run_outside(facts):
         return MANAGER.skipped(
-            HOST, "in a virtual machine or container the Fabric Manager runs outside", evidence=refs
+            HOST, "in a virtual machine or container, the Fabric Manager usually runs outside", evidence=refs
         )
     if all(gpu.fabric_state == "completed" for gpu in gpus):
         if service is None:
@@ -232,7 +233,9 @@ def nvswitch_count(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
         return COUNT.skipped(HOST, "no NVSwitch is on the PCI bus that this system sees")
     if row is None or any(model != models[0] for model in models):
         return COUNT.skipped(
-            HOST, f"{len(switches)} NVSwitches; the expected number for this board is unknown", evidence=refs
+            HOST,
+            f"{plural(len(switches), 'NVSwitch')}; the expected number for this board is unknown",
+            evidence=refs,
         )
     if len(switches) >= row.count:
         return COUNT.passed(HOST, "all NVSwitches are present", observed=str(len(switches)), evidence=refs)

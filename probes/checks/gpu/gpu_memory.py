@@ -104,7 +104,7 @@ def gpu_memory_size(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterable[Findi
             )
         return gib(size)
 
-    return judge_each(MEMORY, gpus, judge, what="the memory size", good="every GPU shows its full memory")
+    return judge_each(MEMORY, gpus, judge, what="the memory size", good="no GPU shows too little memory")
 
 
 def _largest(gpus: tuple[Gpu, ...]) -> dict[str, int]:

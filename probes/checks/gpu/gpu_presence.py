@@ -35,7 +35,7 @@ DRIVER = Judge(
 )
 
 _BROKEN = (Reason.ERROR, Reason.TIMEOUT)
-"""Reasons that mean that the driver was queried without success; the other reasons mean no query at all."""
+"""Reasons that mean that the driver was queried without success."""
 
 _SMI = "nvidia-smi: "
 """Prefix of messages by nvidia-smi itself; a machine with such a message has a driver."""
@@ -141,7 +141,10 @@ def _all_silent(gpus: tuple[Gpu, ...]) -> Unknown | None:
 
 
 def _none_listed(facts: MachineFacts) -> Finding | None:
-    """Return the finding if a loaded driver counts no GPU, because all GPUs of the node have left the bus."""
+    """Return the finding if a loaded driver counts no GPU.
+
+    Either all GPUs of the node have left the bus, or a container or job does not see them.
+    """
     if facts.attached_gpus != 0:
         return None
     return DRIVER.problem(
@@ -155,7 +158,10 @@ def _none_listed(facts: MachineFacts) -> Finding | None:
 
 
 def _may_hide_gpus(facts: MachineFacts) -> bool:
-    """Return whether this container or job may not see all GPUs, because the PCI bus was not read."""
+    """Return whether this is a container or job that may see only some GPUs.
+
+    A listing of the PCI bus would show the others.
+    """
     return _is_a_part(facts) and isinstance(facts.pci_gpus, Unknown)
 
 
@@ -336,7 +342,7 @@ def _lost(gpu: Gpu, evidence: Evidence) -> Judged:
 
 
 def accelerators(evidence: Evidence) -> Iterator[Finding]:
-    """Yield one finding for each model."""
+    """Yield one finding for each model of accelerator, or one finding if there is none."""
     others, gpus = evidence.facts.accelerators, evidence.facts.gpus
     if isinstance(others, Unknown):
         if others.reason is NOT_RECORDED.reason or (known(gpus) and gpus):

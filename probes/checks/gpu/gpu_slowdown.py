@@ -2,9 +2,9 @@
 
 Power capping (`sw_power_cap`) is normal under load, and an idle GPU reports `gpu_idle`; neither is a finding.
 But if GPUs do the same work, power should cap all of them alike. Hopper and newer report a margin (T.Limit)
-that falls with the temperature, and the margin at which clocks fall; older GPUs report degrees. Some boards
-report a margin of 0 while they are cool; this value is not used. Source: NVML reference, clock event reasons
-and their counters; NVIDIA/DCGM#242 and leptonai/gpud (thermal and power brake, temperatures);
+that shrinks as the temperature rises, and the margin at which clocks fall; older GPUs report degrees. Some
+boards report a margin of 0 while they are cool; such a margin is not used. Source: NVML reference, clock
+event reasons and their counters; NVIDIA/DCGM#242 and leptonai/gpud (thermal and power brake, temperatures);
 NVIDIA/NVSentinel, thermal margins.
 """
 
@@ -41,7 +41,7 @@ _COOLING = Remedy(
 )
 
 
-@each_gpu(THROTTLE, what="the clock event reasons", good="nothing holds the clocks down")
+@each_gpu(THROTTLE, what="the clock event reasons", good="no slowdown by heat or a power brake is reported")
 def gpu_throttle(gpu: Gpu, evidence: Evidence) -> Judged:
     reasons = gpu.throttle_reasons
     if isinstance(reasons, Unknown):
@@ -80,7 +80,7 @@ def gpu_violations(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterable[Findin
         gpus,
         lambda gpu: _violations(gpu, evidence.thresholds.violation_limits, peers_free),
         what="the time that clocks were held down",
-        good="clocks were not held down for long",
+        good="neither heat nor the power brake held the clocks down for long",
     )
 
 
@@ -107,7 +107,7 @@ def _violations(gpu: Gpu, limits: tuple[ViolationLimit, ...], peers_free: int) -
     if capped and peers_free:
         return VIOLATIONS.warned(
             f"GPU{gpu.index}",
-            "the power limit slowed this GPU down, but never the other GPUs",
+            "the power limit slowed this GPU down, but not all other GPUs",
             expected="all GPUs alike",
             observed=f"{capped / _SECOND_US:.3g} s here, 0 on {peers_free} others",
             remedy=Remedy(
@@ -178,11 +178,14 @@ def gpu_temperature_spread(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding
     limits = evidence.thresholds
     (coolest, cool), (hottest, hot) = min(readings), max(readings)
     if hottest - coolest <= limits.temperature_spread_c.value:
+        if len(readings) < len(gpus):
+            unread = unknown_among(*(gpu.temperature_c for gpu in gpus))
+            return SPREAD.undetermined(HOST, unread, what="some temperatures")
         return SPREAD.passed(
             HOST, "no GPU is much hotter than the others", observed=f"{coolest} to {hottest} °C"
         )
     if not _is_alike(gpus, limits):
-        return SPREAD.skipped(HOST, "the GPUs do not do the same work now: this is judged under load")
+        return SPREAD.skipped(HOST, "temperatures are compared only between equal GPUs under the same load")
     return SPREAD.warned(
         f"GPU{hot}",
         "much hotter than another GPU at the same power",
@@ -203,7 +206,7 @@ def _is_alike(gpus: tuple[Gpu, ...], limits: Thresholds) -> bool:
     return is_even and min(loads) >= limits.idle_utilization_percent.value
 
 
-@each_gpu(FAN, what="the fan speed", good="the fans turn")
+@each_gpu(FAN, what="fan speed and temperature", good="no fan stands still on a hot GPU")
 def gpu_fan(gpu: Gpu, evidence: Evidence) -> Judged:
     needed = evidence.thresholds.fan_needed_c
     speed, temperature = gpu.limits.fan_percent, gpu.temperature_c
@@ -220,7 +223,11 @@ def gpu_fan(gpu: Gpu, evidence: Evidence) -> Judged:
                 command="nvidia-smi -q -d TEMPERATURE",
             ),
         )
-    if speed == 0 and known(temperature) and temperature >= needed.value:
+    if speed != 0:
+        return f"{speed} %"
+    if isinstance(temperature, Unknown):
+        return temperature
+    if temperature >= needed.value:
         return FAN.failed(
             f"GPU{gpu.index}",
             "the fan does not turn on a hot GPU",

@@ -6,7 +6,7 @@ memory left behind); stas00/ml-engineering, debugging NVIDIA GPUs (full load wit
 of hung NCCL collectives (full SM load, no memory traffic).
 """
 
-from probes.base.record import Unknown, known
+from probes.base.record import Unknown, first_unknown, known
 from probes.base.units import gib
 from probes.catalogue.thresholds import Thresholds
 from probes.facts import Gpu, GpuProcess
@@ -101,7 +101,7 @@ def gpu_memory_leftover(gpu: Gpu, evidence: Evidence) -> Judged:
     )
 
 
-@each_gpu(IDLE, what="the load", good="an idle GPU reports no load")
+@each_gpu(IDLE, what="the load", good="no idle GPU reports load")
 def gpu_idle(gpu: Gpu, evidence: Evidence) -> Judged:
     limits = evidence.thresholds
     load = gpu.utilization_percent
@@ -132,7 +132,8 @@ def gpu_idle(gpu: Gpu, evidence: Evidence) -> Judged:
 def _has_work(gpu: Gpu, limits: Thresholds) -> bool:
     """Return whether a GPU has a process.
 
-    If processes cannot be listed, return whether so much memory is in use that a process must exist.
+    If processes cannot be listed, return whether so much memory is in use that a process must exist, or
+    whether this is unknown too.
     """
     if known(gpu.processes):
         return bool(gpu.processes)
@@ -142,7 +143,7 @@ def _has_work(gpu: Gpu, limits: Thresholds) -> bool:
     )
 
 
-@each_gpu(SPINNING, what="the load of each process", good="no program waits in a collective")
+@each_gpu(SPINNING, what="the load of each process", good="no program has a full load without memory traffic")
 def gpu_spinning(gpu: Gpu, evidence: Evidence) -> Judged:
     limits = evidence.thresholds
     processes = gpu.processes
@@ -150,9 +151,12 @@ def gpu_spinning(gpu: Gpu, evidence: Evidence) -> Judged:
         return processes
     if processes and not any(known(process.sm_percent) for process in processes):
         return unknown_among(processes[0].sm_percent)
-    spinning = [process for process in processes if _is_spinning(process, limits)]
+    full = [process for process in processes if _is_full(process, limits)]
+    spinning = [process for process in full if _without_memory(process, limits)]
     if not spinning:
-        return f"{len(processes)} processes"
+        if unread := first_unknown(*(process.memory_percent for process in full)):
+            return unread
+        return "1 process" if len(processes) == 1 else f"{len(processes)} processes"
     first = spinning[0]
     return SPINNING.warned(
         f"GPU{gpu.index}",
@@ -169,7 +173,9 @@ def gpu_spinning(gpu: Gpu, evidence: Evidence) -> Judged:
     )
 
 
-def _is_spinning(process: GpuProcess, limits: Thresholds) -> bool:
-    sm, memory = process.sm_percent, process.memory_percent
-    is_full = known(sm) and sm >= limits.spinning_sm_percent.value
-    return is_full and known(memory) and memory <= limits.spinning_memory_percent.value
+def _is_full(process: GpuProcess, limits: Thresholds) -> bool:
+    return known(process.sm_percent) and process.sm_percent >= limits.spinning_sm_percent.value
+
+
+def _without_memory(process: GpuProcess, limits: Thresholds) -> bool:
+    return known(process.memory_percent) and process.memory_percent <= limits.spinning_memory_percent.value

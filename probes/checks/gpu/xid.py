@@ -73,7 +73,10 @@ class Case(Record, kw_only=True):
     effects: "tuple[Case, ...]" = ()
     """Later Xids of the device that follow from this Xid."""
     recovered: bool = False
-    """True if the GPU now reports that it needs no recovery; the log may not show that it was reset."""
+    """True if this Xid asks for a reset or another recovery, and the GPU now reports that it needs none.
+
+    The log may not show that the GPU was reset.
+    """
 
     @property
     def count(self) -> int:
@@ -147,7 +150,7 @@ def gsp_timeout(events: tuple[LogEvent, ...], evidence: Evidence) -> Iterable[Fi
                 evidence=evidence_of(mine),
             )
             findings.append(silent)
-    return findings or [GSP.passed(HOST, "the GPUs' system processors answer")]
+    return findings or [GSP.passed(HOST, "the log reports no lasting timeout of a system processor (GSP)")]
 
 
 @on_events(DRIVER)
@@ -271,7 +274,10 @@ def _requested_action(event: LogEvent) -> str | None:
 
 
 def _recovery(evidence: Evidence, events: Collection[LogEvent]) -> Iterator[Finding]:
-    """Yield the last action of Xid 154 on each device, unless the finding on the cause names this action."""
+    """Yield the last action that Xid 154 requests on each device.
+
+    Actions that are settled, or that the finding on the cause names, are left out.
+    """
     last: dict[str, LogEvent] = {}
     folded = [
         event for case in _cases(evidence, events) for effect in case.effects for event in effect.events
@@ -329,7 +335,7 @@ def _complaint(evidence: Evidence, event: LogEvent) -> Finding:
 
 
 def _subject(evidence: Evidence, device: str) -> str:
-    """Return the subject: `GPU4` if the machine's GPUs are known, otherwise the PCI address."""
+    """Return the subject: `GPU4` if a known GPU has this PCI address, otherwise the address."""
     gpu = _gpu(evidence, device)
     return device if gpu is None else f"GPU{gpu.index}"
 

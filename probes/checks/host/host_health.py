@@ -55,7 +55,7 @@ def time_sync(evidence: Evidence) -> Finding:
             HOST,
             "the clock is not synchronised",
             expected="a synchronised clock",
-            observed=clock.daemon if isinstance(clock.daemon, str) else "no time daemon",
+            observed=_daemon_words(clock.daemon),
             remedy=Remedy(
                 text="Find out why the time daemon has no time source.",
                 command="timedatectl timesync-status || chronyc tracking",
@@ -68,7 +68,7 @@ def time_sync(evidence: Evidence) -> Finding:
     if isinstance(clock.daemon, str):
         return TIME_SYNC.passed(HOST, "a time daemon runs", observed=clock.daemon, evidence=clock.evidence)
     if isinstance(evidence.facts.container.runtime, str):
-        return TIME_SYNC.skipped(HOST, "the host of the container synchronises the clock")
+        return TIME_SYNC.skipped(HOST, "the clock of a container is that of its host, which synchronises it")
     if clock.daemon is None:
         return TIME_SYNC.warned(
             HOST,
@@ -87,6 +87,12 @@ def time_sync(evidence: Evidence) -> Finding:
     )
 
 
+def _daemon_words(daemon: str | Unknown | None) -> str:
+    if isinstance(daemon, Unknown):
+        return "which time daemon runs is not known"
+    return daemon or "no time daemon"
+
+
 @on_gpus(HEADROOM)
 def power_headroom(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
     power, per_socket = evidence.facts.power, evidence.thresholds.host_power_per_socket_w
@@ -96,7 +102,9 @@ def power_headroom(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
     if isinstance(capacity, Unknown):
         # Virtual machines have neither the tool nor the value.
         if capacity.reason is Reason.TOOL_MISSING:
-            return HEADROOM.skipped(HOST, f"no tool here reports it: {capacity.detail or what}")
+            return HEADROOM.skipped(
+                HOST, f"no tool here reports {what}" + (f": {capacity.detail}" if capacity.detail else "")
+            )
         if capacity.reason is Reason.NOT_SUPPORTED:
             return HEADROOM.skipped(HOST, f"not supported here: {capacity.detail or what}")
         return HEADROOM.undetermined(HOST, capacity, what=what)
@@ -223,7 +231,7 @@ def read_only_filesystems(storage: tuple[Filesystem, ...], evidence: Evidence) -
         if not filesystem.read_only:
             return ""
         if in_container or not value_or(filesystem.device, "").startswith(_LOCAL):
-            return "some are mounted read-only on purpose"
+            return "some network filesystems, or mounts of a container, are read-only"
         return READ_ONLY.warned(
             filesystem.mount,
             "the filesystem is read-only",
@@ -236,7 +244,9 @@ def read_only_filesystems(storage: tuple[Filesystem, ...], evidence: Evidence) -
             ),
         )
 
-    return judge_each(READ_ONLY, wanted, judge, what="how it is mounted", good="the filesystems are writable")
+    return judge_each(
+        READ_ONLY, wanted, judge, what="how it is mounted", good="no local filesystem is read-only"
+    )
 
 
 @on_gpus(SERVICES)

@@ -60,7 +60,8 @@ def numa(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterator[Finding]:
     if isinstance(count, Unknown):
         yield KNOWN.undetermined(HOST, count, what="the NUMA nodes")
     elif count < 2:
-        yield KNOWN.skipped(HOST, "this machine has one NUMA node")
+        part = "NUMA node" if items_of(evidence.facts.numa_nodes) else "socket"
+        yield KNOWN.skipped(HOST, f"this machine has one {part}")
     else:
         yield from judge_each(
             KNOWN, gpus, _judge, what="the NUMA node", good="the NUMA node of every GPU is known"
@@ -103,7 +104,7 @@ def numa_hidden(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
     nodes, refs = {gpu.numa_node for gpu in gpus}, evidence_of(gpus)
     unread = first_unknown(*nodes)
     if not _is_switched(gpus, evidence):
-        return HIDDEN.skipped(HOST, "this machine has no board with eight GPUs behind NVSwitches")
+        return HIDDEN.skipped(HOST, "the NVLinks show no board with eight GPUs behind NVSwitches")
     if unread is not None:
         return HIDDEN.undetermined(HOST, unread, what="the NUMA nodes of the GPUs", evidence=refs)
     if nodes == {None}:
@@ -165,7 +166,7 @@ def gpu_sockets(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
 
 
 def _spread_over_nodes(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding | None:
-    """Judge the spread over NUMA nodes, or over lists of near CPUs, if the sockets are unknown.
+    """Judge the spread over NUMA nodes or lists of near CPUs, if the number of sockets was not recorded.
 
     GPUs that are joined by NVLink but are only a part of a board may be the GPUs of a single job. If all GPUs
     are on one node, the machine may have only this node. In both cases, and for small differences, no finding
@@ -209,7 +210,7 @@ def _uneven(summary: str, observed: str) -> Finding:
 def _sockets_by_node(facts: MachineFacts) -> dict[int, int] | Unknown:
     """Return the socket of each NUMA node with CPUs.
 
-    Firmware numbers the nodes socket by socket, and each socket has the same number of nodes.
+    This assumes that the firmware numbers the nodes socket by socket, with the same number on each socket.
     """
     if isinstance(facts.numa_nodes, Unknown) or isinstance(facts.cpu.sockets, Unknown):
         return unknown_among(facts.numa_nodes, facts.cpu.sockets)
@@ -228,7 +229,7 @@ def topology_visible(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
     if kind is not None:
         return VISIBLE.warned(
             HOST,
-            "all devices have the same distance from each other: the virtual machine hides the PCIe topology",
+            "all devices have the same distance over PCIe: the platform hides the PCIe topology",
             expected="near and far devices",
             observed=f"{kind} everywhere",
             remedy=Remedy(
@@ -238,12 +239,12 @@ def topology_visible(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
             evidence=gpus[0].evidence,
         )
     if True in shown:
-        return VISIBLE.passed(HOST, "link speeds or NUMA nodes of the GPUs are visible")
+        return VISIBLE.passed(HOST, "link widths or NUMA nodes of GPUs are visible")
     if all(value is False for value in shown):
         return VISIBLE.warned(
             HOST,
-            "the machine hides PCIe link speeds and NUMA nodes of its GPUs",
-            expected="link speed, width and NUMA node of each GPU",
+            "the machine hides PCIe link widths and NUMA nodes of its GPUs",
+            expected="link width and NUMA node of each GPU",
             observed="none of them",
             remedy=Remedy(
                 text="Give NCCL the provider's or the bare machine's topology file (NCCL_TOPO_FILE), "
@@ -257,9 +258,9 @@ def topology_visible(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
 def _only_distance(gpus: tuple[Gpu, ...], evidence: Evidence) -> str | None:
     """Return the only distance between devices without NVLink, if such devices should have several distances.
 
-    A single distance is normal on a Grace host, and between cards without NVLink in the slots of one socket.
-    A single distance is a sign of a hidden topology on a board with NVLink, and for cards on several NUMA
-    nodes.
+    A single distance is normal on a Grace host (recognised by its few GPUs), and between cards without NVLink
+    in the slots of one socket. It is a sign of a hidden topology on a board with NVLink, and for cards on
+    several NUMA nodes.
     """
     limits, links = evidence.thresholds, items_of(evidence.facts.links)
     apart = [link for link in links if link.kind != "NVLINK"]
@@ -300,7 +301,7 @@ def memory_balance(nodes: tuple[NumaNode, ...], evidence: Evidence) -> Finding:
     most = max(sizes.values())
     observed = ", ".join(f"node {index} {gib(size)}" for index, size in sizes.items())
     if min(sizes.values()) >= (1 - spread.value) * most:
-        return BALANCE.passed(HOST, "NUMA nodes have equal memory", observed=observed)
+        return BALANCE.passed(HOST, "NUMA nodes have about the same memory", observed=observed)
     return BALANCE.warned(
         HOST,
         "a NUMA node has less memory than the others",

@@ -110,7 +110,9 @@ def measured_collectives(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _around_a_ring(evidence: Evidence, ringed: Sequence[Beside]) -> Finding:
-    """Warn about collectives that are about as fast as a ring although the switch could reduce."""
+    """Warn about collectives that are about as fast as a ring, or a little slower, although the switch could
+    reduce.
+    """
     worst = min(ringed, key=lambda beside: beside.measured.median / beside.reference.value)
     variable = forbids_nvls(evidence.facts)
     why = f": {variable} forbids it" if variable else ""
@@ -122,7 +124,7 @@ def _around_a_ring(evidence: Evidence, ringed: Sequence[Beside]) -> Finding:
     )
     return COLLECTIVES.warned(
         worst.measured.subject,
-        f"all-reduce is {statement} (NVLS is not used){why}",
+        f"all-reduce is {statement} (apparently without NVLS){why}",
         expected=f"about {gb_per_s(worst.reference.value)} ({worst.reference.words})",
         observed=observed([worst.measured]),
         remedy=Remedy(text=f"Unset {variable.partition('=')[0]}, and measure again.") if variable else _RING,
@@ -197,9 +199,9 @@ def measured_isolation(evidence: Evidence) -> Iterator[Finding]:
 
 
 def measured_pairs(evidence: Evidence) -> Iterator[Finding]:
-    """Compare pairs of GPUs that have the same kind of links.
+    """Compare pairs of GPUs, or of ranks, that have the same kind of links.
 
-    If all pairs of a GPU are slow, the GPU is reported instead of its pairs.
+    If all pairs of a GPU or rank are slow, this member is reported instead of its pairs.
     """
     yield from failures(PAIRS, evidence, ("pairs",))
     measured = measurements_of(evidence, ("pairs",), "pair_bandwidth_bytes_per_s")

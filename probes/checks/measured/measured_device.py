@@ -76,7 +76,8 @@ _WRONG_ANYWHERE = Remedy(
     "wrong result; look at ECC and NVLink errors.",
     command="nvidia-smi -q -d ECC,ROW_REMAPPER",
 )
-_HOT = ("thermal", "hw_slowdown")
+_GENERAL = "hw_slowdown"
+"""Reason that the hardware reports together with heat and with the power brake."""
 _QUARTERS = 4
 
 
@@ -225,7 +226,7 @@ def measured_sustained(fractions: tuple[Measurement, ...], evidence: Evidence) -
         )
         yield SUSTAINED.passed(
             fold_names([measurement.subject for measurement in steady]),
-            "the rate stays constant under load",
+            "the rate stays nearly constant under load",
             observed=left,
             evidence=refs_of(steady),
         )
@@ -259,22 +260,25 @@ def _sags(evidence: Evidence, fraction: Measurement) -> Finding:
 
 
 def _reason(evidence: Evidence, subject: str) -> tuple[str, Remedy]:
-    """Return the reason (heat or power) that held the clocks down during the measurement, and the remedy."""
+    """Return the known reason that held the clocks down during the measurement, or "", and the remedy."""
     reasons, gpu = held_down(evidence, subject), gpu_named(evidence, subject)
     place = f"-i {smi_name(gpu)} " if gpu is not None else ""
     command = f"nvidia-smi {place}-q -d PERFORMANCE,TEMPERATURE,POWER"
     words, text = "", "Watch clocks, temperature and power under load."
-    if any(word in reason for reason in reasons for word in _HOT):
+    if any("thermal" in reason for reason in reasons):
         words = ": it is too hot"
         text = (
             "Look at fans, air filters, cold plates and the inlet temperature; reseat the heat sink if "
             "this GPU alone is hot."
         )
     elif any("power" in reason for reason in reasons):
-        words = ": power is capped"
+        words = ": power is limited"
         text = (
             "Look at the power limit; if the hardware itself slows the GPU, look at the supplies and cables."
         )
+    elif _GENERAL in reasons:
+        words = ": the hardware cut the clocks"
+        text = "Look at temperature, power cabling and power supplies of this GPU."
     elif gpu is None:
         text = "Look at the temperature and the clock of the processors, and at who else uses them."
         command = ""
@@ -293,7 +297,7 @@ def _clocks(rates: Measurement) -> str:
 
 def _heat(rates: Measurement) -> str:
     temperatures = rates.series.get("temperature_c", ())
-    return f"up to {max(temperatures):.0f} degC" if temperatures else ""
+    return f"up to {max(temperatures):.0f} °C" if temperatures else ""
 
 
 def measured_results(evidence: Evidence) -> Iterator[Finding]:

@@ -40,7 +40,7 @@ _ALONE = (
     "host-memory",
     "cpu-gemm",
 )
-"""Benchmarks in which devices work at the same time but independently."""
+"""Benchmarks in which each device works independently of the others."""
 _STRAGGLER = Remedy(
     text="See which CPUs this rank runs on and who else uses them; bind ranks to cores, and move other work "
     "away.",
@@ -193,7 +193,7 @@ def equal_ranks(evidence: Evidence) -> Iterator[Finding]:
         )
         yield RANKS.passed(
             fold_names(sorted(times)),
-            "all ranks work at the same speed",
+            "all ranks work at about the same speed",
             observed=f"{low} to {high}",
             evidence=refs_of(times.values()),
         )

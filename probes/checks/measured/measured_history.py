@@ -76,7 +76,7 @@ def _slower(evidence: Evidence, cases: Sequence[Earlier]) -> Finding:
     doubt = f"; others used the machine {' and '.join(busy)}" if busy else ""
     limits, run = evidence.thresholds, _KINDS[worst.baseline.kind]
     names = fold_names(sorted({case.measured.subject for case in cases}))
-    more = f"; {plural(len(cases) - 1, 'other case')} slower too" if len(cases) > 1 else ""
+    more = f"; also slower: {plural(len(cases) - 1, 'other case')}" if len(cases) > 1 else ""
     return BASELINE.problem(
         names,
         f"{measured.bench_id} ({words_of(measured)}) reaches {percent(round(worst.share, 2))}{sure} of "
@@ -139,7 +139,7 @@ def measured_conditions(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _strangers(measured: Sequence[Measurement]) -> Iterator[Finding]:
-    """Yield processes of others on the GPUs, one finding per GPU."""
+    """Yield one finding for each GPU that others used, and for each list of their processes."""
     shared = grouped(
         (sharing, measurement)
         for measurement in measured
@@ -210,7 +210,7 @@ def _clocks(evidence: Evidence, measured: Sequence[Measurement]) -> Iterator[Fin
 
 
 def _versions(measured: Sequence[Measurement]) -> Iterator[Finding]:
-    """Yield ranks with different versions of software, which means that their hosts differ."""
+    """Yield a finding for each software of which the measurements used several versions."""
     for name in ("torch_version", "nccl_version", "cuda_version"):
         by_value = grouped(
             (str(measurement.conditions[name]), measurement)

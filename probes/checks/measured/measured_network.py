@@ -27,6 +27,8 @@ JUDGE = Judge(
 _LINKS = ("tcp_bandwidth_bytes_per_s", "pair_bandwidth_bytes_per_s")
 _HOST_NAMES = frozenset({"from", "to", "sender", "receiver", "hosts"})
 """Parameters whose values name the hosts."""
+_FEWEST_COMPARED = 3
+"""Fewest hosts among which a slow host or link can be identified."""
 _HOST_REMEDY = Remedy(
     text="Look at this host's interface: speed, errors, cable, and limits that somebody set (tc).",
     command="ip -s link && tc qdisc show",
@@ -48,7 +50,7 @@ def measured_network(measured: tuple[Measurement, ...], evidence: Evidence) -> I
     slow_members: dict[str | Pair, tuple[SlowPart, list[Measurement]]] = {}
     judged: list[Measurement] = []
     for group in _alike(measured):
-        judged += group if len(group) > 1 else []
+        judged += group if len(_members(group)) >= _FEWEST_COMPARED else []
         for part in _slow(evidence, group):
             if part.part not in slow_members or part.share < slow_members[part.part][0].share:
                 slow_members[part.part] = (part, group)
@@ -57,7 +59,7 @@ def measured_network(measured: tuple[Measurement, ...], evidence: Evidence) -> I
     if not judged:
         yield JUDGE.skipped(
             HOST,
-            f"no other measurement exists to compare with: {observed(measured)}",
+            f"there are too few hosts to compare: {observed(measured)}",
             evidence=refs_of(measured),
         )
     elif not slow_members:
@@ -77,6 +79,13 @@ def _alike(measured: Sequence[Measurement]) -> list[list[Measurement]]:
         kind = tuple(sorted((name, parameters[name]) for name in parameters.keys() - _HOST_NAMES))
         groups.setdefault((measurement.bench_id, measurement.metric, kind), []).append(measurement)
     return list(groups.values())
+
+
+def _members(group: Sequence[Measurement]) -> frozenset[str]:
+    """Return the hosts in a group of measurements of hosts or pairs."""
+    return frozenset().union(
+        *(pair_of(measurement.subject) or {measurement.subject} for measurement in group)
+    )
 
 
 def _slow(evidence: Evidence, group: Sequence[Measurement]) -> Iterator[SlowPart]:

@@ -81,7 +81,7 @@ def measured_train_step(evidence: Evidence) -> Iterator[Finding]:
     elif not best:
         yield STEP.skipped(
             HOST,
-            f"the step was measured with only one number of ranks: {observed(rates)}",
+            f"no step was measured both with one rank and with several: {observed(rates)}",
             evidence=refs_of(rates),
         )
 
@@ -102,9 +102,8 @@ def measured_storage(measured: tuple[Measurement, ...], evidence: Evidence) -> F
     ]
     step = _images(evidence)
     if step is None or not reads:
-        return STORAGE.skipped(
-            _where(measured[0]), f"the rate that training needs was not measured: {observed(measured)}"
-        )
+        absent = "the rate that training needs was" if step is None else "reads of the size of an image were"
+        return STORAGE.skipped(_where(measured[0]), f"{absent} not measured: {observed(measured)}")
     best = max(reads, key=lambda measurement: measurement.median)
     facts = f"{count(round(best.median))} image-sized reads per second, {observed(measured)}"
     if best.median >= step.median:

@@ -208,7 +208,7 @@ def _slow(
     evidence: Evidence, references: ToolReferences, test: str, points: Sequence[ToolResult]
 ) -> Finding | None:
     reference = _reference(evidence, points)
-    large = [point for point in points if (point.size_bytes or 0) >= references.saturating.collective_bytes]
+    large = _large(references, points)
     if reference is None or not large:
         return None
     best = max(large, key=_value)
@@ -230,9 +230,15 @@ def _reference(evidence: Evidence, points: Sequence[ToolResult]) -> Expected | N
     return ring_rate(evidence, points[0].ranks, points[0].nodes)
 
 
+def _large(references: ToolReferences, points: Sequence[ToolResult]) -> list[ToolResult]:
+    """Return the results with messages that are large enough for the full rate."""
+    return [point for point in points if (point.size_bytes or 0) >= references.saturating.collective_bytes]
+
+
 def _well(evidence: Evidence, curves: dict[str, list[ToolResult]]) -> Iterator[Finding]:
-    """Yield a PASS for the curves with a reference, or a SKIP if no curve has a reference."""
-    judged = {test: points for test, points in curves.items() if _reference(evidence, points) is not None}
+    """Yield a PASS for the curves with a reference and large messages, or a SKIP without such a curve."""
+    referenced = {test: points for test, points in curves.items() if _reference(evidence, points) is not None}
+    judged = {test: points for test, points in referenced.items() if _large(load_references(), points)}
     best = {test: max(points, key=_value) for test, points in (judged or curves).items()}
     observed = "; ".join(f"{test} {gb_per_s(_value(point))}" for test, point in best.items())
     refs = evidence_of(list(best.values()))
@@ -241,7 +247,8 @@ def _well(evidence: Evidence, curves: dict[str, list[ToolResult]]) -> Iterator[F
             HOST, "collectives are as fast as the GPUs' links", observed=observed, evidence=refs
         )
     elif curves:
-        yield BANDWIDTH.skipped(HOST, f"there is no reference for this machine: {observed}", evidence=refs)
+        why = "only small messages were measured" if referenced else "there is no reference for this machine"
+        yield BANDWIDTH.skipped(HOST, f"{why}: {observed}", evidence=refs)
     else:
         yield BANDWIDTH.skipped(HOST, "no collective was measured")
 

@@ -1,9 +1,9 @@
 """Check that the transfers measured by other tools, between GPUs, host and network, are as fast as the links.
 
-The reference is the achievable rate of the GPU's PCIe link, its NVLinks or the RDMA port. If the GPU model is
-unknown, GPUs are only compared with each other. Only copies by the copy engine, over one GPU's link at a
-time, are judged; copies by SMs, and several copies at once, are always slower. Large RDMA transfers,
-and a loopback within one card, reach a port's rate less a few percent for headers; small messages do not.
+The reference is the achievable rate of the GPU's PCIe link, its NVLinks or the RDMA port. If a GPU's links
+are unknown, GPUs are only compared with each other. Only copies by the copy engine, over one GPU's link at a
+time, are judged; copies by SMs, and several copies at once, may be slower. Large RDMA transfers, and a
+loopback within one card, reach a port's rate less a few percent for headers; small messages do not.
 Source: `probes/data/tool_references.toml`; NVIDIA/nvbandwidth, README; leptonai/gpud and
 azurehpc-health-checks (limits); linux-rdma/perftest; oracle-quickstart/oci-hpc, active health checks.
 """
@@ -77,7 +77,7 @@ def _judge(
 ) -> Iterator[Finding]:
     best = _best(copies)
     if not best:
-        yield judge.skipped(HOST, "no such copy was measured")
+        yield judge.skipped(HOST, "no copy by a copy engine over one link at a time was measured")
         return
     unknown: list[ToolResult] = []
     fine: list[ToolResult] = []

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 
 from probes.base.record import EvidenceRef, Reason, Unknown, first_unknown, items_of, known, value_or
+from probes.base.units import plural
 from probes.facts import FabricPort, FabricSwitch
 from probes.judging.findings import Evidence, Finding, Findings, Judge, Remedy
 from probes.judging.reporting import HOST, Check, on_fact
@@ -101,7 +102,7 @@ def fabric_speed(ports: tuple[FabricPort, ...], evidence: Evidence) -> Iterator[
         rest = slow[_MOST_NAMED:]
         yield SPEED.warned(
             HOST,
-            f"{len(rest)} more links are slower than they could be",
+            f"{plural(len(rest), 'more port')} with a link that is slower than it could be",
             expected="the rate of the others",
             observed=", ".join(_name(port) for port in rest[:_MOST_NAMED]),
             remedy=LOOK,
@@ -111,7 +112,7 @@ def fabric_speed(ports: tuple[FabricPort, ...], evidence: Evidence) -> Iterator[
     if unread:
         reason = first_unknown(*(port.speed for port in unread)) or _UNREAD
         yield SPEED.undetermined(
-            HOST, reason, what=f"the speed of {len(unread)} links", evidence=_first(unread)
+            HOST, reason, what=f"the link speed of {plural(len(unread), 'port')}", evidence=_first(unread)
         )
     elif not slow:
         observed = Counter(f"{port.width}X {port.speed}" for port in cabled)
@@ -177,8 +178,10 @@ def _judge_switch(switch: FabricSwitch) -> Finding:
         return SWITCHES.undetermined(
             name, unknown, what="the state of fans and power supplies", evidence=switch.evidence
         )
+    kinds = (("fans", switch.fans), ("power supplies", switch.power_supplies))
+    good = " and ".join(kind for kind, states in kinds if items_of(states))
     hot = f"{switch.temperature_c} °C" if known(switch.temperature_c) else ""
-    return SWITCHES.passed(name, "fans and power supplies work", observed=hot, evidence=switch.evidence)
+    return SWITCHES.passed(name, f"{good} work", observed=hot, evidence=switch.evidence)
 
 
 def _name(port: FabricPort) -> str:

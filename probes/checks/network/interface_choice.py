@@ -1,10 +1,11 @@
 """Check that the ranks' interface is unambiguous and that the host name resolves to a usable address.
 
-Unless it is configured, NCCL takes the first suitable interface that is up; if two interfaces are in the
-same subnet, either may answer for the other. Launchers put the name of the first node into MASTER_ADDR, and
-Gloo uses the address of the host's own name. Debian writes the name with 127.0.1.1 into /etc/hosts. Source:
-NCCL user guide, NCCL_SOCKET_IFNAME; NVIDIA/nccl#286, #913, #1580; Linux kernel documentation, ip-sysctl
-(arp_ignore); vllm-project/vllm#7074; sgl-project/sglang#3226; Debian reference, the hostname resolution.
+Unless NCCL_SOCKET_IFNAME is set, NCCL takes the first suitable interface that is up. If two interfaces are in
+the same subnet, either may answer for the other. Launchers put the name of the first node into MASTER_ADDR,
+and Gloo uses the address of the host's own name. Debian writes the name with 127.0.1.1 into /etc/hosts.
+Source: NCCL user guide, NCCL_SOCKET_IFNAME; NVIDIA/nccl#286, #913, #1580; Linux kernel documentation,
+ip-sysctl (arp_ignore); vllm-project/vllm#7074; sgl-project/sglang#3226; Debian reference, the hostname
+resolution.
 """
 
 import ipaddress

@@ -1,4 +1,4 @@
-"""Check that bonds are complete and that interfaces of one kind agree with each other.
+"""Check that bonds are complete, and that interfaces agree with their bond and their configuration.
 
 Source: facebookresearch/gcm, health checks (state, speed, MTU and neighbours of bond members); Linux kernel
 documentation, networking/bonding; NVIDIA DGX user guides (ports of known machines, `probes/data/nics.toml`).
@@ -94,7 +94,7 @@ def _judge_bond(bond: Interface, by_name: dict[str, Interface]) -> Judged:
     ]
     states = {name: _member_up(by_name.get(name)) for name in members}
     lost = [f"{name} is down" for name, up in states.items() if up is False]
-    lost += [f"{name} is not in it" for name in outside]
+    lost += [f"{name} is not a member" for name in outside]
     if not any(up is True or isinstance(up, Unknown) for up in states.values()) or bond.up is False:
         return STATE.failed(
             bond.name,
@@ -174,7 +174,7 @@ def interface_mtu(interfaces: tuple[Interface, ...], evidence: Evidence) -> Find
         and (isinstance(interface.bond, str) or isinstance(interface.mtu_configured, int))
     ]
     if not up:
-        return MTU.skipped(HOST, "no bond exists, and no network configuration sets an MTU")
+        return MTU.skipped(HOST, "no interface that is up is in a bond or has a configured MTU")
     usual = Counter(only_known(interface.mtu for interface in up)).most_common(1)
 
     def judge(interface: Interface) -> Judged:
@@ -187,7 +187,7 @@ def interface_mtu(interfaces: tuple[Interface, ...], evidence: Evidence) -> Find
             return f"{interface.mtu} bytes"
         return MTU.warned(
             interface.name,
-            "the MTU of the interface differs from its configuration or its bond",
+            "the MTU of the interface differs from its configuration, its bond or the other interfaces",
             expected=f"{wanted} bytes",
             observed=f"{interface.mtu} bytes",
             remedy=Remedy(

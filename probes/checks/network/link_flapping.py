@@ -47,7 +47,7 @@ def link_flapping(evidence: Evidence) -> Iterator[Finding]:
             interfaces,
             lambda interface: _judge(evidence, interface, losses, returns),
             what="the number of carrier changes",
-            good="links stay up",
+            good="no link goes up and down repeatedly",
         )
     elif known(events):
         yield FLAPPING.passed(

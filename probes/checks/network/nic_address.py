@@ -51,7 +51,7 @@ def _active_rails(evidence: Evidence) -> tuple[Nic, ...]:
     _active_rails,
     absent="no RDMA port is up; see nic-state",
     what="the state of the interface",
-    good="the training ports' interfaces are as they should be",
+    good="the interfaces that training needs are up",
 )
 def nic_netdev(nic: Nic, evidence: Evidence) -> Judged:
     if nic.netdev is None:
@@ -116,7 +116,7 @@ def roce_address(nic: Nic, evidence: Evidence) -> Judged:
     if isinstance(addresses, Unknown):
         return addresses
     routable = [address for address in addresses if not address.lower().startswith("fe80")]
-    return routable[0] if routable else _without(nic, f"{nic.netdev} without one")
+    return routable[0] if routable else _without(nic, f"{nic.netdev} without an address")
 
 
 def _without(nic: Nic, observed: str) -> Finding:
@@ -170,7 +170,9 @@ def _is_routable(gid: Gid) -> bool:
     return not gid.gid.lower().startswith("fe80")
 
 
-@each_port(INDEX, _roce_rails, absent=_NO_ROCE, what="the GID table", good="the GID index is correct")
+@each_port(
+    INDEX, _roce_rails, absent=_NO_ROCE, what="the GID table", good="no GID index is known to be wrong"
+)
 def nic_gid_index(nic: Nic, evidence: Evidence) -> Judged:
     if isinstance(nic.gids, Unknown):
         return nic.gids

@@ -1,9 +1,9 @@
 """Check that the training ports belong to one working network.
 
-The ports need a subnet manager, and all must be in one partition and of one kind. NCCL uses every port that
-is up unless it is configured; InfiniBand and RoCE ports cannot communicate with each other. Source: NCCL user
-guide, troubleshooting: networking (NCCL_IB_HCA, NCCL_IB_PKEY, NCCL_IB_TC); InfiniBand Architecture
-Specification volume 1, subnet management.
+InfiniBand ports need a subnet manager and must be in one partition; all ports must be of one kind. NCCL uses
+every port that is up unless NCCL_IB_HCA selects ports; InfiniBand and RoCE ports cannot communicate with each
+other. Source: NCCL user guide, troubleshooting: networking (NCCL_IB_HCA, NCCL_IB_PKEY, NCCL_IB_TC);
+InfiniBand Architecture Specification volume 1, subnet management.
 """
 
 import shlex
@@ -40,8 +40,8 @@ _FULL_MEMBER = 0x8000
 _PKEY = pattern(r"0x[0-9a-fA-F]{1,4}")
 _UNCONFIGURED = ("INIT", "ARMED")
 """States of a port that has a link but was not set up by a subnet manager."""
-_NO_INFINIBAND = "no training port is InfiniBand"
-_NO_ROCE = "no training port is RoCE"
+_NO_INFINIBAND = "no training port that is up is InfiniBand"
+_NO_ROCE = "no training port that is up is RoCE"
 
 
 @each_port(
@@ -89,7 +89,9 @@ def nic_pkey(nics: tuple[Nic, ...], evidence: Evidence) -> Findings:
             return own
         return PKEY.failed(
             subject_name(nic),
-            "the port is in another partition than the other training ports",
+            "the port is in another partition than the other training ports"
+            if nic.pkeys
+            else "the port is in no partition",
             expected=usual[0][0] if usual else "a partition key",
             observed=own,
             remedy=Remedy(

@@ -130,9 +130,9 @@ def nic_firmware(nics: tuple[Nic, ...], evidence: Evidence) -> Iterable[Finding]
 
 
 def _family(nic: Nic) -> tuple[str, str]:
-    """Return the part and the parameter set of a card.
+    """Return the parameter set of a card, or else its device type, and the first number of its firmware.
 
-    Virtual functions may share a part number; then the first number of the version distinguishes the chips.
+    Virtual functions of several chips may have one device type; the first number distinguishes the chips.
     """
     part = nic.board_id if known(nic.board_id) else nic.device_type
     return value_or(part, ""), value_or(nic.firmware_version, "").partition(".")[0]
@@ -148,7 +148,7 @@ def nic_naming(nics: tuple[Nic, ...], evidence: Evidence) -> Findings:
     names = {place.address: place.device for place in layout.rails}
     placed = [nic for nic in nics if str(nic.pci_bus_id) in names and _NUMBERED.fullmatch(nic.name)]
     if not placed:
-        return NAMING.skipped(HOST, "the devices are not numbered by the kernel")
+        return NAMING.skipped(HOST, "no device at the expected places has a numbered name such as mlx5_0")
 
     def judge(nic: Nic) -> Judged:
         expected = names[str(nic.pci_bus_id)]

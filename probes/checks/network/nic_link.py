@@ -81,7 +81,9 @@ def nic_state(nics: tuple[Nic, ...], evidence: Evidence) -> Iterable[Finding]:
         is_second = nic.state == "DOWN" and card_of(nic) in in_use and nic not in rails.down
         return "a second port, not in use" if is_second else _judge_state(nic, rails, with_gpus=with_gpus)
 
-    return judge_each(STATE, nics, judge, what="the state of the port", good="RDMA ports are up")
+    return judge_each(
+        STATE, nics, judge, what="the state of the port", good="the RDMA ports that are in use are up"
+    )
 
 
 def _judge_state(nic: Nic, rails: Rails, *, with_gpus: bool) -> Judged:
@@ -188,7 +190,7 @@ def _rails_that_are_up(evidence: Evidence) -> tuple[Nic, ...]:
     _rails_that_are_up,
     absent=_NONE_UP,
     what="the rate of the card",
-    good="training ports run at the rate of their card",
+    good="training ports run at a rate that is normal for their card",
 )
 def nic_speed(nic: Nic, evidence: Evidence) -> Judged:
     layout = load_nic_models().layout(evidence.facts)
@@ -218,7 +220,7 @@ def _by_card(nic: Nic) -> Judged:
         why = (
             "the switch determines the rate of an Ethernet port"
             if nic.link_layer == "Ethernet"
-            else "the catalogue has no row for this card"
+            else "the catalogue has no rate for this card"
         )
         return Unknown(
             Reason.NOT_RECORDED if isinstance(nic.device_type, Unknown) else Reason.NOT_SUPPORTED, why

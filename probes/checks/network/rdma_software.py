@@ -57,6 +57,13 @@ _OPEN_MODULE = Remedy(
 )
 
 
+_OLD_KERNEL = Remedy(
+    text="Load nvidia_peermem, now and at every boot, or update the kernel.",
+    command="modprobe nvidia_peermem",
+    needs_root=True,
+)
+
+
 def _rails(evidence: Evidence) -> tuple[Nic, ...]:
     rails = training_rails(evidence.facts)
     return rails.active or rails.down
@@ -118,7 +125,7 @@ def rdma_modules(nics: tuple[Nic, ...], evidence: Evidence) -> Finding:
         )
     observed = ", ".join(module for module in wanted if module in loaded) or "built into the kernel"
     return MODULES.passed(
-        HOST, "the RDMA kernel modules are loaded", observed=observed, evidence=software.evidence
+        HOST, "the RDMA kernel modules are loaded or built in", observed=observed, evidence=software.evidence
     )
 
 
@@ -167,7 +174,7 @@ def _by_dma_buf(facts: MachineFacts, since: Version) -> Finding:
             "NICs cannot reach GPU memory directly",
             expected=f"the open kernel module on Linux {since.value} or newer, or nvidia_peermem",
             observed=f"{module}, nvidia_peermem not loaded",
-            remedy=_OPEN_MODULE,
+            remedy=_OPEN_MODULE if is_proprietary else _OLD_KERNEL,
             evidence=(*software.evidence, since.ref),
         )
     unknown = unknown_among(software.peermem_loaded, software.driver_open_module, new_enough)

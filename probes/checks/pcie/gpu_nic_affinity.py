@@ -32,7 +32,7 @@ _NO_PATH = Unknown(Reason.NOT_RECORDED, "no distance between this GPU and the tr
 _HIDDEN = Unknown(
     Reason.NOT_SUPPORTED,
     "every NIC has the distance SYS, as on a Grace superchip or if the PCIe topology is hidden; the matrix "
-    "does not name the GPU",
+    "does not name the GPU's model",
 )
 _SLOTS = Remedy(
     text="Move the NIC or the GPU to slots of one socket; in a virtual machine, ask for the host's PCIe "
@@ -61,7 +61,7 @@ def gpu_nic_affinity(evidence: Evidence) -> Iterator[Finding]:
     nearest = {gpu.index: _nearest(gpu, names, facts.links) for gpu in gpus}
     good = evidence.thresholds.close_link_kinds
     if _on_grace(facts) and not any(kind in good.value for kind in nearest.values()):
-        yield JUDGE.skipped(HOST, "on this architecture NVLink-C2C hides the PCIe distances")
+        yield JUDGE.skipped(HOST, "on Arm machines such as NVIDIA Grace, PCIe distances may be hidden")
         return
     if all(kind == "SYS" for kind in nearest.values()):
         yield _all_far()
@@ -90,7 +90,7 @@ def gpu_nic_affinity(evidence: Evidence) -> Iterator[Finding]:
         gpus,
         judge,
         what="the distance between GPU and NIC",
-        good="every GPU has a training port close by",
+        good="every GPU has a training port as close as the number of ports allows",
     )
 
 
@@ -193,9 +193,9 @@ def _rails(facts: MachineFacts) -> tuple[Nic, ...]:
 
 
 def _on_grace(facts: MachineFacts) -> bool:
-    """Return whether the CPU is an NVIDIA Grace.
+    """Return whether the CPU may be an NVIDIA Grace: any Arm processor, or the CPU beside a superchip's GPU.
 
-    The architecture or the GPU of a superchip shows this, because a pasted matrix does not name the CPU.
+    A pasted matrix does not name the CPU.
     """
     names = only_known(gpu.name for gpu in items_of(facts.gpus))
     return facts.cpu.architecture == "aarch64" or any(re.search(r"\bG[BH]\d", name) for name in names)

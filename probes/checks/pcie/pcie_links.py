@@ -1,4 +1,4 @@
-"""Check that PCIe links have full width and the speed of both ends, without replays or lost packets.
+"""Check that PCIe links have full width and the speed of both ends, and that few errors occur on them.
 
 A link with half of its lanes halves the rates of host copies, offloading and GPUDirect. An idle GPU lowers
 its PCIe generation to save power. Therefore the current generation counts only while the GPU is busy;
@@ -197,7 +197,7 @@ def pcie_speed(evidence: Evidence) -> Iterator[Finding]:
     yield from (verdict for _, verdict in judged if isinstance(verdict, Finding))
     well = [subject_of(device, names) for device, verdict in judged if isinstance(verdict, str)]
     if well:
-        yield SPEED.passed(fold_names(well), "links run at the speed of both ends")
+        yield SPEED.passed(fold_names(well), "links run at the speed that both ends support")
     if not gpus and not any(verdict is not None for _, verdict in judged):
         yield _nothing(SPEED, facts, "the PCIe links")
 
@@ -299,7 +299,7 @@ def pcie_errors(evidence: Evidence) -> Iterator[Finding]:
     if counted:
         yield ERRORS.passed(HOST, "few or no PCIe errors since boot", observed=f"{len(counted)} devices")
     elif known(logged) and not findings:
-        yield ERRORS.passed(HOST, "the log names no PCIe error")
+        yield ERRORS.passed(HOST, "the log reports no PCIe error of a device that training uses")
     elif not findings:
         yield _nothing(ERRORS, facts, "the PCIe errors")
 
@@ -341,8 +341,10 @@ def _counters(device: PciDevice, subject: str, evidence: Evidence) -> Finding | 
         return known(device.aer_correctable)
     return ERRORS.warned(
         subject,
-        "the PCIe link lost packets" if fatal or nonfatal else "the PCIe link corrected many errors",
-        expected=f"none lost, at most {most.value:g} corrected",
+        "the PCIe link had errors that could not be corrected"
+        if fatal or nonfatal
+        else "the PCIe link corrected many errors",
+        expected=f"none uncorrected, at most {most.value:g} corrected",
         observed=f"{fatal} fatal, {nonfatal} not fatal, {corrected} corrected since boot",
         remedy=_RESEAT_OR_REPLACE,
         evidence=(*device.evidence, most.ref),

@@ -6,8 +6,8 @@ bytes to fetch at line rate.
 
 A bridge with request or completion redirect (ACS) sends every peer-to-peer packet up to the root complex:
 this is slow at best, and causes a hang at worst. For virtual machines, the host needs ACS for isolation.
-Grace needs ACS for its SMMU. A redirect is a warning; it is a FAIL if measured copies between GPUs are slow
-because of it.
+Grace needs ACS for its SMMU. A redirect is a warning; it is a FAIL if copies of a GPU below the bridge to
+another GPU were measured and are slow.
 
 On x86 without virtual machines, translation by the IOMMU costs bandwidth of GPUDirect and breaks it on some
 machines; passthrough mode or no IOMMU is the right setting. On Arm the SMMU has to translate for DMA-BUF
@@ -83,7 +83,7 @@ def pcie_payload(evidence: Evidence) -> Iterator[Finding]:
     yield from (verdict for verdict in verdicts if isinstance(verdict, Finding))
     well = [name for name, verdict in zip(subjects, verdicts, strict=True) if verdict is None]
     if well:
-        yield PAYLOAD.passed(fold_names(well), "payload sizes are what the path allows")
+        yield PAYLOAD.passed(fold_names(well), "no payload size is known to be wrong for its path")
     silent = [verdict for verdict in verdicts if isinstance(verdict, Unknown)]
     if silent:
         yield PAYLOAD.undetermined(HOST, silent[-1], what="the payload sizes")

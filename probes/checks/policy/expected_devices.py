@@ -34,7 +34,9 @@ _COMMON: tuple[tuple[str, str, Callable[[Any], str], Callable[[Nic], Any]], ...]
     ("rate_gbps", "the rate", gbit_per_s, lambda nic: nic.rate_gbps),
     ("link_layer", "the link layer", str, lambda nic: nic.link_layer),
 )
-"""Values that all training ports must have: field of the policy, subject, text of a value, fact of a port."""
+"""Values that all training ports must have: field of the policy, its name in findings, the function that
+writes a value, and the function that reads the value of a port.
+"""
 
 
 def policy_gpus(evidence: Evidence) -> Iterator[Finding]:

@@ -6,6 +6,7 @@ Source: the policy file.
 from collections.abc import Iterator
 
 from probes.base.record import Reason, Unknown
+from probes.base.units import plural
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
 from probes.judging.policies.host_sections import matching_sections
 from probes.judging.policies.policy import Policy, policy_ref
@@ -46,7 +47,12 @@ def policy_waivers(evidence: Evidence) -> Iterator[Finding]:
                 evidence=(policy_ref(f"waivers[{index}]"),),
             )
     if not expired:
-        yield WAIVERS.passed(HOST, f"{len(waivers)} valid", evidence=(policy_ref("waivers"),))
+        yield WAIVERS.passed(
+            HOST,
+            "no waiver has expired",
+            observed=plural(len(waivers), "waiver"),
+            evidence=(policy_ref("waivers"),),
+        )
 
 
 def policy_sections(evidence: Evidence) -> Finding:
@@ -64,7 +70,7 @@ def policy_sections(evidence: Evidence) -> Finding:
             HOST,
             "the policy expects nothing of this host",
             expected="a section that names the host, or expectations for all hosts",
-            observed=f"{len(sections)} sections for other hosts, none for {hostname}",
+            observed=f"{plural(len(sections), 'section')} for other hosts, none for {hostname}",
             remedy=Remedy(text="Add the host to the names of its section."),
             evidence=refs,
         )
@@ -72,5 +78,8 @@ def policy_sections(evidence: Evidence) -> Finding:
         return SECTIONS.skipped(HOST, "no section of the policy names this host", evidence=refs)
     patterns = "; ".join(", ".join(section["names"]) for section in matching)
     return SECTIONS.passed(
-        HOST, f"{len(matching)} of {len(sections)} apply to this host", observed=patterns, evidence=refs
+        HOST,
+        f"{len(matching)} of {plural(len(sections), 'section')} apply to this host",
+        observed=patterns,
+        evidence=refs,
     )

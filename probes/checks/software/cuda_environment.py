@@ -121,14 +121,16 @@ def cuda_visible_devices(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterator[
     # CUDA stops reading at the first unknown name.
     valid = list(itertools.takewhile(is_valid, names))
     in_job = isinstance(evidence.facts.scheduler.kind, str)
-    if len(valid) < len(names) or len(set(valid)) < len(valid):
+    if not variable.value.strip():
+        problem = "CUDA_VISIBLE_DEVICES is empty and hides every GPU"
+    elif len(valid) < len(names) or len(set(valid)) < len(valid):
         problem = "CUDA_VISIBLE_DEVICES names a GPU that does not exist, or names the same GPU twice"
     elif len(valid) < len(gpus) and not in_job:
-        problem = f"CUDA_VISIBLE_DEVICES hides {len(gpus) - len(valid)} GPUs"
+        problem = f"CUDA_VISIBLE_DEVICES hides {plural(len(gpus) - len(valid), 'GPU')}"
     else:
         yield VISIBLE.passed(
             HOST,
-            "the GPUs of this job are visible to CUDA",
+            "the GPUs of this machine or job are visible to CUDA",
             observed=setting(variable),
             evidence=variable.evidence,
         )

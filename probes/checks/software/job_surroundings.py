@@ -197,7 +197,7 @@ def proxy(evidence: Evidence) -> Iterator[Finding]:
         )
     elif not sidecars:
         observed = "no_proxy names exceptions" if proxies else "none is set"
-        yield PROXY.passed(HOST, "no proxy is between the ranks", observed=observed, evidence=refs)
+        yield PROXY.passed(HOST, "no proxy between the ranks was found", observed=observed, evidence=refs)
 
 
 @on_fact(JOB_LIMITS, "the settings of the batch system", lambda facts: facts.scheduler.settings, "scheduler")
@@ -278,7 +278,7 @@ def scheduler_gpus(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
         )
     return JOB_GPUS.warned(
         HOST,
-        "the number of GPUs in the batch system's configuration is wrong",
+        "the batch system's configuration has another number of GPUs than this machine",
         expected=f"Gres=gpu:{len(gpus)}",
         observed=f"{configured} in slurm.conf, {len(gpus)} here",
         remedy=Remedy(

@@ -8,6 +8,7 @@ NVIDIA/nccl#1716 (maintainers: do not set what you do not need). The variables a
 from collections.abc import Generator, Iterator
 
 from probes.base.record import known, quoted, value_or
+from probes.base.units import plural
 from probes.base.versions import at_least
 from probes.catalogue.nccl_variables import Variable, is_default, load_variables, misread, read_integer
 from probes.catalogue.thresholds import Number
@@ -47,6 +48,7 @@ _PLUGIN_NAMES = (
 """Prefixes of variables that plugins read, and NCCL_PSK, a secret key whose value must not be shown."""
 _NOISY = ("COLL", "CALL", "ALL", "PROXY")
 """Subsystems of NCCL that log a line for every call."""
+_FREE = "no variable overrides NCCL's choices without need"
 
 
 def _variables(judge: Judge, evidence: Evidence, well: str) -> Generator[Finding, None, Variables | None]:
@@ -166,7 +168,7 @@ def nccl_values(evidence: Evidence) -> Iterator[Finding]:
     if product is not None:
         yield product
     elif not is_problem:
-        yield VALUES.passed(HOST, "NCCL understands every value", observed=f"{judged} variables")
+        yield VALUES.passed(HOST, "NCCL understands every value", observed=plural(judged, "variable"))
 
 
 def _is_nobodys(name: str) -> bool:
@@ -204,7 +206,7 @@ def _expected(row: Variable) -> str:
 
 
 def nccl_forced(evidence: Evidence) -> Iterator[Finding]:
-    variables = yield from _variables(FORCED, evidence, "NCCL chooses its algorithms itself")
+    variables = yield from _variables(FORCED, evidence, _FREE)
     if not variables:
         return
     table, provider = load_variables(), value_or(evidence.facts.cloud.provider, None)
@@ -224,7 +226,7 @@ def nccl_forced(evidence: Evidence) -> Iterator[Finding]:
             "not set",
         )
     if not forcing:
-        yield FORCED.passed(HOST, "NCCL chooses its algorithms itself")
+        yield FORCED.passed(HOST, _FREE)
 
 
 def nccl_configuration(evidence: Evidence) -> Iterator[Finding]:
@@ -292,7 +294,7 @@ def _warn(
     fix: str = "Correct the value, or remove the variable.",
 ) -> Finding:
     text = "Remove the variable; keep it only if it measurably helps." if expected == "not set" else fix
-    place = "" if variable.origin == "environment" else f"  It is set in {variable.origin}."
+    place = "" if variable.origin == "environment" else f" It is set in {variable.origin}."
     return judge.warned(
         HOST,
         summary,

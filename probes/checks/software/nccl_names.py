@@ -57,7 +57,7 @@ def nccl_interfaces(variables: Variables, evidence: Evidence) -> Finding:
     if problem is None:
         return INTERFACES.passed(
             HOST,
-            "NCCL_SOCKET_IFNAME names one interface",
+            "NCCL_SOCKET_IFNAME names interfaces that can be used",
             observed=setting(variable),
             evidence=variable.evidence,
         )
@@ -112,7 +112,7 @@ def nccl_hcas(variables: Variables, evidence: Evidence) -> Finding:
             f"NCCL_IB_HCA also selects {fold_names(extra)}, because a listed name is a prefix of these names"
         )
     elif foreign:
-        problem = f"NCCL_IB_HCA selects {fold_names(foreign)}, which is not for training"
+        problem = f"NCCL_IB_HCA also selects {fold_names(foreign)}: too slow, or not for training"
     elif idle:
         problem = f"NCCL_IB_HCA leaves out {fold_names(idle)}"
     else:
@@ -186,7 +186,8 @@ def _warned(
         expected=expected,
         observed=observed,
         remedy=Remedy(
-            text=f"Set it to {expected}.", command=f"export {name}={shlex.quote(value)}" if sets else ""
+            text=f"Set {expected}." if sets else f"Set the variable to {expected}.",
+            command=f"export {name}={shlex.quote(value)}" if sets else "",
         ),
         evidence=variable.evidence,
     )

@@ -291,7 +291,10 @@ _REMEDIES = {
 
 
 def _needed(facts: MachineFacts, nics: tuple[Nic, ...]) -> str | Unknown | None:
-    """Return the network that NCCL cannot use without a plugin; None if NCCL needs no plugin."""
+    """Return the network that NCCL cannot use without a plugin; None if NCCL needs no plugin.
+
+    Unknown if nothing is known about the only card.
+    """
     if any(nic.name.startswith("rdmap") or "efa" in value_or(nic.device_type, "").lower() for nic in nics):
         return "EFA"
     if facts.cloud.provider == "gcp":

@@ -16,7 +16,7 @@ Kind = Literal[
 - `slower-than-before`: a part is slower than in its own earlier runs;
 - `bursts`: a part has the usual median, but some slow samples;
 - `common-cause`: the nodes with one value of an attribute are slower than the others;
-- `common-mode`: all parts became slower together;
+- `common-mode`: the parts of a group became slower together;
 - `two-humps`: the values of a group form two separate groups;
 - `few-peers`: a group is too small for a comparison;
 - `minority`, `mixed`: an attribute differs on a few nodes, or has no majority;

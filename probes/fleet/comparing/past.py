@@ -55,6 +55,6 @@ def _common_mode(series: Series, centre: float, parts: int) -> Iterator[FleetFin
             nodes=tuple(dict.fromkeys(value.node for value in series.values)),
             metric=series.metric,
             change=centre,
-            summary=f"all {parts} parts became {percent(-centre)} slower together: look for an update of "
+            summary=f"the median of {parts} parts became {percent(-centre)} slower: look for an update of "
             "driver, firmware or benchmark, not for bad nodes",
         )

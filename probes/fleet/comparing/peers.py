@@ -28,8 +28,8 @@ def slow_parts(series: Series) -> Iterator[FleetFinding]:
             subject=series.group_words,
             nodes=tuple(dict.fromkeys(value.node for value in series.values)),
             metric=series.metric,
-            summary=f"{plural(len(values), 'part')} are too few peers for a comparison; only the catalogue "
-            "and their own past judge them",
+            summary=f"too few peers for a comparison ({plural(len(values), 'part')}); only the catalogue and "
+            "the parts' own past judge them",
         )
         return
     spread = spread_of(values)
@@ -60,7 +60,7 @@ def slow_parts(series: Series) -> Iterator[FleetFinding]:
                 nodes=(value.node,),
                 metric=series.metric,
                 change=-area,
-                summary=f"{value.name} is slow in bursts: its median is that of its peers, but its samples "
+                summary=f"{value.name} is slow in bursts: its median is like its peers', but its samples "
                 f"are {percent(area)} slower on average",
             )
 

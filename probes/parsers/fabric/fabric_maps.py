@@ -60,7 +60,7 @@ def recognise_iblinkinfo(text: str) -> bool:
 
 
 def parse_iblinkinfo(text: str) -> tuple[FabricPort, ...]:
-    """Return the ports that are up or have a partner, and all ports of hosts."""
+    """Return the ports that have a partner or are not down, and all ports of hosts."""
     ports: list[FabricPort] = []
     node, kind, node_guid = "", "switch", ""
     for number, line in _numbered(text):

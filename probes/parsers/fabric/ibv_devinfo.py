@@ -42,7 +42,8 @@ def parse_nics(text: str) -> tuple[Nic, ...]:
 
     def finish_port() -> None:
         if {"hca_id", "phys_port_cnt"} <= device.keys() and not has_ports:
-            # The output ends before the first port, so no more facts of this port are known.
+            # The device's part of the output ends before its first port, so nothing else is known of the
+            # port.
             port["port"] = "1"
         if "port" in port:
             nics.append(_nic(device, port, tuple(gids), start))

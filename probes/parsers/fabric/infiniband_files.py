@@ -32,7 +32,7 @@ def port_word(text: str) -> str | Unknown:
 
 
 def port_link_layer(text: str) -> str | Unknown:
-    """Return `InfiniBand` or `Ethernet`; Unknown for EFA and other devices that do not report it."""
+    """Return `InfiniBand` or `Ethernet`; Unknown for any other word, such as the word that EFA reports."""
     word = text.strip()
     if word in ("InfiniBand", "Ethernet"):
         return word

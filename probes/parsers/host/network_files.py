@@ -51,7 +51,7 @@ def parse_routes(text: str) -> tuple[Route, ...]:
 
 
 def default_interface(routes: tuple[Route, ...]) -> str | None:
-    """Return the interface of the default route with the lowest metric."""
+    """Return the interface of the default route with the lowest metric; None if there is no default route."""
     defaults = [route for route in routes if route.mask == 0 and route.destination == 0]
     return min(defaults, key=lambda route: route.metric).interface if defaults else None
 

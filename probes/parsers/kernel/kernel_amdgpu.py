@@ -17,7 +17,7 @@ _CLIENT = pattern(r"UTCL2 client ID: (\S{1,24})")
 _BANK_BITS = (("bank uncorrected", 61), ("bank deferred", 44))
 """Bits of the status of an error bank (ACA), the worst first.
 
-A bank without them reports a corrected error, or an error of another GPU.
+A bank with neither bit reports a corrected error.
 """
 _BANK_IS_VALID = 63
 

@@ -222,13 +222,16 @@ class Lockup(KernelEvent, kw_only=True):
 
 
 class MachineCheck(KernelEvent, kw_only=True):
-    """A hardware error of the processor or memory; `variant` is its severity or its place."""
+    """A hardware error of the processor or memory; `variant` is its severity or its kind."""
 
     kind: ClassVar[EventKind] = "machine-check"
 
 
 class FilesystemError(KernelEvent, kw_only=True):
-    """A file system that is damaged or read-only (`fatal`), or whose server does not answer."""
+    """A file system that is damaged, or whose server does not answer.
+
+    `fatal` is True if the file system became read-only or was shut down.
+    """
 
     kind: ClassVar[EventKind] = "filesystem"
 

@@ -109,7 +109,7 @@ def iommu_of_types(types: Iterable[str]) -> str | None:
 
 
 class BootLog(Record, kw_only=True):
-    """Values of the last start in a kernel log; None for a value that the log does not contain."""
+    """The last of each value that the kernel printed at a start; None if the log does not contain it."""
 
     command_line: str | None
     iommu: str | None
@@ -117,7 +117,7 @@ class BootLog(Record, kw_only=True):
 
 
 def parse_boot_log(text: str) -> BootLog:
-    """Return the values of the last start in a kernel log."""
+    """Return the last of each value that a kernel log contains."""
     values = [shape.findall(text) for shape in (_LOG_COMMAND_LINE, _LOG_IOMMU, _LOG_CLOCK)]
     command_line, iommu, clock = (matches[-1].strip() if matches else None for matches in values)
     return BootLog(command_line=command_line, iommu=iommu.lower() if iommu else None, clocksource=clock)

@@ -71,7 +71,7 @@ def named_gpu(message: str) -> str | None:
 def is_broken_xid(message: str) -> bool:
     """Return whether a line contains the beginning of an Xid or SXid.
 
-    In a line that no row reads, the number is missing.
+    If no row of the grammar reads such a line, its number is missing.
     """
     return _BROKEN_XID.search(message) is not None
 

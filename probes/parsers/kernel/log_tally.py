@@ -1,4 +1,4 @@
-"""Count repeated events of a log: lines of the same kind, number and device become one event."""
+"""Count repeated events of a log: lines of the same kind, number, device and variant become one event."""
 
 from typing import NamedTuple
 

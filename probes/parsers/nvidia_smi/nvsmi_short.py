@@ -170,7 +170,7 @@ def _chosen_sample(
     rows: list[dict[str, str]], column: str, choose: Callable[[list[int]], int]
 ) -> int | Unknown:
     values = [_number(row, column) for row in rows]
-    return values[0] if first_unknown(*values) else choose(only_known(values))
+    return first_unknown(*values) or choose(only_known(values))
 
 
 def _number(row: dict[str, str], column: str) -> int | Unknown:
@@ -211,7 +211,7 @@ def parse_error(text: str) -> tuple[Gpu, ...]:
 
 
 def failure(text: str) -> Unknown | None:
-    """Return why nvidia-smi could not communicate with the driver at all; None if it could."""
+    """Return the message that nvidia-smi did not run, or reached no driver or no GPU; None without it."""
     matches = (shape.search(text) for shape in _FAILURES)
     message = next((match[0].strip() for match in matches if match is not None), None)
     library = f" (library {version})" if (version := library_version(text)) else ""

@@ -59,7 +59,10 @@ def parse_results(text: str) -> tuple[ToolResult, ...]:
 
 
 def parse_gpus(text: str) -> tuple[Gpu, ...]:
-    """Return the GPUs that were measured, with CUDA's numbers, which equal NVML's if all GPUs are visible."""
+    """Return the GPUs that were measured, with CUDA's numbers.
+
+    These equal NVML's numbers if all GPUs are visible and of one kind.
+    """
     gpus: dict[int, Gpu] = {index: Gpu(index=index) for index in gpus_measured(parse_results(text))}
     for line_number, line in enumerate(text.split("\n"), 1):
         if (match := _DEVICE.fullmatch(line)) is not None:

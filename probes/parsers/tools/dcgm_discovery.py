@@ -24,7 +24,7 @@ def recognise(text: str) -> bool:
 
 
 def attached_gpus(text: str) -> int | None:
-    """Return the number of GPUs that DCGM counted."""
+    """Return the number of GPUs that DCGM counted; None if the text does not contain it."""
     count = _COUNT.search(text)
     return int(count[1]) if count else None
 

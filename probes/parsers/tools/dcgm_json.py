@@ -23,7 +23,7 @@ _PAIR = re.compile(
 
 
 def parse_json(body: object, text: str, start: int) -> tuple[Diagnosis, ...]:
-    """Return the results of all tests; empty if the document has another form."""
+    """Return the results of all tests and the errors of the run; empty if the document has another form."""
     diagnoses: list[Diagnosis] = []
     if isinstance(body, dict):
         for error in (body.get("runtime_error"), body.get("Error"), body.get("error")):
@@ -104,7 +104,10 @@ def _subjects(result: dict[str, object]) -> tuple[str, ...]:
 
 
 def _message(result: dict[str, object]) -> tuple[str, int | None]:
-    """Return the warnings as one text, and the number of the first warning that is not about settings."""
+    """Return the warnings as one text, and the number of the first warning that is not about settings.
+
+    If all numbered warnings are about settings, the number is that of the last one.
+    """
     warnings = result.get("warnings", result.get("warning", ()))
     texts: list[str] = []
     code: int | None = None

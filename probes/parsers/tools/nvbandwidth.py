@@ -87,7 +87,7 @@ def _first_numbers(results: Iterable[ToolResult]) -> tuple[ToolResult, ...]:
 def parse_gpus(text: str) -> tuple[Gpu, ...]:
     """Return the GPUs in the list of devices, or else the measured GPUs.
 
-    They have CUDA's numbers, which equal NVML's if all GPUs are visible.
+    They have CUDA's numbers, which equal NVML's if all GPUs are visible and of one kind.
     """
     gpus: dict[int, Gpu] = {}
     document = json_object(text, TOOL)

@@ -68,7 +68,8 @@ class Lspci(Record, kw_only=True):
     devices: tuple[PciDevice, ...]
     """Devices in the order of the listing.
 
-    A device without address (`bus_id` is empty) is a single link line.
+    A device without address (`bus_id` is empty) comes from lines about a link, without the line that names
+    the device.
     """
     unread: tuple[Unread, ...] = ()
 

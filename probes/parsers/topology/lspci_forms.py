@@ -1,8 +1,8 @@
 """Parse lspci's output for scripts (`-mm`, `-vmm`), and its trees (`-t`, `-tv`, `-tvnn`).
 
-The forms for scripts are rewritten as `lspci` and `lspci -v`. A tree shows addresses and bridges; only its
-name shows what a device is. A bus is printed in brackets, its devices in one column, one line for each.
-Source: pciutils, lspci(8), section "Machine readable output"; lspci.c and ls-tree.c (read 2026-11).
+The forms for scripts are rewritten as `lspci` and `lspci -v`. A tree shows addresses and bridges; what a
+device is can be seen only from its name. A bus is printed in brackets, its devices in one column, one line
+for each. Source: pciutils, lspci(8), section "Machine readable output"; lspci.c and ls-tree.c (read 2026-11).
 """
 
 import re
@@ -55,7 +55,7 @@ def is_machine_form(text: str) -> bool:
 
 
 def as_plain(text: str) -> str:
-    """Return the devices in the form that `lspci` prints, one line for each."""
+    """Return the text in the form that `lspci -v` prints, with the same number of lines."""
     lines = text.splitlines()
     plain: list[str] = []
     for number, line in enumerate(lines):

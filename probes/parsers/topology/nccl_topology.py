@@ -2,9 +2,9 @@
 
 `link_speed` and `link_width` are the maximum of the path (`max_link_speed` of sysfs), not the trained values.
 A `pci` element of class 0604 is the upstream port of a switch, because NCCL leaves its downstream ports out.
-A file without `gpu` and `net` elements is a template of a cloud: addresses without devices. Missing NVLinks
-mean that NCCL did not search for NVLinks. Source: NVIDIA/nccl, src/graph/xml.cc and topo.cc; ROCm/rccl (read
-2026-11).
+A file without `gpu` and `net` elements is a template of a cloud: addresses without devices. A file without
+NVLinks does not show that there are none, because NCCL may not have searched for NVLinks. Source:
+NVIDIA/nccl, src/graph/xml.cc and topo.cc; ROCm/rccl (read 2026-11).
 """
 
 import re

@@ -32,9 +32,10 @@ _SIGN = pattern(
     r"|(?:^|/)(?:current|max)_link_(?:width|speed):|PCI_SLOT_NAME=|PCI_ID="
     r"|(?:^|[\s,;/])vendor[ \t]{0,3}[=:][ \t]{0,3}0x[0-9a-fA-F]{4}(?:[\s,;]|$)"
 )
-"""Names before an equals sign, at the start of a line or after a path, as `grep` prints them.
+"""Names before an equals sign, or before a colon as `grep` prints them after a path.
 
-Other positions do not count, because YAML of other projects has the same names in nested keys.
+A name before a colon elsewhere does not count (except a vendor in hexadecimal digits), because YAML of other
+projects has the same names.
 """
 _MOST_LINES = 100_000
 

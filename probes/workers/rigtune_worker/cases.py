@@ -111,7 +111,7 @@ def refuse_overrun(least_s: float, budget_s: float) -> None:
     """Raise SkipCaseError on all ranks if the case would far exceed its time share on any rank.
 
     `least_s` is the time of the minimum number of calls, estimated from an earlier case; 0 without an earlier
-    case. Every rank must call this function first.
+    case. Every rank must call this function.
     """
     if largest(HOST, least_s / max(budget_s, 1e-9))[0] > OVERRUN:
         raise SkipCaseError(f"would take about {least_s:.1f} s, but only {budget_s:.1f} s are left for it")

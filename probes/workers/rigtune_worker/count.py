@@ -9,7 +9,7 @@ The function builds the module and the module's inputs on `device`, which is "me
         ...
         return module, inputs                # a tensor, or a tuple or dict of arguments
 
-The file contains one JSON object: `event` is `counted` with the figures, or `failure` with `kind` and
+The file of `--out` gets one JSON object: `event` is `counted` with the figures, or `failure` with `kind` and
 `message`.
 """
 

@@ -28,10 +28,10 @@ def available_bytes() -> int:
 def available_in_groups() -> int | None:
     """Return the memory that is still available in the tightest control group of this process.
 
-    The result is None if no control group has a limit. Files in the page cache are included, because the
-    kernel can drop them. Version 2 has memory.max, memory.current and memory.stat; version 1 has
-    limit_in_bytes, usage_in_bytes and the same stat (kernel documentation, admin-guide/cgroup-v2 and
-    cgroup-v1/memory).
+    The result is None if no control group has a limit. Pages of files that were not used recently count as
+    available, because the kernel can drop them. Version 2 has memory.max, memory.current and memory.stat;
+    version 1 has limit_in_bytes, usage_in_bytes and the same stat (kernel documentation,
+    admin-guide/cgroup-v2 and cgroup-v1/memory).
     """
     left = []
     for line in text_of(OWN_GROUPS).splitlines():

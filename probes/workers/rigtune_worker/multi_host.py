@@ -49,8 +49,8 @@ def prepare(limit_s: int, hosts: list[str]) -> None:
 def interface_to(hosts: list[str]) -> str:
     """Return the interface that leads to the first reachable host among `hosts`.
 
-    The result is the loopback if all hosts are this machine. The result is empty if this machine resolves no
-    name, or if the routes cannot be read.
+    The result is the loopback if all hosts that could be resolved are this machine. The result is empty if no
+    host can be resolved, or if no route leads to one.
     """
     interfaces = [interface_of(address) for address in map(address_of, hosts) if address]
     real = [name for name in interfaces if name and name != LOOPBACK]

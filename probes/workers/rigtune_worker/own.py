@@ -123,7 +123,7 @@ _RETURN = 'return nothing, or a dict such as {"tokens": 4096} with tokens, image
 def load(target: str, folder: str) -> Callable[..., Any]:
     name, _, function = target.rpartition(":")
     if not name or not function.isidentifier():
-        raise SetupError(f"there is no step {target!r}: {_HOW}")
+        raise SetupError(f"{target!r} names no function: {_HOW}")
     if folder:
         os.chdir(folder)
         sys.path.insert(0, folder)

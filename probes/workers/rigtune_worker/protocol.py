@@ -2,10 +2,11 @@
 
 `rank<N>.jsonl` has one object per line, each with `event`:
 
-    start    versions, device and conditions; always first
+    start    versions, device and conditions; the first line, unless the run failed before it
     sample   `case` (what was measured) and the numbers of one sample group, written as soon as it is complete
     skipped  `case` and `message`: the reason why the case was not measured, such as the time budget
-    failure  `kind` (out_of_memory, unsupported, wrong_result, crashed) and `message`, with the `case` if any
+    failure  `kind` and `message`, with the `case` if any; kinds: out_of_memory, unsupported, wrong_result,
+             timeout, crashed
     done     always last; a file without it is an incomplete answer
 """
 
@@ -31,7 +32,7 @@ class Timing(NamedTuple):
     warmup_calls: int
     calls_per_sample: int
     half_width: float | None = None
-    """Half width of the median's 95 % interval, divided by the median; None below six samples."""
+    """Half width of the median's 95 % interval, divided by the median; None if there is no interval."""
     budget_spent: bool = False
     """True if sampling ended before the interval was narrow: at the time limit or the limit of samples."""
     settled: bool | None = True

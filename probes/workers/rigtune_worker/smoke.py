@@ -297,7 +297,8 @@ def main(arguments: list[str] | None = None) -> int:
 
     def expire() -> None:
         """End a rank that hangs inside a library, which no exception can end."""
-        message = f"the part `{smoke.stage}` did not end within {2 * options.limit_s:g} s"
+        limit = f"{2 * options.limit_s:g} s"
+        message = f"the test did not end within {limit}; it hangs in the part `{smoke.stage}`"
         smoke.print_nccl_log()
         os._exit(smoke.fail("hang", message, joined=smoke.joined))
 

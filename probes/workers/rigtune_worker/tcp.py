@@ -37,7 +37,8 @@ class Receiver:
     def receive(self, streams: int) -> list[float]:
         """Return bytes per second in each window over all streams, while all are connected.
 
-        Raises OSError if a sender does not connect or stops sending.
+        The measurement ends when a sender closes its connection or stops sending. Raises OSError if a sender
+        does not connect.
         """
         connections = [self.listener.accept()[0] for _ in range(streams)]
         counts, ended = [0] * streams, threading.Event()

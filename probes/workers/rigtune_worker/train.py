@@ -30,7 +30,8 @@ from .trainer import TrainConfig, Trainer
 from .worker_process import die_with_parent, run_and_leave
 
 WARMUP_STEPS = 3
-"""Number of first steps that the median step time excludes, if at least as many further steps follow.
+"""Number of first steps that the median step time excludes if at least as many further steps follow; else
+only the first step is excluded.
 
 Allocators, kernels and links are not yet in their steady state.
 """

@@ -49,12 +49,12 @@ class Attention(Record, kw_only=True):
     kv_heads: int
     causal: bool
     window: int = 0
-    """Number of earlier tokens that a token attends to; 0 for all earlier tokens."""
+    """Number of tokens that a token attends to at most; 0 for no limit."""
     cross: bool = False
 
 
 class StateSpace(Record, kw_only=True):
-    """A Mamba-2 mixer."""
+    """Sizes of a Mamba-2 mixer or of a gated delta net."""
 
     inner: int
     heads: int
@@ -71,7 +71,7 @@ class Block(Record, kw_only=True):
     state_space: StateSpace | None = None
     hidden: int
     ffn_width: float = 0.0
-    """Total width of the MLP for one token: its experts and the shared experts together."""
+    """Width of the MLP, or the total width of the experts that one token uses, including shared experts."""
     gated: bool = True
     norms: int = 2
     parallel: bool = False
@@ -100,9 +100,9 @@ class Block(Record, kw_only=True):
 
 @functools.lru_cache(maxsize=1024)
 def blocks_of(model: TransformerModel) -> tuple[Block, ...]:
-    """Return the groups of equal blocks.
+    """Return the groups of equal blocks. The head is not among them (see `head_product`).
 
-    The head is `head_product`. The result is cached, because thousands of cases share a few models.
+    The result is cached, because thousands of cases share a few models.
     """
     if model.attention_layers is not None or model.state_space_layers:
         return _hybrid_blocks(model)
@@ -259,8 +259,8 @@ def _cross_products(model: TransformerModel) -> tuple[Product, ...]:
 
 
 def _attention_vectors(model: TransformerModel) -> int:
-    """Return the number of parameters in the biases of the projections, the norms of queries and keys, and
-    the sinks.
+    """Return the parameters in the biases of the projections, in the norms of queries, keys and latents, and
+    in the sinks.
     """
     heads, kv_heads, size = model.heads, model.kv_heads, model.head_dim
     vectors = model.query_latent + model.key_value_latent

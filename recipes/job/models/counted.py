@@ -47,7 +47,8 @@ def counted_model(text: bytes | str, target: str) -> VisionModel:
 
     The counts are for one sample if the user's function has the parameter `micro_batch`, else for the whole
     input. The model has no image size: its counts are valid for the inputs that the user's function makes.
-    Raises InputError with the worker's message if the worker failed, or if `text` is not an answer.
+    Raises InputError if the worker failed (with its message), if `text` is not an answer, or if the counts
+    are zero or negative.
     """
     try:
         answer = from_json(text, _Answer)
@@ -58,6 +59,8 @@ def counted_model(text: bytes | str, target: str) -> VisionModel:
         raise InputError(f"{target} cannot be counted: {answer.message or 'no answer'}", _CONTRACT)
     each = msgspec.structs.asdict(counts)
     if not any(each.values()) or min(each.values()) < 0:
+        if not answer.takes_micro_batch:
+            raise InputError(f"{target} cannot be counted: it does no work that rigtune counts", _CONTRACT)
         raise InputError(
             f"{target} cannot be counted: its work does not grow with micro_batch",
             "make inputs of micro_batch samples",

@@ -28,8 +28,8 @@ def preset(model_id: str) -> TransformerModel | None:
 def root_parameter_count(model: TransformerModel) -> int:
     """Return the parameters outside the layers.
 
-    These are the tables of tokens and positions, the norms outside the layers, the pooler, and the head
-    unless it shares the token table (tied).
+    These are the tables of tokens and positions with their projections, the norms outside the layers, the
+    pooler, and the head. A head that shares the token table (tied) adds only its bias.
     """
     width = model.embedding_size or model.hidden
     stacks = 2 if model.kind == "encoder-decoder" else 1
@@ -55,8 +55,7 @@ def root_parameter_count(model: TransformerModel) -> int:
 def parameter_count(model: TransformerModel) -> int:
     """Return the number of trainable parameters, each counted once.
 
-    The counts of the presets equal the published counts. An encoder is counted without the head that
-    pre-training adds.
+    Layers for multi-token prediction, and the head that pre-training adds to an encoder, are not counted.
     """
     return sum(block.count * block.parameters for block in _counted(model)) + root_parameter_count(model)
 
@@ -78,7 +77,9 @@ def active_parameter_count(model: TransformerModel) -> int:
 def matmul_parameter_count(model: TransformerModel) -> int:
     """Return the number of weights that multiply one token: in layers, in its experts and in the head.
 
-    Weights that are only looked up in a table are excluded.
+    Weights that are only looked up in a table are excluded. If the head computes logits for a part of the
+    tokens, only this part of its weights is counted. In an encoder-decoder, the weights of the decoder are
+    multiplied by the decoder tokens per encoder token.
     """
     layers = sum(
         block.count * block.tokens * product.inputs * product.outputs * product.rows
@@ -116,7 +117,7 @@ _SCAN_FLOPS = 7.0
 
 
 def flops_per_token(model: TransformerModel, sequence_length: int) -> float:
-    """Return the model FLOPs per token, forward and backward: attention, and 6 per weight that is used.
+    """Return the model FLOPs per token, forward and backward: attention, and 6 per weight that multiplies it.
 
     Recomputation is not counted. Megatron-LM counts in the same way; torchtitan and llm-foundry count full
     attention. For an encoder-decoder, the result is for one encoder token and its share of decoder tokens.

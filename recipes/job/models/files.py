@@ -90,7 +90,7 @@ def require_sound(model: TransformerModel, name: str) -> None:
         (
             model.learned_positions and model.sequence_length > model.learned_positions,
             f"sequence_length {model.sequence_length} exceeds {model.learned_positions} learned positions",
-            "shorten it",
+            "shorten sequence_length",
         ),
         (
             model.is_moe and not 1 <= model.experts_per_token <= model.experts,
@@ -109,7 +109,7 @@ def require_sound(model: TransformerModel, name: str) -> None:
                 and model.state_space_groups
                 and model.state_space_inner % model.state_space_heads == 0
             ),
-            "a state-space layer lacks its sizes",
+            "state-space layers lack sizes, or state_space_heads does not divide state_space_inner",
             "give state_space_inner, _heads, _groups and _states",
         ),
         (
@@ -126,7 +126,7 @@ def require_sound(model: TransformerModel, name: str) -> None:
 def _from_hugging_face(config: dict[str, Any], name: str) -> dict[str, Any]:
     """Return the fields of TransformerModel from a `config.json`.
 
-    Raises InputError for unknown architectures.
+    Raises InputError for architectures that rigtune cannot read, and for missing or impossible sizes.
     """
     architectures = config.get("architectures")
     architecture = architectures[0] if isinstance(architectures, list) and architectures else architectures
@@ -168,8 +168,8 @@ def _from_hugging_face(config: dict[str, Any], name: str) -> dict[str, Any]:
 def with_learning_rate(model: TransformerModel) -> TransformerModel:
     """Return `model` with a learning rate.
 
-    A model without a learning rate gets the rate of its own published recipe, or that of the model of its
-    kind that is nearest in size.
+    A model without a learning rate gets the rate of the recipe that `pretraining_recipe` returns: its own
+    published recipe, or that of a model of its kind with a similar size.
     """
     if model.learning_rate:
         return model

@@ -15,7 +15,7 @@ def _with(
 
 
 def _windowed(adapter: Callable[[Config], Sizes], every: int) -> Callable[[Config], Sizes]:
-    """Return a reader that gives all layers local attention, except every `every`-th (0: no exception)."""
+    """Return a reader that gives layers local attention if the file states a window (see `windows`)."""
     return lambda config: windows(config, adapter(config), every)
 
 

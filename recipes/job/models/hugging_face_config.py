@@ -104,7 +104,7 @@ def experts_of(config: Config) -> Sizes:
 def windows(config: Config, sizes: Sizes, every: int = 0) -> Sizes:
     """Return the sizes with local attention in all layers; if `every` is n > 0, every n-th layer is excepted.
 
-    The file's own list of layers takes precedence.
+    The file's own list of layers takes precedence. Without a window in the file, the sizes stay.
     """
     window, kinds = config.whole("sliding_window", "attention_chunk_size"), config.items("layer_types")
     local, layers = sum(kind in ("sliding_attention", "chunked_attention") for kind in kinds), sizes["layers"]

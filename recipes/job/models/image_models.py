@@ -31,7 +31,7 @@ class _File(StrictRecord, kw_only=True):
 
 
 class Alias(StrictRecord, kw_only=True):
-    """Names of a counted model that cannot be derived from its id."""
+    """Names of a counted model that cannot be derived from its id, and properties that the counts lack."""
 
     model: str
     names: tuple[str, ...] = ()
@@ -163,9 +163,9 @@ def _without_prefix(name: str) -> list[str]:
 
 @functools.lru_cache(maxsize=1024)
 def at_size(model: VisionModel, image_size: int) -> VisionModel:
-    """Return the model for images of another size.
+    """Return the model for images of another size; a model of fixed size is returned unchanged.
 
-    All counts except parameters and kernels grow with the pixels of an image.
+    All counts except parameters and kernels grow with the number of pixels of an image.
     """
     if model.fixed_size or image_size == model.image_size:
         return model

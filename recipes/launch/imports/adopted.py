@@ -8,7 +8,7 @@ SCHEMA_VERSION = 1
 
 
 class Statement(Record, kw_only=True):
-    """A setting that a file states, with rigtune's name and value for it."""
+    """A setting that a file or an option states, with rigtune's name and value for it."""
 
     setting: str
     """Name of the setting, such as `nodes`, `tp` or `learning_rate`."""
@@ -33,7 +33,7 @@ class Statement(Record, kw_only=True):
 
 
 OPTIONS = "options"
-"""File of settings that the user gave on rigtune's own command line."""
+"""Name in place of a file, for settings that the user gave on the command line of rigtune."""
 IMPORT_OPTIONS = {
     "model": "--model NAME",
     "sequence_length": "--sequence-length TOKENS",
@@ -53,16 +53,17 @@ IMPORT_OPTIONS = {
 
 
 class Missing(Record, kw_only=True):
-    """A setting that a recipe needs and no file states."""
+    """A setting that a recipe needs and that the files do not determine."""
 
     setting: str
     option: str
-    """Option of `rigtune import` that gives the setting."""
+    """Option of `rigtune import` that gives the setting, or what to add to the files if there is no option.
+    """
     why: str
 
 
 class Assumed(Record, kw_only=True):
-    """A setting that no file states, and for which the launcher or the program has a known default."""
+    """A setting that no file states, with a default of the launcher, of the program or of rigtune."""
 
     setting: str
     value: str

@@ -74,7 +74,7 @@ UNCARRIED = frozenset(
 )
 """Settings of programs that no field of a recipe carries.
 
-Settings that are options of the program stay among its arguments; those in a file are kept as not understood.
+An option of the program stays among its arguments; a value in a file is kept as not understood.
 """
 
 
@@ -83,7 +83,7 @@ def imported_from(
 ) -> Imported:
     """Return the launch as settings, kept parts and, if nothing is missing, a recipe.
 
-    Raises InputError if the files contradict each other.
+    Raises InputError if the files describe no possible run.
     """
     settings = Settings(settled)
     absent = collected.absent(files)
@@ -256,8 +256,9 @@ class _Draft:
         return stated or "bf16"
 
     def _convergence(self) -> dict[str, object]:
-        """Return the fields of `Convergence` that the files state; note the defaults that are assumed for
-        others.
+        """Return the fields of `Convergence` that the files state, and no warm-up if they state none.
+
+        The defaults that apply to other fields are noted as assumptions.
         """
         settings = self.settings
         rate, steps = settings.decimal("learning_rate"), _steps(settings, self.batch)
@@ -318,9 +319,9 @@ class _Draft:
     def _program(self) -> str:
         """Return the program whose files an export writes.
 
-        The user's own command with its own arguments is enough, unless accelerate's configuration states
-        further settings, tp, pp, cp or ep is above 1, the strategy is ZeRO-1 or ZeRO-2, or torchtune starts
-        its own recipes.
+        The user's own command with its own arguments is enough, unless accelerate's configuration states more
+        than sizes and plain data parallelism, tp, pp, cp or ep is above 1, the strategy is ZeRO-1 or ZeRO-2,
+        or torchtune starts its own recipes.
         """
         degrees = self.distribution.degrees
         of_accelerate = [
@@ -339,7 +340,7 @@ class _Draft:
         return OWN_PROGRAM if is_plain and not starts_itself else self.collected.program
 
     def recipe(self, command: Command, model: TransformerModel) -> Recipe:
-        """Return the recipe. Raises InputError if its settings contradict each other."""
+        """Return the recipe. Raises InputError if its settings describe no possible run."""
         settings, size, degrees = self.settings, self.size, self.distribution.degrees
         length = settings.whole("sequence_length")
         chain = self.collected.chain

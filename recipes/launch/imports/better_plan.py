@@ -160,7 +160,7 @@ def _values(layout: Parallelism | Choice) -> dict[str, str]:
 def _changed(
     imported: Imported, parallelism: Parallelism, files: Sequence[LaunchFile], best: Plan
 ) -> Iterable[_Change]:
-    """Yield each setting that differs, with the edit of the file that states it."""
+    """Yield each setting that must change, with the edit of the file that states it."""
     statements = {each.setting: each for each in imported.settings if each.file != OPTIONS}
     cluster = best.cluster
     before, after = _values(parallelism), _values(best.chosen)
@@ -243,7 +243,7 @@ def _follows(setting: str, statements: dict[str, Statement], best: Choice) -> bo
 def _edit(statement: Statement, value: str, files: Sequence[LaunchFile]) -> Edit | None:
     """Return the edit of a statement; None if the file cannot state the value at this place.
 
-    An option without a word for the value `none` is removed.
+    An option is removed if the value is blank, or if the value is `none` and the option has no word for it.
     """
     if statement.place is None or statement.place.end_column is None:
         return None
@@ -282,8 +282,9 @@ def _value_place(statement: Statement, place: Place) -> Place:
 def _added(
     imported: Imported, statements: Iterable[Statement], setting: str, before: str, after: str
 ) -> _Change:
-    """Return the change that adds an option after the program's last argument; without an option, it has no
-    edit.
+    """Return the change that adds an option after the last option of the program.
+
+    The change has no edit if the program has no such option, or if the files have no option of the program.
     """
     shown = LayoutChange(setting=setting, before=before, after=after, where="")
     option = None if setting in _BY_HAND else option_for(imported.program, setting, after)

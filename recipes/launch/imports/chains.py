@@ -135,7 +135,7 @@ def certainty(chain: Chain) -> tuple[bool, int, bool, int]:
 
 
 class OptionUse(Record, kw_only=True):
-    """An option of a launcher, as the command line states it."""
+    """An option of a launcher or of a program, as the command line states it."""
 
     owner: str
     """Row of `spellings.toml`; the name of the program if no row describes it."""
@@ -149,7 +149,10 @@ class OptionUse(Record, kw_only=True):
 
 
 def owner_of(command: Command) -> str:
-    """Return the row of `spellings.toml` that describes the options of a launcher."""
+    """Return the name of the row of `spellings.toml` that describes the options of a command.
+
+    There may be no such row.
+    """
     name = starts(command)
     return _OWNERS.get(name, name)
 

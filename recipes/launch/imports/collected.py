@@ -50,7 +50,10 @@ class Collected(msgspec.Struct, kw_only=True):
     """Settings whose value is known only when the job runs, as the files write them."""
     environment: list[Environment] = []
     filled: dict[str, str] = {}
-    """Arguments of the recipe by their text in the files: values of variables, references to secrets."""
+    """Arguments of the recipe by their text in the files.
+
+    Variables are replaced by their values, and secrets by references to variables.
+    """
     kept: list[Kept] = []
     named_files: list[tuple[str, str]] = []
     """Names of files that belong to the launch, each with the place that states the name."""

@@ -1,4 +1,4 @@
-"""Collection of the settings in the files of one launch; all other parts are kept as text."""
+"""Collection of the settings in the files of one launch. Other commands and values are kept as text."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -62,17 +62,21 @@ from recipes.lint.parts import embedded
 from recipes.lint.views import starts
 from recipes.planning.programs import OWN
 
-_HIDES = "a secret is not copied into a recipe; export the variable in the shell that starts the job"
+_NOT_COPIED = "a secret is not copied into a recipe"
+_HIDES = f"{_NOT_COPIED}; export the variable in the shell that starts the job"
 _OTHER = "another command of the script"
 _WRAPPER = "rigtune's launchers start the program without this wrapper"
 _SIGNS_OF_WORDS = {"torchtune": "=", "torchtitan": ":"}
-"""Programs with arguments such as `KEY=VALUE` that are settings, and the sign between name and value."""
+"""Sign between name and value in arguments that are settings but do not begin with dashes, by program.
+
+Examples are `batch_size=2` of torchtune and `activation-checkpoint:full` of torchtitan.
+"""
 _OWN_WORDS = ("own", "accelerate", "deepspeed", "lightning", "horovod", "tensorflow", "torch")
 """Programs whose arguments are the user's own."""
 
 
 def collect(files: Sequence[LaunchFile]) -> Collected:
-    """Return everything that the files state; the order of the files does not matter."""
+    """Return everything that the files state."""
     return _Collector(files).run()
 
 
@@ -140,7 +144,9 @@ class _Collector:
         return [*outer[:1], main]
 
     def _chain(self, file: LaunchFile, chain: Chain) -> None:
-        """Read a launch: the options of its launchers, and the arguments of its program."""
+        """Read the options of the launchers in a chain. If the chain starts the training, also read the
+        arguments of the program.
+        """
         for command in chain.commands[:-1]:
             self._cover(file, command)
             self._launcher(file, command)
@@ -177,7 +183,10 @@ class _Collector:
                 self._keep(file, line, text, FILLED if is_plain else LITERAL)
 
     def _written(self, file: LaunchFile, place: Place) -> str:
-        """Return a word with its variables; for a bare `$NAME`, the place is that of the assigned value."""
+        """Return a word as the file spells it, with its variables.
+
+        A bare `$NAME` has the place of the value that is assigned to NAME, so the name is looked up.
+        """
         names = [item.name for item in file.settings if item.value_place == place]
         return f"${names[0]}" if names else self._text(file, place).strip("\"'")
 
@@ -197,8 +206,9 @@ class _Collector:
             self._keep(file, command.place.line, " ".join(words_of(command)), _WRAPPER)
 
     def _interpreter(self, file: LaunchFile, command: Command) -> None:
-        """Add the interpreter's path, and keep its options, except `-u`, which rigtune's own command has
-        too.
+        """Add the path of the interpreter, and keep its options.
+
+        `-m` and `-u` are not kept: the recipe states a module as such, and rigtune's command has `-u` too.
         """
         if not command.is_literal:
             self._keep(file, command.place.line, command.written, IN_THE_RUN)
@@ -212,7 +222,9 @@ class _Collector:
             self._keep(file, command.place.line, " ".join(extra), NOT_UNDERSTOOD)
 
     def _option(self, file: LaunchFile, use: OptionUse) -> None:
-        """Read an option of a launcher; keep it if no setting states it."""
+        """Read an option of a launcher. Keep it if it states no setting, unless it only describes the
+        command.
+        """
         if use.name in STRUCTURE or ("=" in use.value and use.name == "x") or self._state(file, use):
             return
         is_given = names_file(use.owner, use.name) and use.value.rpartition("/")[2] in self._given
@@ -222,7 +234,7 @@ class _Collector:
         self._keep(file, use.place.line, use.written, reason)
 
     def _state(self, file: LaunchFile, use: OptionUse) -> bool:
-        """Add the setting that an option states; return False if it states none."""
+        """Add the setting that an option states; return False if none was added."""
         value = use.value if use.is_literal else self.run_values.resolved(use.value)
         if names_file(use.owner, use.name):
             self.result.named_files.append((value or use.value, f"{file.name}:{use.place.line}"))
@@ -290,7 +302,9 @@ class _Collector:
         elif self._hides(value):
             self._keep(file, line, f"{item.name}={HIDDEN}", _HIDES)
         elif any(is_invisible(character) or character in "\n\r" for character in value):
-            self._keep(file, line, f"{item.name}={item.written}", "its value has several lines")
+            self._keep(
+                file, line, f"{item.name}={item.written}", "its value has line breaks or invisible characters"
+            )
         else:
             place = f"{file.name}:{line}"
             variable = Environment(name=item.name, value=value, why=f"Yours, from {place}", source=place)
@@ -328,14 +342,14 @@ class _Collector:
                 continue
             reason = why_kept(file.owner, path, value)
             if is_secret(path.rpartition(".")[2], value):
-                value, reason = HIDDEN, _HIDES
+                value, reason = HIDDEN, _NOT_COPIED
             else:
                 value = self._spelled(file, entry)
             self._keep(file, entry.place.line, f"{path}: {value}", reason)
 
     def _of_entry(self, file: LaunchFile, path: str, value: str) -> Meaning | None:
         stated = meaning(file.owner, path, value)
-        if stated is None and file.owner == "accelerate":  # a key of a plugin's block is an option of its own
+        if stated is None and file.owner == "accelerate":  # keys in the block of a plugin are also options
             stated = meaning(file.owner, path.rpartition(".")[2], value)
         return stated
 
@@ -360,7 +374,7 @@ class _Collector:
         covered.cover(command.place)
         for argument in command.arguments:
             place = argument.place
-            # a word made of several lines covers the text between them only if the word has line breaks
+            # a word on several lines covers all text between its ends only if the word itself has line breaks
             if place.end_line in (None, place.line) or "\n" in argument.text:
                 covered.cover(place)
 
@@ -383,7 +397,7 @@ class _Collector:
 
 
 def _can_fill(stated: Meaning) -> bool:
-    """Return whether a setting can have a value; only slots restrict their values."""
+    """Return whether a setting can have this value; only slots restrict their values."""
     name = stated.setting.removeprefix(SLOT)
     return name == stated.setting or fits_slot(name, stated.value)
 

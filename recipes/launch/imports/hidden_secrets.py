@@ -59,7 +59,10 @@ _SHELL_VARIABLE = re.compile(r"\$(?:\{(?P<braced>[A-Za-z_]\w*)[^{}]*\}|(?P<plain
 
 
 def reference_in(written: str) -> str:
-    """Return an argument of a script with references in place of its variables, as a recipe writes them."""
+    """Return an argument of a script with references in place of its variables, as a recipe writes them.
+
+    The name in a reference is in capitals.
+    """
     pieces, at = [], 0
     for match in _SHELL_VARIABLE.finditer(written):
         name = (match["braced"] or match["plain"]).upper()

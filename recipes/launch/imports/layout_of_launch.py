@@ -36,7 +36,7 @@ class Start(NamedTuple):
 
 
 class Size(NamedTuple):
-    """Nodes and ranks per node; a number that no file states is None."""
+    """Nodes and ranks per node; an unknown number is None."""
 
     nodes: int | None
     ranks_per_node: int | None
@@ -77,8 +77,9 @@ def _stated(settings: Settings, *names: str) -> str:
 
 
 def _default_ranks(settings: Settings, start: Start, gpus: int | None) -> int | None:
-    """Return the ranks of a node if no file states them: the requested GPUs, the launcher's default, or
-    None.
+    """Return the ranks of a node if no file states them.
+
+    They are the requested GPUs, else torchrun's default, else 1 if no launcher starts ranks; otherwise None.
     """
     if gpus is not None:
         settings.assume("ranks_per_node", gpus, "one rank for each GPU that the files request on a node")
@@ -131,7 +132,7 @@ def hosts_of(settings: Settings) -> Hosts:
 
 
 class Distribution(NamedTuple):
-    """Strategy and degrees; the strategy is None if no file states it."""
+    """Strategy and degrees; the strategy is None if it is unknown."""
 
     strategy: str | None
     degrees: Degrees
@@ -229,7 +230,7 @@ def batch_of(settings: Settings, degrees: Degrees, program: str) -> Batch:
 
 
 def checkpointing_of(settings: Settings) -> str | None:
-    """Return the kind of activation checkpointing; None if no file states it."""
+    """Return the kind of activation checkpointing; None if no file states a known kind."""
     text = settings.text("activation_checkpointing")
     if text is not None and text.lower() in ("true", "false"):
         return "full" if text.lower() == "true" else "none"

@@ -26,7 +26,7 @@ class BatchOptions(NamedTuple):
     identified: tuple[Statement, ...] = ()
     """Options whose value is that of one batch only."""
     notes: tuple[str, ...] = ()
-    """A sentence for each option whose value fits no batch of the recipe, or more than one."""
+    """A sentence for each option that is not identified."""
 
 
 def batch_options(unnamed: Sequence[Statement], batch: Batch) -> BatchOptions:

@@ -12,11 +12,11 @@ _SIGNS = {
     "training.seq-len": "torchtitan",
     "job.config-file": "torchtitan",
 }
-"""Options that only the arguments of one program have."""
+"""Options by which a program is recognised."""
 
 
 def program_of_launch(chain: Chain | None, files: Sequence[LaunchFile]) -> str:
-    """Return the program that the command or the files show: a row of `programs.toml`."""
+    """Return the id of the program that the command or the files show; `own` if they show none."""
     if chain is not None:
         named = program_of_command(chain.words)
         if named is not None:

@@ -1,4 +1,4 @@
-"""One value for each setting of an imported launch: contradictions, numbers, and defaults that are known."""
+"""The choice of one value for each setting of an imported launch, and the reading of numbers and words."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, TypeVar
@@ -108,7 +108,7 @@ class Settings:
         )
 
     def text(self, setting: str) -> str | None:
-        """Return the value as text; None if no file states it."""
+        """Return the value as text; None if it is unknown."""
         each = self._by_name.get(setting)
         return None if each is None else each.value
 
@@ -124,15 +124,24 @@ class Settings:
         return word
 
     def whole(self, setting: str) -> int | None:
-        """Return the value as a positive whole number; None if no file states one."""
+        """Return the value as a positive whole number; None if there is none.
+
+        Any other value is added to `unread`.
+        """
         return self._number(setting, int, lambda value: value > 0)
 
     def decimal(self, setting: str) -> float | None:
-        """Return the value as a number; None if no file states one."""
+        """Return the value as a number of at least 0; None if there is none.
+
+        Any other value is added to `unread`.
+        """
         return self._number(setting, float, lambda value: 0.0 <= value < 1e12)
 
     def count(self, setting: str) -> int | None:
-        """Return the value as a whole number that may be 0."""
+        """Return the value as a whole number of at least 0; None if there is none.
+
+        Any other value is added to `unread`.
+        """
         return self._number(setting, int, lambda value: value >= 0)
 
     def assume(self, setting: str, value: object, because: str) -> None:

@@ -82,7 +82,7 @@ def names_of(owner: str) -> dict[str, str]:
 
 @functools.lru_cache(maxsize=64)
 def _own_words(setting: str) -> frozenset[str]:
-    """Return rigtune's words for the values of a setting that at least one program spells in its own way."""
+    """Return all of rigtune's words for the values of a setting for which some program has a word."""
     return frozenset(word for program in load_programs().values() for word in program.values.get(setting, ()))
 
 
@@ -192,7 +192,8 @@ def module_of(words: tuple[str, ...]) -> str:
 def spelled_as(owner: str, name: str, setting: str, value: str, before: str) -> str | None:
     """Return the owner's word for a value, of the same form as the word `before`; None if there is none.
 
-    If `before` is `true`, the result is `true` or `false`; if it is a number, the result is a number.
+    The forms are truth values, numbers and other words. The value itself is returned if the owner has no list
+    of words for the setting, or if the value is a number that the list lacks.
     """
     implied = _setting(owner, name).partition("=")
     if implied[1]:
@@ -219,7 +220,7 @@ _MORE_FOLLOWS = " over"
 
 
 def option_for(owner: str, setting: str, value: str) -> str | None:
-    """Return the command-line option that states a setting for a program; None if the program has none."""
+    """Return the command-line option that states a setting for a program; None if none is known."""
     program = load_programs().get(owner)
     if program is not None and any(name.endswith(_MORE_FOLLOWS) for name in program.settings.values()):
         return None  # its settings are descriptions: the options of a person's own code are unknown

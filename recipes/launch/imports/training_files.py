@@ -1,4 +1,4 @@
-"""Configuration files of training programs (TOML and YAML), which `lint` does not judge."""
+"""The files of a launch: documents of `lint`, and configuration files that `lint` does not judge."""
 
 import re
 from typing import Any
@@ -24,7 +24,7 @@ class LaunchFile(Record, kw_only=True):
     settings: tuple[Setting, ...] = ()
     directives: tuple[Directive, ...] = ()
     document: Document | None = None
-    """The document of `lint`; None for a configuration of a training program."""
+    """The document of `lint`; None for a file that `lint` does not judge."""
     faults: tuple[str, ...] = ()
     """Errors of syntax, each with its line."""
 

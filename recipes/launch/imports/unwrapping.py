@@ -31,14 +31,14 @@ class Unwrapped(NamedTuple):
     words: tuple[str, ...]
     """The program and its arguments; a module follows `-m`."""
     dropped: tuple[str, ...]
-    """One sentence for each option and wrapper that was left out."""
+    """One sentence for each option, wrapper, variable or secret that was left out or replaced."""
 
 
 def unwrap(words: Sequence[str]) -> Unwrapped:
     """Return the program of a command line, and a sentence for each option of its launchers.
 
     `torchrun --nproc-per-node 8 train.py --lr 1` becomes `train.py --lr 1`. A command without a launcher
-    stays as it is.
+    stays as it is, apart from secrets.
     """
     words = tuple(words)
     if words and _ASSIGNMENT.match(words[0]):

@@ -16,7 +16,7 @@ _ON_CPU = (
 
 
 def render(recipe: Recipe, files: ProgramFiles) -> tuple[Artifact, ...]:
-    """Return the script of a node, the script that starts all named hosts, and accelerate's settings.
+    """Return the scripts of torchrun's launcher with `accelerate launch` in its place, and its settings.
 
     On a CPU torchrun starts the ranks, because `accelerate launch` would start a single process. Raises
     UsageError for a program whose ranks another starter must start.

@@ -18,7 +18,7 @@ SCRIPT = "launch-horovodrun.sh"
 def render(recipe: Recipe, files: ProgramFiles) -> tuple[Artifact, ...]:
     """Return the script and the tests of a node.
 
-    Raises UsageError for several nodes without host names or with an image, and for IPv6 addresses.
+    Raises UsageError for several nodes without host names or with a .sif image, and for IPv6 addresses.
     """
     nodes, hosts = recipe.parallelism.nodes, recipe.resources.hosts
     if nodes > 1 and not hosts:

@@ -76,7 +76,8 @@ def _profile(recipe: Recipe) -> dict[Any, Any]:
 
 
 def _gpus(recipe: Recipe) -> dict[Any, Any]:
-    """Return all GPUs of the host, or the MIG slices of the slot. Raises UsageError if slices are unknown.
+    """Return all GPUs of the host, or the MIG slices of the slot. Raises UsageError if the slot
+    does not name one slice for each rank.
 
     CDI, the container device interface, also brings the driver's libraries into the container.
     """

@@ -14,7 +14,7 @@ _ONE_INTERFACE = re.compile(r"=?([A-Za-z0-9_.-]+)")
 
 
 def render(recipe: Recipe, files: ProgramFiles) -> tuple[Artifact, ...]:
-    """Return the script. Raises UsageError for IPv6 addresses."""
+    """Return the script and the tests of a node. Raises UsageError for IPv6 addresses."""
     for host in recipe.resources.hosts:
         if ":" in host:
             raise UsageError(
@@ -34,7 +34,7 @@ def start(recipe: Recipe, folder: str, arguments: tuple[str, ...]) -> tuple[str,
 
 
 def _exported(recipe: Recipe, files: ProgramFiles) -> tuple[str, ...]:
-    """Return the variables that Open MPI must pass to ranks of other hosts."""
+    """Return the names of the variables that Open MPI must pass to ranks of other hosts."""
     meeting = () if files.processes == "task" else ("MASTER_ADDR", "MASTER_PORT")
     own = ("RIGTUNE_LOGS", "RIGTUNE_RECIPE", "RIGTUNE_PREFLIGHT")
     path = ("PYTHONPATH",) if files.imports_from_folder else ("LD_LIBRARY_PATH",) if files.executable else ()

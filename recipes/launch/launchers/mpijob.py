@@ -95,7 +95,7 @@ def _job(recipe: Recipe, files: ProgramFiles) -> Tree:
         "command": _mpirun(recipe, files),
         "args": _rank_words(recipe, files),
         "env": environment(recipe, files),
-        # only a reference to a secret needs the value here: mpirun gets it on its command line
+        # the launcher pod needs secrets only if the command line of mpirun refers to one
         **(secrets(recipe) if referenced(map(str, files.words)) else {}),
         "securityContext": container_security(recipe),
         "volumeMounts": mounts(recipe),

@@ -152,7 +152,10 @@ def host_network(recipe: Recipe) -> Tree:
 
 
 def pod_security(recipe: Recipe) -> Tree:
-    """Return the user of the containers, who also owns new files on volumes."""
+    """Return the security context of the pod.
+
+    It has the user and the group of the containers; the group also owns new files on volumes.
+    """
     user, group = require_user(recipe)
     return {
         "runAsNonRoot": bool(user),
@@ -249,9 +252,9 @@ def gpu_resource(recipe: Recipe) -> str:
 def resources(recipe: Recipe) -> Tree:
     """Return the resources of a node's container. Raises UsageError for a slot of a wrong form.
 
-    With a memory limit, the requests equal the limits, so the pod has the class Guaranteed and its cores to
-    itself. Without a memory limit the cores are only requested, because a limit of the cores could throttle
-    threads of NCCL.
+    With a memory limit and a known number of cores, the requests equal the limits: the pod has the class
+    Guaranteed, for which the kubelet can reserve cores. Without a memory limit the cores are only requested,
+    because a limit of the cores could throttle threads of NCCL.
     """
     limits: Tree = {gpu_resource(recipe): recipe.parallelism.ranks_per_node} if is_gpu(recipe) else {}
     for part in filter(None, slot_value(recipe, "network_resource").split(",")):

@@ -28,7 +28,7 @@ class Literal(str):
 
 
 class _Dumper(yaml.SafeDumper):  # type: ignore[misc]
-    """A writer that keeps the order of keys, indents lists, and repeats equal parts."""
+    """A writer that keeps the order of keys, indents lists, and writes equal parts in full."""
 
     def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
         super().increase_indent(flow, indentless=False)

@@ -118,7 +118,7 @@ def _notes(recipe: Recipe) -> tuple[str, ...]:
         notes.append("Warning: your script must call gradient_checkpointing_enable() of the model")
     if sharding == "zero3" and not layer_class_of(recipe):
         notes.append(
-            f"rigtune does not know the layer class of {recipe.name}; accelerate takes the model's own "
+            f"rigtune does not know the layer class of {recipe.model_id}; accelerate takes the model's own "
             "_no_split_modules"
         )
     return tuple(notes)

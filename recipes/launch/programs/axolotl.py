@@ -31,7 +31,7 @@ _OFF = {
     **dict.fromkeys(("load_in_4bit", "load_in_8bit", "fp16", "fp8", "gradient_checkpointing"), False),
     **dict.fromkeys(("dp_shard_size", "dp_replicate_size", "tensor_parallel_size", "warmup_ratio")),
 }
-"""Settings of a user's file that would contradict a plan without them, with the values that disable them."""
+"""Values that disable settings of a user's file, for those settings that the plan does not have."""
 _OTHER_NAMES = frozenset(
     {"lora_r", "lora_target_linear", "batch_size", "num_epochs", "context_parallel_size"}
 )
@@ -42,8 +42,8 @@ def write(recipe: Recipe) -> ProgramFiles:
     """Return `-m axolotl.cli.train axolotl.yaml`, with that file.
 
     If the user's command has a file, it is kept, and the plan's settings follow as options. Raises UsageError
-    on a CPU, for another command than `axolotl train`, without a model or data, and for a plan that the
-    Trainer cannot follow.
+    on a CPU, for another command than `axolotl train`, if neither such a file nor a slot names the model and
+    the data, and for a plan that the Trainer cannot follow.
     """
     if recipe.resources.device == "cpu":
         raise UsageError("axolotl trains only on GPUs", "plan for GPUs, or with --program trl")

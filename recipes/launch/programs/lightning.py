@@ -76,9 +76,9 @@ def _notes(recipe: Recipe) -> Iterator[str]:
     parallelism = recipe.parallelism
     recomputes = parallelism.activation_checkpointing != "none"
     yield f"{CONFIG} has the names of Lightning {known_names('lightning').version}; {batch_words(recipe)}"
-    if not any(CONFIG in argument for argument in recipe.command.arguments):
+    if CONFIG not in recipe.command.arguments:
         yield (
-            f"Warning: no argument of your script is {CONFIG}: add this name; your script passes the "
+            f"Warning: no argument of your script is {CONFIG}: add this name; your script must pass the "
             "file's content to Trainer(**settings)"
         )
     if parallelism.candidate.sharding == "zero3":

@@ -35,7 +35,7 @@ _OFF = {
     **dict.fromkeys(("deepspeed", "fsdp", "quantization_bit")),
     **dict.fromkeys(("bf16", "fp16", "pure_bf16", "fp8"), False),
 }
-"""Settings of a user's file that would contradict a plan without them, with the values that disable them."""
+"""Values that disable settings of a user's file, for those settings that the plan does not have."""
 _OTHER_NAMES = frozenset({"lora_rank", "lora_target", "use_unsloth", "use_unsloth_gc"})
 """Further settings that would contradict the plan."""
 _PLAIN = re.compile(r"[\w./@+-]+")
@@ -45,7 +45,8 @@ def write(recipe: Recipe) -> ProgramFiles:
     """Return `-m llamafactory.launcher llama_factory.yaml`, with that file.
 
     If the user's command has a file, it is kept, and the plan's settings follow as overrides. Raises
-    UsageError without a model or data, and for a plan that the Trainer cannot follow.
+    UsageError if neither such a file nor a slot names the model and the data, for a slot `data` that names a
+    single file, and for a plan that the Trainer cannot follow.
     """
     arguments, theirs = hf_arguments(recipe), program_arguments(recipe)
     is_cli = _is_cli(recipe.command)

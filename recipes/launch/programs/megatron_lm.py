@@ -30,8 +30,8 @@ _ALSO = (
 def write(recipe: Recipe) -> ProgramFiles:
     """Return the arguments of pretrain_gpt.py, or of the user's own script with Megatron's arguments.
 
-    Raises UsageError for a model whose sizes Megatron's arguments cannot state, for adapters, and for an
-    unknown placeholder.
+    Raises UsageError for adapters, for a model, a learning-rate schedule or an optimizer that the arguments
+    cannot state, and for an unknown placeholder.
     """
     theirs = options_of(program_arguments(recipe))
     is_own = recipe.command.kind in ("script", "module")
@@ -164,7 +164,10 @@ def pipeline_layout(layers: int, parts: int, *, prediction_layers: int = 0) -> s
 
 
 def _places(recipe: Recipe, theirs: tuple[Option, ...]) -> Iterator[Option]:
-    """Yield paths; a run loads the newest checkpoint of the folder where it saves."""
+    """Yield the options for checkpoints, data and tokenizer.
+
+    A run loads the newest checkpoint of the folder to which it saves.
+    """
     checkpoints = slot_value(recipe, "checkpoints") or _folder(recipe)
     yield ("--save", checkpoints)
     yield ("--load", checkpoints)
@@ -195,7 +198,8 @@ def _names_tokenizer(theirs: tuple[Option, ...]) -> bool:
 
 
 def _habits(recipe: Recipe) -> Iterator[Option]:
-    """Yield options for checkpoints, logs and overlapped communication, which the user's own override.
+    """Yield options for checkpoints, logs, overlapped communication and experts; the user's options replace
+    them.
 
     SIGTERM, which a scheduler sends before it ends a job, causes a last checkpoint.
     """
@@ -234,6 +238,7 @@ def _environment(recipe: Recipe) -> tuple[Environment, ...]:
 def _notes(recipe: Recipe, theirs: tuple[Option, ...], *, is_own: bool) -> tuple[str, ...]:
     queues = [variable.value for variable in recipe.environment if variable.name == _QUEUES]
     is_divided = max(recipe.parallelism.tp, recipe.parallelism.cp) > 1
+    given = {option[0] for option in theirs}
     notes = (
         (
             not is_own and not slot_value(recipe, "workdir"),
@@ -249,11 +254,13 @@ def _notes(recipe: Recipe, theirs: tuple[Option, ...], *, is_own: bool) -> tuple
             "The slot `tokenizer` is empty: NullTokenizer takes token numbers as they are in the data",
         ),
         (
-            not slot_value(recipe, "checkpoints"),
+            not slot_value(recipe, "checkpoints") and "--save" not in given,
             f"The slot `checkpoints` is empty: every node must reach the folder {_folder(recipe)}",
         ),
         (
-            recipe.job.fine_tuning and not slot_value(recipe, "model"),
+            recipe.job.fine_tuning
+            and not slot_value(recipe, "model")
+            and given.isdisjoint(("--pretrained-checkpoint", "--load")),
             "Warning: the slot `model` is empty, so training starts from random weights",
         ),
         (

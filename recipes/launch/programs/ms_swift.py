@@ -54,7 +54,7 @@ def write(recipe: Recipe) -> ProgramFiles:
         modules=("torch", "swift"),
         notes=(
             f"The options have the names of ms-swift {known_names('ms-swift').version}",
-            "Sequences longer than the plan's are dropped; with `--packing true` short ones fill it",
+            "Sequences longer than the plan's are dropped; `--packing true` joins short ones",
             *_notes(recipe),
             *own.notes,
             *tokenizer_remarks(recipe),

@@ -61,7 +61,7 @@ def _notes(recipe: Recipe, servers: int) -> tuple[str, ...]:
     if servers:
         counted = plural(servers, "parameter server")
         notes.append(
-            f"It runs on the first node, as the chief; the chief and {counted} use no "
+            f"Your program runs on the first node, as the chief; the chief and {counted} use no "
             "GPU. The plan's time and memory are those of synchronous training"
         )
     places = {"global_batch": "Dataset.batch, over all replicas", "learning_rate": LEARNING_RATE}

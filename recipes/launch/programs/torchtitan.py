@@ -1,6 +1,7 @@
 """torchtitan: options of its command line, and a config module if no preset has the planned model."""
 
 import functools
+import math
 
 from probes.base.errors import UsageError
 from probes.base.record import StrictRecord
@@ -70,10 +71,10 @@ def load_presets() -> tuple[Preset, ...]:
 
 
 def write(recipe: Recipe) -> ProgramFiles:
-    """Return torchtitan's options, with the recomputation as the last word, where its parser expects it.
+    """Return torchtitan's options; the kind of recomputation is the last word, where its parser expects it.
 
-    The user's `--module` and `--config` stay. Raises UsageError for a model, a learning-rate schedule or a
-    layout that torchtitan does not have, and for an unknown placeholder.
+    The user's `--module` and `--config` stay. Raises UsageError for a model, a learning-rate schedule, an
+    optimizer, a precision or a layout that torchtitan cannot train, and for an unknown placeholder.
     """
     subcommand = _SUBCOMMAND + recipe.parallelism.activation_checkpointing
     theirs, replaced = _without_subcommand(options_of(program_arguments(recipe)), subcommand)
@@ -108,14 +109,14 @@ def write(recipe: Recipe) -> ProgramFiles:
             *merged.notes,
             *replaced,
             *(() if has_config else _unknown(hyphenated)),
-            *_notes(recipe, preset, has_own_module=has_config),
+            *_notes(recipe, preset, frozenset(option[0] for option in hyphenated)),
             *embedding_remarks(recipe),
         ),
     )
 
 
 def _unknown(theirs: tuple[Option, ...]) -> tuple[str, ...]:
-    """Return a warning for each option of the user's that torchtitan does not have, such as those of 0.1."""
+    """Return a warning for each option of the user that torchtitan does not have, such as one of 0.1."""
     known = known_names(_ID)
     return tuple(
         f"Warning: torchtitan {known.version} has no option {option[0][:80]}, and does not start with it"
@@ -152,7 +153,7 @@ def _preset(recipe: Recipe) -> Preset:
 
 
 def _require_possible(recipe: Recipe, preset: Preset | None) -> None:
-    """Raise UsageError for what torchtitan's own checks would refuse when the job starts."""
+    """Raise UsageError for a plan that torchtitan would refuse at the start, or that rigtune cannot write."""
     parallelism, schedule = recipe.parallelism, recipe.convergence.schedule
     degrees, length = parallelism.degrees, recipe.text_model.sequence_length
     parts = degrees.pp * degrees.vp
@@ -181,7 +182,7 @@ def _require_possible(recipe: Recipe, preset: Preset | None) -> None:
         (
             length % piece or length % tile,
             f"it cannot divide {length} tokens over tp {degrees.tp} and cp {degrees.cp}",
-            f"use a sequence length that is a multiple of {max(piece, tile)}",
+            f"use a sequence length that is a multiple of {math.lcm(piece, tile)}",
         ),
         (
             inner % degrees.ep,
@@ -203,10 +204,10 @@ def _require_possible(recipe: Recipe, preset: Preset | None) -> None:
 
 
 def _defaults(recipe: Recipe) -> tuple[Option, ...]:
-    """Return paths, checkpoints and logging, which the user's own arguments override.
+    """Return options for paths, checkpoints and logging; the user's own arguments replace them.
 
-    A run continues from the newest checkpoint of its folder by itself; the last one keeps the optimizer's
-    states, so that a longer run can continue as well.
+    A run continues from the newest checkpoint of its folder by itself; the last checkpoint keeps the
+    optimizer's states, so that a longer run can continue as well.
     """
     slots = [
         (option, slot_value(recipe, slot)) for slot, option in _SLOTS.items() if slot_value(recipe, slot)
@@ -244,25 +245,27 @@ def _job_module(recipe: Recipe, preset: Preset) -> tuple[Artifact, ...]:
     return (Artifact(path=f"{_MODULE}.py", text=text),)
 
 
-def _notes(recipe: Recipe, preset: Preset | None, *, has_own_module: bool) -> tuple[str, ...]:
+def _notes(recipe: Recipe, preset: Preset | None, given: frozenset[str]) -> tuple[str, ...]:
+    """Return notes; `preset` is None if the user has a config function, `given` are the user's options."""
     precision, schedule = recipe.parallelism.precision, recipe.parallelism.pipeline_schedule
     assets, hub = (preset.assets, preset.hub) if preset else ("", "")
+    empty = {slot for slot, option in _SLOTS.items() if not slot_value(recipe, slot) and option not in given}
     notes = (
         (
-            not slot_value(recipe, "data"),
+            preset is not None and "data" in empty and "--dataloader.dataset" not in given,
             "The slot `data` is empty: torchtitan reads the data of its preset, C4 from the Hugging Face hub",
         ),
         (
-            preset is not None and not slot_value(recipe, "tokenizer"),
+            preset is not None and "tokenizer" in empty,
             f"The slot `tokenizer` is empty: torchtitan reads {assets} in the working folder, which its "
             f"scripts/download_hf_assets.py --repo_id {hub} --assets tokenizer writes",
         ),
         (
-            recipe.job.fine_tuning and not slot_value(recipe, "model"),
+            recipe.job.fine_tuning and "model" in empty,
             "Warning: the slot `model` is empty, so training starts from random weights",
         ),
         (
-            has_own_module and precision != "bf16",
+            preset is None and precision != "bf16",
             f"Warning: your config function must convert its layers to {precision} itself",
         ),
         (

@@ -59,7 +59,8 @@ def write(recipe: Recipe) -> ProgramFiles:
     _require_possible(recipe)
     config = _config(recipe, row)
     require_known(_ID, _flat(config))
-    # modules of torchtune's recipes cannot be imported; `tune run` runs one by name, in the same process
+    # the modules of torchtune's recipes cannot be imported; `tune run` runs a recipe by name in its own
+    # process
     name = "full_finetune_distributed" if recipe.job.tuning == "full" else "lora_finetune_distributed"
     kept, notes = _overrides(recipe)
     return ProgramFiles(

@@ -9,7 +9,7 @@ from recipes.launch.verification import Comparison
 from recipes.planning.verified_step import memory_error, stated_interval
 
 _TIME = Judge(check_id="verify-step-time", why="A plan is chosen by its predicted step time.")
-_MEMORY = Judge(check_id="verify-memory", why="A run whose memory is above the worst case fails later.")
+_MEMORY = Judge(check_id="verify-memory", why="A run whose memory is above the worst case may fail later.")
 _ALLOCATED = Judge(check_id="verify-allocated", why="The memory model decides which layouts fit.")
 _JOB = "job"
 
@@ -27,6 +27,7 @@ def judge_step_time(
 
     The interval is that of the recipe, or the usual interval around a prediction if the recipe has none.
     `launch` has the findings of the smoke test; `busy` describes other work on the host, or is empty.
+    `is_own` is True if the user's own program was measured.
     """
     predicted = recipe.predicted
     low, high = predicted.step_time_low_s, predicted.step_time_high_s
@@ -75,7 +76,7 @@ def _slower(recipe: Recipe, launch: Sequence[Finding], busy: str, *, is_own: boo
         return Remedy(text=text, command="rigtune verify RECIPE --reference")
     rates = recipe.machine.flops_per_s.get(recipe.parallelism.precision) if recipe.machine else None
     if rates is None or rates.basis != "measured":
-        text = "the plan uses published rates: measure this machine, and plan with its own rates"
+        text = "the plan does not use measured rates: measure this machine, and plan with its own rates"
         return Remedy(text=text, command="rigtune bench -o rates.json")
     text = "the machine is slower than when its rates were measured: check its health and clocks"
     return Remedy(text=text, command="rigtune check")

@@ -34,8 +34,9 @@ _SLOTS = ("output", "checkpoints")
 def with_own_output(recipe: Recipe, folder: str) -> Recipe | None:
     """Return the recipe whose program writes its results and checkpoints to `folder`.
 
-    The slots and the arguments that name an output folder are replaced. The result is None if a script has
-    neither, because it may then write its checkpoints anywhere.
+    The slots and the arguments that name an output folder are replaced. The result is None if a user's
+    command has neither an option of `OUTPUT_OPTIONS` nor a placeholder of such a slot, because the program
+    may then write its checkpoints anywhere.
     """
     arguments = list(recipe.command.arguments)
     escaped = folder.replace("{", "{{").replace("}", "}}")

@@ -1,4 +1,4 @@
-"""Findings of the smoke test: whether the launch starts the ranks that the recipe plans.
+"""Findings of the smoke test: whether the launch starts the planned ranks, and how they communicate.
 
 Each assertion has a check id. A failure states what was expected, what was observed and what to change.
 """
@@ -23,10 +23,11 @@ _MOST_NAMED = 16
 _WORLD = Judge(check_id="verify-world", why="A wrong number of ranks trains with another global batch.")
 _RANKS = Judge(check_id="verify-ranks", why="Each rank must exist once, with a device of its own.")
 _HOSTS = Judge(
-    check_id="verify-hosts", why="Ranks on fewer hosts share GPUs and links that the plan uses apart."
+    check_id="verify-hosts",
+    why="On other hosts than planned, ranks share GPUs, or communicate over slower links.",
 )
 _BACKEND = Judge(check_id="verify-backend", why="The prediction is valid only for the planned backend.")
-_SUM = Judge(check_id="verify-all-reduce", why="Only the world of this very run gives these sums.")
+_SUM = Judge(check_id="verify-all-reduce", why="Only the ranks of this run give these sums.")
 _BETWEEN = Judge(check_id="verify-transport-between", why="Sockets reach a fraction of the rate of RDMA.")
 _WITHIN = Judge(
     check_id="verify-transport-within", why="Shared memory reaches a fraction of the rate of NVLink."
@@ -68,8 +69,8 @@ def judge_smoke(
     """Return a finding for each assertion about the launch of `recipe`.
 
     `nonce` is the number of this run, `used` has the transports in NCCL's log, such as `NET/IB/GDRDMA`, and
-    `ended` describes how the launch ended, or is empty if it succeeded. An assertion for which the report has
-    no record is UNKNOWN.
+    `ended` describes how the launch ended, or is empty if it succeeded. If no rank reported, this is a
+    failure, and the other assertions are UNKNOWN.
     """
     failures = tuple(_failures(recipe, report))
     if not report.ranks:
@@ -205,13 +206,15 @@ def _distinct_ranks(recipe: Recipe, report: SmokeReport, nonce: int) -> Finding:
         *shared,
     ]
     remedy = "read the output of the missing ranks in the log; give each node its own NODE_RANK"
+    if strange and not (missing or twice):
+        remedy = "export the recipe again, and start it without options that change its size"
     if shared:
         remedy = (
             "bind each rank to the GPU of its LOCAL_RANK; CUDA_VISIBLE_DEVICES must show all GPUs of the node"
         )
     return _RANKS.failed(
         _JOB,
-        "the ranks are not complete and distinct",
+        "the ranks are not those of the plan, each once and on its own GPU",
         expected=f"ranks 0 to {planned - 1}, each once",
         observed="; ".join(filter(None, faults)),
         remedy=Remedy(text=remedy),
@@ -225,7 +228,8 @@ def _host_counts(recipe: Recipe, report: SmokeReport, nonce: int) -> Finding:
         words = f"{plural(sizes.nodes, 'host')} with {plural(sizes.ranks_per_node, 'rank')} each"
         return _HOSTS.passed(_JOB, words, observed=", ".join([*counts][:_MOST_NAMED]))
     spread = ", ".join(f"{host} {count}" for host, count in [*counts.items()][:_MOST_NAMED])
-    remedy = f"let the launcher start {sizes.ranks_per_node} ranks on each of {plural(sizes.nodes, 'node')}"
+    ranks, nodes = plural(sizes.ranks_per_node, "rank"), plural(sizes.nodes, "node")
+    remedy = f"let the launcher start {ranks} on each of {nodes}"
     if len(counts) < sizes.nodes and recipe.resources.hosts:
         remedy += (
             "; two entries of resources.hosts may name the same machine, or hosts may share one host name"

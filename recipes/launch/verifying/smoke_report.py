@@ -10,7 +10,7 @@ from probes.base.record import Record
 _Count = Annotated[int, msgspec.Meta(ge=0, le=10**7)]
 _Text = Annotated[str, msgspec.Meta(max_length=2000)]
 _MOST_PROBLEMS = 3
-"""Largest number of unreadable lines that messages quote."""
+"""Largest number of problems that a report keeps."""
 
 
 class RankRecord(Record, kw_only=True, tag_field="event", tag="rank"):
@@ -71,7 +71,7 @@ class SmokeReport(NamedTuple):
     ranks: tuple[RankRecord, ...] = ()
     failures: tuple[RankFailed, ...] = ()
     problems: tuple[str, ...] = ()
-    """Descriptions of lines that are not records."""
+    """Descriptions of files that cannot be read and of lines that are not records, the first ones only."""
 
 
 def read_smoke_report(parts: Iterable[bytes], unread: Iterable[str] = ()) -> SmokeReport:

@@ -15,7 +15,7 @@ def dotenv(name: str, text: str) -> Document:
     """Return the file as a document. Never raises an error."""
     span = Span.whole(text)
     problems = [
-        f"line {number}: no NAME=value"
+        f"line {number}: not NAME=value"
         for number, line in enumerate(text.split("\n"), start=1)
         if line.strip() and not line.lstrip().startswith("#") and not _LINE.match(line)
     ]
@@ -144,7 +144,7 @@ def hostfile(name: str, text: str) -> Document:
             continue
         match = _HOST.fullmatch(plain)
         if match is None:
-            problems.append(f"line {number}: no host")
+            problems.append(f"line {number}: not a host")
             continue
         place = Place(line=number)
         entries.append(Entry(path=f"hosts[{count}].name", value=match["name"], place=place))

@@ -33,7 +33,7 @@ def read(name: str, text: str) -> Document:
         reader = _Reader(text)
         settings = (*reader.body(tree, is_conditional=False), *reader.handed(tree))
     except SyntaxError as error:
-        problems = (f"line {error.lineno or 1}: no Python",)
+        problems = (f"line {error.lineno or 1}: not valid Python",)
     except (ValueError, RecursionError, MemoryError) as error:
         problems = (f"line 1: {error}",)
     return Document(name=name, kind="python", text=text, settings=settings, problems=problems)

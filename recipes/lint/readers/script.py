@@ -419,7 +419,7 @@ class ScriptReader:
         self.launches.settings += inner.launches.settings
 
     def _here(self, document: HereDocument, targets: list[Word], words: list[Word], before: int) -> None:
-        """Read a here-document that another shell, a scheduler or a later job reads."""
+        """Read a here-document that is a script for another shell or a job, or the text of an nccl.conf."""
         body = document.body
         if body is None or not body.text.strip() or self._depth >= _DEEPEST:
             return

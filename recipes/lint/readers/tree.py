@@ -13,7 +13,7 @@ from recipes.lint.readers.span import Lines, Span, fixed
 from recipes.lint.readers.words import Word
 
 LONGEST = 1024 * 1024
-"""Largest size in characters. Parsing a larger file takes too long, and no launch file is larger."""
+"""Largest size in characters. Parsing a larger file takes too long, and launch files are smaller."""
 _DEEPEST = 400
 _BRACKET = re.compile(r"[\[\]{}]")
 _TEMPLATE = re.compile(r"\{\{.{0,1000}?\}\}|\{%.{0,1000}?%\}|\{#.{0,1000}?#\}", re.DOTALL)
@@ -301,7 +301,7 @@ def _one_branch(text: str) -> str:
 
 
 def _parted(text: str) -> str:
-    """Return the text with each Helm template after `define` as a separate YAML document."""
+    """Return the text with each Helm template after `define` or `block` as a separate YAML document."""
     open_blocks: list[str] = []
     cuts = []
     for match in _CONTROL.finditer(text):

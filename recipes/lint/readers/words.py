@@ -16,7 +16,7 @@ from recipes.lint.readers.span import Span
 _FAILED_SCANS = 2_000_000
 """Largest number of characters of one file that are searched for the ends of unclosed brackets."""
 _LONGEST_NESTED = 20_000
-"""Largest number of characters of a script in which quotes inside of `${ }` are matched."""
+"""Length in characters of the longest script in which quotes inside of `${ }` are matched."""
 _LONGEST_TEMPLATE = 1000
 """Largest number of characters between double braces."""
 _NAME = re.compile(r"[A-Za-z_]\w*")

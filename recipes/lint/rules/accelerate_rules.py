@@ -210,7 +210,7 @@ def machines(documents: Documents, context: Context) -> Findings:
                 command.place,
                 "every machine has the number 0"
                 if rank == "0"
-                else "no --machine-rank: every machine uses the rank that is in the file",
+                else "no --machine-rank: every machine has the rank in the file, or 0",
                 fix="Give --machine_rank $SLURM_NODEID in single quotes, so that each node has its own rank.",
             )
 

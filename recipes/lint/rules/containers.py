@@ -127,7 +127,7 @@ def _size(text: str) -> int | None:
 
 @per_document()
 def memory(document: Document, context: Context) -> Findings:
-    """Check shared and locked memory."""
+    """Check shared memory, locked memory and the limit of open files."""
     for box in containers_of(document):
         if not box.uses_gpus:
             continue
@@ -189,7 +189,7 @@ def _ulimits(box: Container) -> Findings:
 
 @per_document()
 def rdma(document: Document, context: Context) -> Findings:
-    """Check for RDMA variables without RDMA devices, and for several nodes behind bridges."""
+    """Check for RDMA or multi-node NVLink without devices, and for several nodes behind bridges."""
     for box in containers_of(document):
         devices = box.has(
             r"/dev/infiniband|--privileged|privileged=True|--device[= ]/dev:|rdma|/dev/uverbs|"

@@ -115,7 +115,7 @@ def batches(documents: Documents, context: Context) -> Findings:
                 "deepspeed-batch",
                 document,
                 item.place,
-                f"{stated}: no number of ranks gives this product",
+                f"{stated}: no number of ranks gives this batch",
                 fix="Remove train_batch_size, train_micro_batch_size_per_gpu or gradient_accumulation_steps; "
                 "DeepSpeed computes the missing value.",
             )
@@ -143,7 +143,7 @@ def _world(documents: Documents) -> int | None:
 
 @per_document("deepspeed")
 def contents(document: Document, context: Context) -> Findings:
-    """Check for blocks that exclude each other, and for keys that DeepSpeed does not read."""
+    """Check the blocks, keys and values of a configuration."""
     half = entry(document, "fp16.enabled")
     if (
         half is not None
@@ -396,7 +396,7 @@ def command_lines(document: Document, context: Context) -> Findings:
                 "deepspeed-options",
                 document,
                 command.place,
-                "--no_ssh needs --node_rank: without it DeepSpeed ends",
+                "--no_ssh needs --node_rank: without it DeepSpeed ends with an error",
                 fix="Give --node_rank, with a different number on each node, and --master_addr.",
             )
 

@@ -329,7 +329,7 @@ def proxies(document: Document, context: Context) -> Findings:
 
 @per_document()
 def firewalls(document: Document, context: Context) -> Findings:
-    """Check for a firewall that opens only the port of the rendezvous."""
+    """Check for a firewall or a network policy that opens only the port of the rendezvous."""
     opens = (
         r"(?:ufw allow|firewall-cmd .*--add-port=?|iptables .*--dports? ?|"
         r"authorize-security-group-ingress .*--port )\D*"
@@ -372,6 +372,7 @@ def _policy(document: Document) -> Findings:
             "firewall-one-port",
             document,
             ports[0].place,
-            f"the policy allows only port {ports[0].value}, but NCCL uses random ports",
+            f"the policy allows only port {' and '.join(str(item.value) for item in ports)}, but NCCL uses "
+            "random ports",
             fix="Allow all ports between the pods of the job.",
         )

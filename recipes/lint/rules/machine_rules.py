@@ -220,7 +220,7 @@ def _missing_local_rank(document: Document) -> Findings:
 
 @per_document()
 def visible(document: Document, context: Context) -> Findings:
-    """Compare CUDA_VISIBLE_DEVICES with the ranks of the launchers."""
+    """Compare CUDA_VISIBLE_DEVICES with the ranks of the launchers, and check the order of its GPUs."""
     for command in commands(document, "torchrun", "accelerate"):
         yield from _shown(document, command)
     for given in document.environments:

@@ -33,7 +33,7 @@ _HYDRA = re.compile(r"\+{0,2}(?:model|trainer)\.(\w+)=(\d+)")
 
 
 class _Job(Record, kw_only=True):
-    """Degrees of parallelism and batch sizes on a command line; None if not stated as a number."""
+    """Degrees of parallelism, number of ranks and batch sizes; None if not stated as a number."""
 
     tensor: int | None
     pipeline: int | None

@@ -126,7 +126,7 @@ def parameters(document: Document, context: Context) -> Findings:
 
 @per_document()
 def placement(document: Document, context: Context) -> Findings:
-    """Check the slots of hosts, and the binding to cores."""
+    """Check the slots of hosts, the binding to cores, and parameters that exclude each other."""
     for command in commands(document, "horovodrun"):
         yield from _counted(document, command, _hosts(command))
     for command in commands(document, "mpirun"):

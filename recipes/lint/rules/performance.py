@@ -1,4 +1,4 @@
-"""Settings that make a job slower than necessary: connections, allocator, threads, timeouts."""
+"""Settings that slow a job down or stop it: connections, allocator, threads, timeouts, EFA."""
 
 import re
 
@@ -159,7 +159,10 @@ def _expandable(document: Document, place: Place) -> Findings:
 
 
 def _cpus(document: Document) -> int | None:
-    """Return the CPUs of a Slurm task; outside of a step, the CPUs of all tasks of the node."""
+    """Return the CPUs of a Slurm task; outside of a step, the CPUs of all tasks of the node.
+
+    None if the requests of the job do not determine the number.
+    """
     asked = number(directive(document, "cpus-per-task"))
     if any(option(step, "cpus-per-task") is not None for step in commands(document, "srun")):
         return None  # the request of the step applies
@@ -170,7 +173,9 @@ def _cpus(document: Document) -> int | None:
 
 
 def _ranks_of_task(document: Document) -> int | None:
-    """Return the number of ranks that share the CPUs of a Slurm task; None if not stated."""
+    """Return the number of ranks that share the CPUs of a Slurm task: 1 without a launcher; None if not
+    stated.
+    """
     launchers = list(commands(document, *TRAINERS))
     if not launchers:
         return 1

@@ -102,7 +102,12 @@ def nodes(document: Document, context: Context) -> Findings:
                 "slurm-nodes-differ",
                 document,
                 command.place,
-                f"the job requests {asked} nodes, but without --nnodes torchrun assumes one node",
+                f"the job requests {asked} nodes, but "
+                + (
+                    "--nnodes is 1"
+                    if "nnodes" in command.options
+                    else "without --nnodes torchrun assumes one node"
+                ),
                 fix="Give --nnodes $SLURM_NNODES.",
             )
         elif (

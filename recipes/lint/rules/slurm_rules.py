@@ -170,7 +170,7 @@ def _early_settings(document: Document) -> Findings:
 
 @per_document("sbatch")
 def cpus(document: Document, context: Context) -> Findings:
-    """Check for cores of the job that the step does not get."""
+    """Check for cores of the job that the step does not get, and for jobs that request no cores."""
     asked = number(directive(document, "cpus-per-task"))
     trained = _steps_that_compute(document)
     for step in commands(document, "srun"):
@@ -216,8 +216,8 @@ def cpus(document: Document, context: Context) -> Findings:
             "slurm-cpus-missing",
             document,
             launchers[0].place,
-            "no cores are requested: by default, Slurm gives the only task of each node one core, which all "
-            "ranks and data loaders share",
+            "no cores are requested: by default, Slurm gives each task one core, which all of its ranks and "
+            "data loaders share",
             fix="Add #SBATCH --cpus-per-task with the cores of the node, and pass it to srun.",
         )
 
@@ -254,7 +254,7 @@ def _computes(command: Command) -> bool:
 
 @per_document()
 def gpus(document: Document, context: Context) -> Findings:
-    """Check for GPUs that are bound to tasks and hidden from each other."""
+    """Check for GPUs that are bound to tasks and hidden from each other, and for more ranks than GPUs."""
     for place, name, text, bind, count in _gpu_requests(document):
         # --gpus-per-task=1 binds each task to its GPU unless --gpu-bind=none
         one_each = name == "gpus-per-task" and text.rpartition(":")[2] in ("1", "") and bind != "none"
@@ -264,7 +264,8 @@ def gpus(document: Document, context: Context) -> Findings:
                 "slurm-gpus-per-task",
                 document,
                 place,
-                f"--{name}={text} shows each task only one GPU, so that peers cannot use NVLink",
+                f"--{name}={text} hides the GPUs of a task from the other tasks, so that peers "
+                "cannot use NVLink",
                 fix="Request --gpus-per-node, and let tasks choose by LOCAL_RANK (--gpu-bind=none).",
             )
     if document.kind != "sbatch":
@@ -288,7 +289,7 @@ def gpus(document: Document, context: Context) -> Findings:
 
 
 def _task_count(document: Document) -> int | None:
-    """Return the number of tasks of each node of a batch script; the default is one task."""
+    """Return the number of tasks of each node of a batch script; the default is one task. None if unknown."""
     if (
         document.kind == "sbatch"
         and directive(document, "ntasks", "ntasks-per-node", "tasks-per-node") is None

@@ -222,7 +222,7 @@ def _drawn(document: Document) -> Findings:
             "port-random",
             document,
             drawn[0],
-            "$RANDOM is 0 to 32767: one in thirty of these ports is below 1024, which only root may use",
+            "$RANDOM is 0 to 32767: one in 32 of these ports is below 1024, which only root may use",
             fix="Write $((20000 + RANDOM % 10000)).",
         )
 

@@ -83,7 +83,10 @@ _RIGHT_NAMES = {
     "NCCL_IB_HCAS": "NCCL_IB_HCA",
     "NCCL_NVLS_DISABLE": "NCCL_NVLS_ENABLE",
 }
-"""Frequent misspellings with their right names, for which the most similar name is wrong or too different."""
+"""Frequent misspellings with their right names, for which the most similar name is wrong or too different.
+
+The right name is blank if there is none.
+"""
 _TRUE = ("true", "yes", "on", "y", "t", "enable", "enabled")
 _FALSE = ("false", "no", "off", "n", "f", "none", "disable", "disabled")
 _UNITS = {"K": 1024, "M": 1024**2, "G": 1024**3}

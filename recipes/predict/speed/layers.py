@@ -215,9 +215,10 @@ def block_times(job: TransformerJob, rates: Rates, block: Block) -> BlockTime:
     forward = forward_products + attention + elementwise
     backward = backward_products + attention_back + 2.0 * elementwise
     launches, launches_back = _launches_s(job, block, forward, backward)
-    if job.stack.experts == "looped":
-        waits = local_experts(job, block) * parameter("time.expert_wait_s")
-        launches, launches_back = launches + waits, launches_back + waits
+    again, launches_again = forward, launches
+    if job.stack.stops_recomputing:
+        again = forward - unused
+        launches_again, _ = _launches_s(job, block, again, backward)
     return BlockTime(
         forward=forward + launches,
         backward=backward + launches_back,
@@ -226,7 +227,7 @@ def block_times(job: TransformerJob, rates: Rates, block: Block) -> BlockTime:
         attention=attention + attention_back,
         elementwise=3.0 * elementwise,
         launches=launches + launches_back,
-        again=forward + launches - (unused if job.stack.stops_recomputing else 0.0),
+        again=again + launches_again,
     )
 
 
@@ -264,7 +265,10 @@ def local_experts(job: TransformerJob, block: Block) -> float:
 def _launches_s(
     job: TransformerJob, block: Block, forward_s: float, backward_s: float
 ) -> tuple[float, float]:
-    """Return the time that launching a block's kernels adds to their run time, forward and backward."""
+    """Return the time that launches of a block's kernels add to their run time, forward and backward.
+
+    Experts in a loop also wait for the numbers of their tokens.
+    """
     cluster = job.cluster
     kernels = parameter("time.block_kernels", job.kernels) * (1.0 + 0.5 * (len(block.attention) > 1))
     again = parameter("time.backward_launches")
@@ -287,11 +291,12 @@ def _launches_s(
         kernels *= 1.0 + (parameter("time.adapter_kernels") - 1.0) * adapted
     launches = kernels * parameter("time.launch_s", "graphs" if job.stack.graphs else cluster.architecture)
     hooks = _hooks_s(job, block)
+    waits = local * parameter("time.expert_wait_s") if job.stack.experts == "looped" else 0.0
     return (
-        _at_least(forward_s, launches + hooks) - forward_s,
+        _at_least(forward_s, launches + hooks) - forward_s + waits,
         # the backward pass gathers a module's parameters again before its gradients, and reduces the
         # gradients after
-        _at_least(backward_s, launches * again + 2.0 * hooks) - backward_s,
+        _at_least(backward_s, launches * again + 2.0 * hooks) - backward_s + waits,
     )
 
 

@@ -1,8 +1,9 @@
 """Answer questions for a peer in the peer's own interpreter: one JSON object per line on stdin and stdout.
 
 A question has the fields that `predict_against_peers.question_of` writes. The answer has the same `id` and the
-figures of the peer, or `cannot` with the part of the case that the peer cannot express. An adapter imports this
-module before the peer, so that the peer's own output goes to stderr.
+figures of the peer, or `cannot` with the part of the case that the peer cannot express, or with the type of the
+error that the peer raised. An adapter imports this module before the peer, so that the peer's own output goes to
+stderr.
 """
 
 from __future__ import annotations

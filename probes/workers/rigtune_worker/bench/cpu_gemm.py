@@ -1,4 +1,4 @@
-"""Measure matrix multiplication on one NUMA node's CPUs with all its cores.
+"""Measure matrix multiplication on the CPUs of one NUMA node, with one thread per usable core.
 
 The rate shows how fast the CPUs of a GPU machine can prepare data.
 """

@@ -1,4 +1,4 @@
-"""Measure memory bandwidth of one NUMA node at a time, with all its cores: copy and triad of STREAM.
+"""Measure memory bandwidth of one NUMA node at a time: copy and triad of STREAM, one thread per usable core.
 
 Source of the operations: www.cs.virginia.edu/stream. Copy is the C library's memmove (as in mbw, and in
 STREAM built by gcc), which bypasses the caches for large copies. Triad is torch's a = b + s c, with ordinary

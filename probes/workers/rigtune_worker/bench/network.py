@@ -34,8 +34,8 @@ WARMUP_WINDOWS = 2
 def run(request: dict[str, Any], answer: Answer, device: object) -> None:
     """Measure the cases {sender, receiver, streams}, which name hosts by rank.
 
-    Consecutive cases without a common rank run at the same time. Rank 0 writes all samples: `durations_s` are
-    seconds per byte. Raises CaseError if the ranks cannot connect.
+    Consecutive cases with equally many streams and without a common rank run at the same time. Rank 0 writes
+    all samples: `durations_s` are seconds per byte. Raises CaseError if the ranks cannot connect.
     """
     del device  # None, because this benchmark runs without torch
     rank, world_size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])

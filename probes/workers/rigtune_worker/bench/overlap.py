@@ -75,7 +75,7 @@ def parts_of(
 
 
 def bucket_tensors(model: torch.nn.Module, device: torch.device) -> list[torch.Tensor]:
-    """Return tensors of the sizes in which DDP sends the gradients, cut at the bucket's limit."""
+    """Return tensors of about the sizes in which DDP sends the gradients: full buckets, and the remainder."""
     left = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
     most = BUCKET_CAP_MB * 1024**2 // 4
     sizes = [most] * (left // most) + ([left % most] if left % most else [])

@@ -3,7 +3,7 @@
 #
 # DDP on 2 nodes x 2 ranks (cpu, gloo), fp32, activation checkpointing none. Micro-batch 2 x 2 accumulation
 # steps x 4 ranks = global batch 16.
-# Nothing could be predicted for this machine.
+# The recipe predicts neither step time nor memory.
 #
 # Start: MASTER_ADDR=ADDRESS ./launch-mpi.sh [-- PROGRAM ARGUMENTS]
 # ADDRESS is the address at which every host reaches the first host. mpirun gets the hosts from the scheduler.

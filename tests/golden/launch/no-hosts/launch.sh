@@ -3,7 +3,7 @@
 #
 # DDP on 2 nodes x 2 ranks (cpu, gloo), fp32, activation checkpointing none. Micro-batch 2 x 2 accumulation
 # steps x 4 ranks = global batch 16.
-# Nothing could be predicted for this machine.
+# The recipe predicts neither step time nor memory.
 #
 # Start on every node: MASTER_ADDR=ADDRESS ./launch.sh NODE_RANK [ATTEMPT] [-- PROGRAM ARGUMENTS]
 # ADDRESS is the address at which every node reaches the first node.

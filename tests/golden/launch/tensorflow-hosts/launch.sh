@@ -12,8 +12,8 @@
 # Written by rigtune from recipe.toml beside this file, which has the reasons and sources of every setting.
 # Edit recipe.toml and export again, or change this file as you like.
 # - Your program must create tf.distribute.ParameterServerStrategy before it builds the model
-# - It runs on the first node, as the chief; the chief and 2 parameter servers use no GPU. The plan's time and
-#   memory are those of synchronous training
+# - Your program runs on the first node, as the chief; the chief and 2 parameter servers use no GPU. The plan's
+#   time and memory are those of synchronous training
 # - Warning: no argument of your script has {global_batch}: it must use 128 itself (Dataset.batch, over all
 #   replicas)
 # - Warning: your program must call mixed_precision.set_global_policy('mixed_bfloat16')

@@ -3,7 +3,7 @@
 #
 # FSDP on 1 node x 8 ranks (NVIDIA H100, nccl), bf16, activation checkpointing full. Micro-batch 1 x 4
 # accumulation steps x 8 ranks = global batch 32.
-# Nothing could be predicted for this machine.
+# The recipe predicts neither step time nor memory.
 #
 # Start: ./launch.sh [-- PROGRAM ARGUMENTS]
 # Written by rigtune from recipe.toml beside this file, which has the reasons and sources of every setting.

@@ -1,4 +1,4 @@
-"""Test that each failure has a message, and an exit code that no verdict has."""
+"""Test messages and exit codes without memory, without threads, and with a named pipe as input."""
 
 from __future__ import annotations
 

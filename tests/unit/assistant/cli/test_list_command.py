@@ -1,4 +1,4 @@
-"""Test `rigtune list`: the description of each check."""
+"""Test `rigtune list`: checks, benchmarks, models and programs."""
 
 from __future__ import annotations
 

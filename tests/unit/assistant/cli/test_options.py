@@ -1,4 +1,4 @@
-"""Test options that mean the same to every command."""
+"""Test the option `--python`, which means the same to every command."""
 
 from __future__ import annotations
 

@@ -257,7 +257,9 @@ def test_a_report_is_named_as_the_source_of_the_screens():
     assert report_title(silent, "run1") == "no report in run1"
     assert report_title(spoken, "run1") == "only its report in run1"
     assert report_title(listed, "run1") == "only its report in run1"
-    missing = "missing Not in this report: links, network, processor, limits, logs and passed checks."
+    missing = (
+        "missing Not in this report: links, network, processor, limits, logs and details of passed checks."
+    )
     assert reported_section(silent, names_command=False) == Section("No report", ())
     assert panel_of(reported_section(listed, names_command=False)) == ["vbios 1", missing]
 

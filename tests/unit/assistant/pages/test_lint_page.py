@@ -95,7 +95,7 @@ def test_the_fix_stands_below_the_line_and_verbose_adds_the_rule():
         (LintReport(documents=("a", "b"), waived=1), "nothing found in 2 files; 1 waived"),
         (
             LintReport(documents=("a",), left_out=2),
-            "nothing found in 1 file; 2 left out because their rules are not selected",
+            "nothing found in 1 file; 2 left out because their rules are ignored or not selected",
         ),
         (
             LintReport(

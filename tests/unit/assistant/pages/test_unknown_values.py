@@ -193,8 +193,8 @@ def test_the_verdict_leads_with_problems_and_counts_the_rest():
     assert [line.split("(")[1] for line in unknown] == ["a, b)", "c)"]
     assert "? UNKNOWN no answer (c)" in unknown
     assert short[-2] != whole[-1]
-    assert any("-v lists every finding" in line for line in short)
-    assert not any("-v lists every finding" in line for line in whole)
+    assert any("-v lists every check" in line for line in short)
+    assert not any("-v lists every check" in line for line in whole)
     assert "✓ PASS d GPU0 slow: 5" in whole
     assert "? UNKNOWN a GPU0 slow: not recorded: x" in whole
     assert "- SKIP no GPU (e)" in whole

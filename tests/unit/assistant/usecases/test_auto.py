@@ -1,4 +1,4 @@
-"""Test that the main job measures the subject of the plan."""
+"""Test the main job: what it refuses before measuring, what it measures, and where the results go."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test that logs of any size are read with at most 150 MiB of memory.
+"""Test that logs of 100 MB are read with less than 150 MiB of memory.
 
 tests/benchmarks/explain_large_logs.py measures the time.
 """

@@ -34,7 +34,7 @@ def answers(request, durations, hosts=None):
 
 
 @pytest.mark.parametrize("bench_id", ["network", "across-nodes"])
-def test_a_single_host_has_nobody_to_talk_to(bench_id):
+def test_a_single_host_gets_no_request(bench_id):
     assert requests(bench_id) == requests(bench_id, hosts=("node1",)) == ()
 
 

@@ -1,4 +1,4 @@
-"""Test which rank is named for a failure that workers report."""
+"""Test answers: the subject of a failure, whether an answer is complete, and the timing of a measurement."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test the counted operations of attention, and the type of its numbers."""
+"""Test attention: the requested cases, the counted operations, and the name of the kernel."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_half_precision_is_asked_for_where_the_device_is_fast_at_it(device, prec
     assert {c["dtype"] for c in request.cases} == {dtype}
 
 
-def test_flags_that_nobody_read_are_no_instructions():
+def test_half_precision_is_not_asked_of_a_cpu_with_unknown_instructions():
     assert {c["dtype"] for c in asked("cpu").cases} == {"fp32"}
 
 

@@ -1,4 +1,4 @@
-"""Test that twice or half of any limit in the evaluation of benchmarks would be detected."""
+"""Test the limits in the evaluation of benchmarks with values close to both sides of each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Matrix products of the CPUs beside GPUs."""
+"""Test the matrix products of CPUs on machines with GPUs: the requests and the subjects."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def test_a_gpu_is_named_by_its_uuid_because_ranks_may_be_numbered_otherwise():
 
 
 @pytest.mark.parametrize("suite", ["quick", "full"])
-def test_a_cpu_is_never_asked_for_what_takes_it_minutes(suite):
+def test_cpus_are_asked_for_fewer_dtypes_than_gpus(suite):
     assert {case["dtype"] for case in asked("cpu", suite=suite).cases} == {"fp32", "bf16"}
     assert {case["dtype"] for case in asked("cuda", suite=suite).cases} == {
         "fp32",

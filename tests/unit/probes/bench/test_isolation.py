@@ -27,7 +27,7 @@ def layers(facts) -> list[object]:
     return [request.settings["layers"] for request in requests("isolation", "cuda", facts=facts)]
 
 
-def test_layers_are_those_that_the_machine_has():
+def test_layers_depend_on_the_nvlinks_and_nics_of_the_machine():
     assert layers(NVLINK) == ["all", "nvlink", "nic"]
     assert layers(PCIE) == ["all", "host-memory"]
 

@@ -118,11 +118,11 @@ def test_an_upper_end_that_is_infinite_is_left_out():
         ([1.0], [1.0], 2.0),
     ],
 )
-def test_norms_that_no_worker_writes_are_no_measurement(small, large, small_batch):
+def test_unusable_norms_give_no_measurement(small, large, small_batch):
     assert isinstance(answered(small, large, small_batch=small_batch), BenchFailure)
 
 
-def test_the_users_step_is_looked_at_on_one_rank():
+def test_the_users_step_runs_on_one_rank_and_the_reference_on_all():
     (request,) = requests(bench_context(ranks=4, settings=BenchSettings(step="mine:make", folder="/f")))
     assert (request.ranks, request.cases[0]["step"], request.settings) == (1, "mine:make", {"folder": "/f"})
     (request,) = requests(bench_context(ranks=4))

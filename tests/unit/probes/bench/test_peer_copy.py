@@ -1,4 +1,4 @@
-"""The matrix of copies between GPUs."""
+"""Test the matrix of copies between GPUs: the requests, and the names and rates of pairs."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def test_sequential_reading_gives_only_a_bandwidth_and_writing_has_its_own():
     assert metrics == ["read_bandwidth_bytes_per_s", "write_bandwidth_bytes_per_s"]
 
 
-def test_a_file_system_without_direct_reads_is_never_compared_with_one_that_has_them():
+def test_reads_that_are_not_direct_are_marked():
     request = asked()
     lines = answered(request, sample(request.cases[0], bytes_per_call=100.0, direct=0.0), conditions={})
     (measured,) = interpret(request, lines)

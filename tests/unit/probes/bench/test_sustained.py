@@ -1,4 +1,4 @@
-"""Test whether a rate is sustained."""
+"""Test the fraction of a rate that remains at the end, and the series beside it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_clocks_and_temperature_come_beside_the_rates():
     assert the_one(interpret(request, {0: lines}), "gemm_flops_per_s").series == series
 
 
-def test_a_few_seconds_have_no_quarters():
+def test_three_samples_have_no_quarters():
     request = requests("sustained", "cuda", 1)[0]
     assert [m.metric for m in interpret(request, {0: answer(request, 0, (0.5, 0.5, 0.5))})] == [
         "gemm_flops_per_s"
@@ -45,5 +45,5 @@ def test_the_fraction_does_not_depend_on_the_unit(rates, factor):
 
 
 @pytest.mark.parametrize(("device", "dtype"), [("cuda", "bf16"), ("cpu", "fp32")])
-def test_the_product_is_one_that_the_device_is_made_for(device, dtype):
+def test_products_are_bf16_on_gpus_and_fp32_on_cpus(device, dtype):
     assert [case["dtype"] for case in requests("sustained", device)[0].cases] == [dtype]

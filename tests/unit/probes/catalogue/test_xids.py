@@ -1,4 +1,4 @@
-"""The table of Xids and SXids."""
+"""Test the table of Xids and SXids."""
 
 from __future__ import annotations
 

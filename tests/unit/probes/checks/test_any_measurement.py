@@ -1,4 +1,4 @@
-"""Test with arbitrary measurements that no judgement raises an error, and that each cites its evidence."""
+"""Test with arbitrary measurements that no judgement raises an error, and that each problem has a remedy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GPUs from NVML, nvidia-smi, the PCI bus, and loose outputs."""
+"""Test GPUs from NVML, nvidia-smi, the PCI bus, and loose outputs."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def gpus(source: FakeSource) -> tuple[Gpu, ...] | Unknown:
     return all_gpus
 
 
-def test_nvml_and_sysfs() -> None:
+def test_fields_of_a_gpu_come_from_nvml_and_sysfs() -> None:
     all_gpus = gpus(FakeSource(files={**SYSFS, "/proc/42/comm": "python\n"}, nvml=NVML))
     assert isinstance(all_gpus, tuple)
     (gpu,) = all_gpus
@@ -103,7 +103,7 @@ def test_a_field_that_nvml_does_not_know_stays_unknown_for_its_reason() -> None:
     ],
     ids=["mismatch", "every device fails", "no library"],
 )
-def test_nvidia_smi_where_nvml_fails(nvml: dict[str, NvmlValue | Unknown]) -> None:
+def test_nvidia_smi_is_asked_where_nvml_fails(nvml: dict[str, NvmlValue | Unknown]) -> None:
     commands = {
         "nvidia-smi -q -x": XML,
         "nvidia-smi nvlink -s": "GPU 0: NVIDIA A100 (UUID: GPU-1)\n\t Link 0: 25 GB/s\n",
@@ -117,7 +117,7 @@ def test_nvidia_smi_where_nvml_fails(nvml: dict[str, NvmlValue | Unknown]) -> No
     assert gpu.evidence[0].key == "nvidia-smi -q -x"
 
 
-def test_gpus_on_the_bus_that_no_driver_answers_for() -> None:
+def test_gpus_on_the_bus_that_no_driver_answers_for_are_unknown() -> None:
     source = FakeSource(files=SYSFS)
     answer = collector.collect(source, CollectOptions())
     assert answer["pci_gpus"] == ("0000:1b:00.0",)
@@ -127,7 +127,7 @@ def test_gpus_on_the_bus_that_no_driver_answers_for() -> None:
     assert "1 NVIDIA GPU on the PCI bus, but no driver answers" in all_gpus.detail
 
 
-def test_a_driver_that_shows_none_of_the_gpus_on_the_bus() -> None:
+def test_gpus_on_the_bus_of_which_the_driver_shows_none_are_unknown() -> None:
     all_gpus = gpus(FakeSource(files=SYSFS, nvml={"nvmlDeviceGetCount": 0}))
     assert isinstance(all_gpus, Unknown)
     assert "on the PCI bus" in all_gpus.detail
@@ -141,7 +141,7 @@ def test_the_first_text_that_states_the_number_of_gpus_decides() -> None:
 
 
 @pytest.mark.parametrize("files", [{}, {"/proc/bus/pci/devices": "0000\t80861234\t0\n"}])
-def test_a_machine_without_gpus(files: dict[str, str]) -> None:
+def test_a_machine_without_gpus_has_empty_lists(files: dict[str, str]) -> None:
     answer = collector.collect(FakeSource(files=files), CollectOptions())
     assert (answer["gpus"], answer["pci_gpus"]) == ((), ())
 
@@ -154,7 +154,7 @@ def test_a_timeout_is_not_taken_for_absence() -> None:
 
 
 @pytest.mark.parametrize("files", [{}, SYSFS])
-def test_a_hanging_nvidia_smi_is_heard_where_nvml_is_not_installed(files: dict[str, str]) -> None:
+def test_a_timeout_of_nvidia_smi_is_reported_where_nvml_is_not_installed(files: dict[str, str]) -> None:
     late = Unknown(Reason.TIMEOUT, "nvidia-smi took longer than 30 s")
     all_gpus = gpus(FakeSource(files=files, commands={"nvidia-smi -q -x": late}))
     assert isinstance(all_gpus, Unknown)
@@ -205,7 +205,7 @@ INVALID = Unknown(Reason.ERROR, "nvmlDeviceGetNvLinkState: Invalid Argument")
 UNSUPPORTED = Unknown(Reason.NOT_SUPPORTED, "Not Supported")
 
 
-def test_links_to_a_switch() -> None:
+def test_links_to_a_switch_are_named_so() -> None:
     links = links_of(until(18, INVALID), "00000000:05:00.0")
     assert isinstance(links, tuple)
     assert len(links) == 18
@@ -213,7 +213,7 @@ def test_links_to_a_switch() -> None:
     assert links[0].bandwidth_bytes_per_s == 26.562e9
 
 
-def test_links_to_a_switch_that_the_machine_does_not_see() -> None:
+def test_links_to_an_invisible_switch_are_named_so() -> None:
     links = links_of(until(1, INVALID), "FFFFFFFF:FF:FF.0", kind=2)
     assert isinstance(links, tuple)
     assert links[0].remote == "switch"
@@ -225,7 +225,7 @@ def test_links_to_something_that_cannot_be_named_are_unknown() -> None:
     assert isinstance(links[0].remote, Unknown)
 
 
-def test_no_nvlink_at_all() -> None:
+def test_a_gpu_without_nvlink_has_no_links() -> None:
     assert links_of(until(0, UNSUPPORTED), "") == ()
 
 

@@ -1,4 +1,4 @@
-"""CPU, NUMA, memory, limits, storage, container, cloud, scheduler and software."""
+"""Test CPU, NUMA, memory, limits, storage, container, cloud, scheduler and software."""
 
 from __future__ import annotations
 

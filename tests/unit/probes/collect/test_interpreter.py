@@ -1,4 +1,4 @@
-"""The training interpreter, from files that are laid out as installers do."""
+"""Test the choice of the training interpreter among files that are laid out as installers do."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_the_only_library_folder_names_the_version() -> None:
     assert isinstance(ambiguous.python_version, Unknown)
 
 
-def test_nobody_has_torch() -> None:
+def test_without_torch_anywhere_no_interpreter_is_chosen() -> None:
     interpreter = training(FakeSource(files=system_python(), links=LINKS, env=PATH))
     assert (interpreter.path, interpreter.torch_version) == (None, None)
 

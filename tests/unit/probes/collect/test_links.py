@@ -1,4 +1,4 @@
-"""Links and peer access from several sources, and what other tools measured and diagnosed."""
+"""Test links and peer access from several sources, and what other tools measured and diagnosed."""
 
 from __future__ import annotations
 

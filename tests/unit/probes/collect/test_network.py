@@ -1,4 +1,4 @@
-"""RDMA ports and network interfaces."""
+"""Test RDMA ports and network interfaces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PCI devices and NUMA nodes from sysfs and from pasted texts."""
+"""Test PCI devices, NUMA nodes and accelerators from sysfs and from pasted texts."""
 
 from __future__ import annotations
 

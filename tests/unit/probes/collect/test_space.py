@@ -1,4 +1,4 @@
-"""Read the answers of df, and the lack of one."""
+"""Test answers of df, failures, and an answer for local filesystems only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernel, clock, maker, power, environment, and the newer fields of container, batch system and software."""
+"""Test kernel, clock, maker, power, environment, and more of container, batch system and software."""
 
 from __future__ import annotations
 
@@ -169,11 +169,11 @@ SLICE = "/sys/fs/cgroup/system.slice"
         ({f"{SLICE}/ssh.service/cgroup.procs": "7"}, None),
     ],
 )
-def test_who_keeps_the_clock(files: dict[str, str], daemon: str | None) -> None:
+def test_the_running_time_daemon_is_named(files: dict[str, str], daemon: str | None) -> None:
     assert field(collect_clock, "clock", FakeSource(files=files)).daemon == daemon
 
 
-def test_whether_the_clock_is_kept() -> None:
+def test_synchronization_of_the_clock_is_asked_for_in_deep_checks_only() -> None:
     kept: Clock = field(collect_clock, "clock", FakeSource(files={"/run/systemd/timesync/synchronized": ""}))
     assert kept.synchronized is True
     facts = FakeSource(commands={"timedatectl show -p NTPSynchronized": "NTPSynchronized=no\n"})
@@ -255,7 +255,7 @@ def test_a_named_file_replaces_that_of_the_home() -> None:
     ]
 
 
-def test_an_environment_that_nobody_recorded() -> None:
+def test_an_environment_that_was_not_recorded_is_unknown_but_for_the_log() -> None:
     assert isinstance(
         collect_environment(FakeSource(missing=Reason.NOT_RECORDED), CollectOptions())["environment"], Unknown
     )

@@ -1,4 +1,4 @@
-"""Distances between GPUs and NICs."""
+"""Test the distances between GPUs and NICs."""
 
 from __future__ import annotations
 
@@ -76,23 +76,23 @@ def test_switch_links_count_as_those_of_the_lesser_gpu() -> None:
     assert kinds(machine(Nvml(switch=(18, 17)), nic=False)) == {("GPU0", "GPU1"): "NVLINK17"}
 
 
-def test_direct_links() -> None:
+def test_direct_nvlinks_are_counted() -> None:
     assert kinds(machine(Nvml(direct=4), nic=False)) == {("GPU0", "GPU1"): "NVLINK4"}
 
 
-def test_gpus_without_nvlink_by_nvml() -> None:
+def test_gpus_without_nvlink_have_the_distance_of_nvml() -> None:
     assert kinds(machine(Nvml(ancestor=40), nic=False)) == {("GPU0", "GPU1"): "NODE"}
     assert kinds(machine(Nvml(ancestor=0), nic=False)) == {("GPU0", "GPU1"): "PIX"}
 
 
-def test_gpus_and_nics_by_their_paths_without_any_command() -> None:
+def test_distances_follow_from_the_paths_of_devices_without_any_command() -> None:
     source = machine(Nvml())
     source.is_live = True
     assert kinds(source) == {("GPU0", "GPU1"): "SYS", ("GPU0", "mlx5_0"): "PIX", ("GPU1", "mlx5_0"): "SYS"}
     assert source.asked == []
 
 
-def test_every_link_says_where_it_was_read() -> None:
+def test_every_link_has_its_source() -> None:
     for source in (
         machine(Nvml(switch=(18, 18))),
         machine(Nvml(ancestor=50)),
@@ -121,12 +121,12 @@ def test_a_link_that_no_source_describes_is_unknown() -> None:
     assert [isinstance(link.kind, Unknown) for link in records] == [True, True, False]
 
 
-def test_without_nvml_the_matrix() -> None:
+def test_without_nvml_the_matrix_is_used() -> None:
     records = kinds(machine(None, commands={"nvidia-smi topo -m": MATRIX}))
     assert records == {("GPU0", "GPU1"): "NVLINK6", ("GPU0", "mlx5_0"): "PHB", ("GPU1", "mlx5_0"): "SYS"}
 
 
-def test_nics_of_a_machine_without_gpus() -> None:
+def test_nics_of_a_machine_without_gpus_are_linked() -> None:
     source = FakeSource(
         links={
             f"/sys/class/infiniband/mlx5_{i}/device": f"{ROOT}/0000:17:01.0/0000:19:00.{i}" for i in range(2)
@@ -137,11 +137,11 @@ def test_nics_of_a_machine_without_gpus() -> None:
     assert kinds(source) == {("mlx5_0", "mlx5_1"): "PIX"}
 
 
-def test_a_machine_with_neither() -> None:
+def test_a_machine_without_gpus_and_nics_has_no_links() -> None:
     assert links(FakeSource()) == ()
 
 
-def test_gpus_that_no_driver_answers_for() -> None:
+def test_links_of_gpus_that_no_driver_answers_for_are_unknown() -> None:
     source = FakeSource(
         files={
             "/proc/bus/pci/devices": "1b00\t10de2330\t10\n",

@@ -131,7 +131,7 @@ HEALTHY = {
 
 
 @pytest.mark.parametrize("name", HEALTHY)
-def test_healthy_machines_do_not_fail_and_half_of_it_does(name: str) -> None:
+def test_healthy_machines_do_not_fail_and_half_the_speed_does_not_pass(name: str) -> None:
     gpu_id, count, measurements = HEALTHY[name]
     assert verdict(gpu_id, measurements, count) in (Status.PASS, Status.WARN)
     half = [

@@ -109,7 +109,7 @@ def test_a_value_that_became_unknown_is_lost_and_not_changed() -> None:
     assert back.change == "learnt"
 
 
-def test_gpus_that_nobody_could_look_for_are_not_gone() -> None:
+def test_gpus_that_could_not_be_read_are_not_gone() -> None:
     differences = compare(NODE, h100_node(gpus=NOT_RECORDED))
     assert not [row for row in differences if row.change == "gone"]
     assert [row.subjects for row in compare(NODE, h100_node(gpus=())) if row.change == "gone"] == [
@@ -293,7 +293,7 @@ def test_what_came_and_went_is_reported_once(
 
 
 @pytest.mark.parametrize("part", ["gpus", "nics", "interfaces", "links", "numa_nodes", "pci_devices"])
-def test_a_list_that_nobody_could_read_has_lost_no_member(part: str) -> None:
+def test_a_list_that_could_not_be_read_has_lost_no_member(part: str) -> None:
     unread = h100_node(**{part: NOT_RECORDED})
     assert not {"gone", "appeared"} & {row.change for row in (*compare(NODE, unread), *compare(unread, NODE))}
     assert odd_ones([("a", NODE), ("b", unread), ("c", NODE)]) == ()

@@ -1,7 +1,7 @@
-"""Test that twice or half of any reference, limit or rate would be detected.
+"""Test references, limits and rates with bounds that do not come from their rows.
 
-Each row is compared with a bound that does not come from the row: the line rate of a link, the peak of a GPU,
-or a published limit. A wrong factor of two crosses one of the bounds.
+Bounds are the line rate of a link, the peak of a GPU, or a published limit. Most wrong factors of two cross
+one of them.
 """
 
 from __future__ import annotations

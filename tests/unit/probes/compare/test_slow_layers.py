@@ -1,4 +1,4 @@
-"""Test the verdict over layers, the drop in a curve, and the ranges of results in findings."""
+"""Test the verdict over layers, the drop in a curve, blame for slow pairs, and the results in findings."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ def test_many_small_runs_drain_no_more_than_a_large_one():
     assert [state.condition for state in states.values()].count("quarantined") == 2
     summary = summary_of(run, states, ())
     assert summary.held_back == ("n20",)
-    assert "2 of 21 were quarantined before" in summary.brake
+    assert "quarantined before: 2 of 21" in summary.brake
 
 
 @pytest.mark.parametrize("rate", [0.88, 0.0], ids=["two humps", "no rate"])
@@ -201,7 +201,7 @@ def test_the_brake_holds_all_new_quarantines(size, bad, is_held):
     assert {state.condition for state in freed.values()} == {"quarantined"}
 
 
-def test_three_repairs_in_a_month_are_a_lemon():
+def test_three_confirmations_in_a_month_are_a_lemon():
     states = {}
     for number in range(3):
         at = START + datetime.timedelta(days=9 * number)

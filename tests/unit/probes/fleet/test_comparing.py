@@ -150,7 +150,7 @@ def test_the_change_of_the_group_is_subtracted() -> None:
     }
     findings = list(slower_than_before(series(95.0, *(98.0,) * 16, 50.0), past))
     assert kinds(findings) == [("common-mode", "H100"), ("slower-than-before", "n0 GPU0")]
-    assert findings[0].summary.startswith("all 17 parts became 2 % slower together")
+    assert findings[0].summary.startswith("the median of 17 parts became 2 % slower")
     assert findings[1].change == pytest.approx(-0.03)
     assert findings[1].summary.endswith("3 earlier runs, beside the change of its group of -2 %")
 

@@ -1,4 +1,4 @@
-"""Test the hand-over of a cluster: verdicts, rates, and the sentences about what nobody measured."""
+"""Test the hand-over of a cluster: verdicts, rates, and the sentences about what was not measured."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ MEASURED = (metric(1.0, reference_share=1.0),)
         ),
         (
             [node("a", metrics=(*MEASURED, metric(2.0, quality="busy"), metric(2.0, quality="busy")))],
-            ["2 measurements on parts in use by others: they do not count."],
+            ["2 measurements taken while others used the node: they do not count."],
         ),
         (
             [
@@ -125,7 +125,7 @@ MEASURED = (metric(1.0, reference_share=1.0),)
         ),
         (
             [node("a", metrics=(metric(1.0),))],
-            ["gemm: the catalogue has no value, so that only the peers judge it."],
+            ["gemm: the catalogue has no value, so that only peers and earlier runs judge it."],
         ),
         (
             [
@@ -142,7 +142,7 @@ MEASURED = (metric(1.0, reference_share=1.0),)
         ),
     ],
 )
-def test_what_nobody_measured_is_said(reports: list[NodeReport], words: list[str]) -> None:
+def test_what_was_not_measured_is_stated(reports: list[NodeReport], words: list[str]) -> None:
     assert gaps(*reports) == words
 
 

@@ -63,7 +63,7 @@ def test_a_change_of_the_whole_fleet_is_one_finding():
     assert findings[0].change == pytest.approx(-0.015, abs=0.002)
 
 
-def test_two_earlier_runs_judge_nobody():
+def test_two_earlier_runs_are_too_few_to_judge():
     fleet = Fleet(50, 1, factor=lambda node, gpu: 0.95 if node == 1 else 1.0)
     past = past_of([fleet.run(with_faults=False) for _ in range(2)])
     assert not nodes_of(compare_nodes(fleet.run(), past), "slower-than-before", "common-mode")

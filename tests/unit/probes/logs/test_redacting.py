@@ -100,6 +100,7 @@ def stands(name: str, text: str) -> bool:
 
 
 @settings(deadline=None)
+@pytest.mark.slow
 @given(
     envelope=st.sampled_from(ENVELOPES),
     message=st.sampled_from(MESSAGES),

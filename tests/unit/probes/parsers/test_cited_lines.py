@@ -1,4 +1,4 @@
-"""Test that every value cites the line of the text from which it was read, so that people find it again."""
+"""Test that parsers cite the lines from which they read values, so that people find them again."""
 
 from __future__ import annotations
 

@@ -72,6 +72,19 @@ def test_samples_with_date_and_time() -> None:
     assert (gpu.index, gpu.power_w, gpu.temperature_c, gpu.ecc_uncorrected_volatile) == (1, 301.0, 66, 6)
 
 
+@pytest.mark.parametrize("first", ["99", "-"])
+def test_the_load_of_a_process_is_unknown_if_one_of_its_samples_is(first: str) -> None:
+    head = "# gpu pid type sm mem enc dec command\n# Idx # C/G % % % % name\n"
+    other = "-" if first == "99" else "99"
+    rows = "".join(
+        f"    0       4711     C    {load}    10     -     -   python\n" for load in (first, other)
+    )
+    (gpu,) = nvsmi_short.parse_monitor(head + rows)
+    assert known(gpu.processes)
+    assert not known(gpu.processes[0].sm_percent)
+    assert gpu.processes[0].memory_percent == 10
+
+
 def test_flags_as_numbers() -> None:
     pending, failed, odd = nvsmi_csv.parse_gpus(REMAPPED)
     assert (pending.row_remap_pending, pending.row_remap_failed) == (True, False)

@@ -1,4 +1,4 @@
-"""Test that doubling a figure changes the advice: power, lanes, memory, reserves and classes of traffic."""
+"""Test the numbers behind advice: each figure changes an answer, and the tables of parts are consistent."""
 
 from __future__ import annotations
 

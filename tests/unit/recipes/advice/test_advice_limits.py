@@ -90,6 +90,15 @@ def test_the_fabric_manager_stays_if_it_runs_in_the_drivers_version(version: str
     assert any(step.title == "Fabric Manager: keep it" for step in steps) is is_kept
 
 
+def test_a_fabric_manager_of_unknown_version_is_not_said_to_fit():
+    software = Software(operating_system=UBUNTU, fabric_manager="active")
+    model = load_catalogue().gpu("h100-sxm")
+    steps = advise_installation(
+        MachineFacts(software=software), planned_hardware(model, 8), today=TODAY
+    ).steps
+    assert "Fabric Manager: keep it" not in [step.title for step in steps]
+
+
 def test_the_newest_toolkit_that_the_driver_allows_is_chosen():
     model = load_catalogue().gpu("h100-sxm")
     steps = advise_installation(

@@ -1,4 +1,4 @@
-"""Test that each row of advice fires only where its condition holds, and that every line cites its facts."""
+"""Test that each row of advice fires on one machine and not on another, and that each line cites facts."""
 
 from __future__ import annotations
 

@@ -40,6 +40,7 @@ from tests.support.advice_cases import (
     changed,
     ids,
     of_model,
+    parts,
 )
 from tests.support.machines import with_gpus, with_nics
 
@@ -224,7 +225,28 @@ def test_a_class_with_ecn_bits_is_kept(facts: MachineFacts, row: str) -> None:
 def test_a_proposal_is_no_setting() -> None:
     text = document(advised("network", ROCE), "fabric")
     assert "(proposed, not in use yet)" in text
-    assert "(in use on the machines)" in document(advised("network", ROCE, **STATED), "fabric")
+    stated = document(advised("network", ROCE, **STATED), "fabric")
+    assert "(as stated by the owner of the machines)" in stated
+    used = with_nics(ROCE, traffic_class=106)
+    assert "(in use on the machines)" in document(advised("network", used), "fabric")
+
+
+def test_an_unknown_class_names_the_variable_that_cannot_be_used() -> None:
+    facts = changed(ROCE, environment=NETWORK["dscp-invalid"][0].facts.environment)
+    line = next(line for line in advised("network", facts).lines if line.id == "dscp-unknown")
+    assert "NCCL_IB_TC=300" in line.fact
+
+
+def test_the_rate_of_a_port_is_named_if_only_its_slots_generation_is_unknown() -> None:
+    facts = with_nics(ROCE, pcie=PcieLink(width=16, width_max=16), rate_gbps=200.0)
+    line = next(line for line in advised("hardware", facts).lines if line.id == "nic-link-full")
+    assert "nics[].rate_gbps: 200 Gb/s" in line.fact
+
+
+@pytest.mark.parametrize(("network", "words"), [("fast", "no rate"), ("2000x400G IB", "2000 ports")])
+def test_an_impossible_network_is_refused_with_the_reason(network: str, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        parts(network=network)
 
 
 def test_the_traffic_class_of_ports_takes_precedence_over_the_environment() -> None:
@@ -284,6 +306,12 @@ def test_the_smallest_profile_gives_most_jobs(need_gib: float, profile: str, job
     text = next(line.text for line in advised("mig", NODE, need_gib=need_gib).lines if line.id == "partition")
     assert profile in text
     assert f"Jobs at the same time: {jobs}," in text
+
+
+@pytest.mark.parametrize(("need_gib", "memory"), [(8.0, "2g.20gb (19.6 GiB)"), (16.0, "2g.20gb (19.6 GiB)")])
+def test_a_larger_profile_states_its_own_memory(need_gib: float, memory: str) -> None:
+    lines = {line.id: line for line in advised("mig", NODE, need_gib=need_gib).lines}
+    assert f"3 x {memory} gives each job more compute" in lines["partition-faster"].text
 
 
 @pytest.mark.parametrize("gpu", ["NVIDIA H100 80GB HBM3", "NVIDIA B200", "NVIDIA A100-SXM4-40GB"])

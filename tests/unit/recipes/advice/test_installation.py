@@ -57,7 +57,7 @@ ELSEWHERE = {architecture: maker for maker in OTHER_MAKERS for architecture in m
 @pytest.mark.parametrize(
     "system", ["Ubuntu 22.04.5 LTS", "Debian GNU/Linux 12 (bookworm)", "Rocky Linux 9.4", "AlmaLinux 10.0"]
 )
-def test_every_gpu_has_advice_on_every_distribution(gpu: str, system: str) -> None:
+def test_every_gpu_has_advice_on_several_distributions(gpu: str, system: str) -> None:
     advised = advice(gpu, machine=facts(system))
     assert advised.steps[0].title == "Driver: branch 580"
     assert "{" not in commands(advised)
@@ -211,7 +211,7 @@ def test_the_limits_that_the_driver_reports_are_summed() -> None:
     assert advice("h200-sxm", machine=machine).power.boards_w == 5600
 
 
-def test_the_management_controller_states_the_supplies() -> None:
+def test_the_user_may_replace_the_supplies_that_the_machine_states() -> None:
     machine = msgspec.structs.replace(facts(), power=Power(supply_capacity_w=13200.0))
     assert advice("h100-sxm", machine=machine).power.supplies_w == 13200
     assert advice("h100-sxm", machine=machine, supplies_w=9000.0).power.supplies_w == 9000

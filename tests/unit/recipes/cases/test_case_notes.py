@@ -77,3 +77,12 @@ def test_an_image_model_cannot_be_divided(column: str) -> None:
 def test_nf4_without_adapters_is_reported_as_a_format_of_frozen_weights() -> None:
     assert "nf4 applies only to frozen weights" in said(precision="nf4")
     assert "frozen weights" not in said(precision="nf4", task="qlora")
+
+
+def test_the_words_for_offload_are_proposed_only_where_they_would_change_the_prediction() -> None:
+    case = {"n_gpus": "1", "zero_stage": "3", "sharding": "ZeRO-3"}
+    proposal = "write `zero3 offload`"
+    assert proposal in said(**case)
+    assert proposal not in said(**case, stack="peft")
+    assert "assumed in the host's memory" in said(**case, stack="peft")
+    assert proposal not in said(**case | {"sharding": "ZeRO-3 offload"})

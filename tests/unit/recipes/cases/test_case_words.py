@@ -197,6 +197,13 @@ def test_any_word_is_read_or_refused_by_name(words: str) -> None:
         assert refusal is None or refusal.startswith(f"{column} is ")
 
 
+def test_a_refusal_names_each_optimizer_once() -> None:
+    refusal = _refusal(optimizer_of, "quantum descent")
+    assert refusal is not None
+    names = refusal.partition("give one of ")[2].removesuffix(", or leave it blank").split(", ")
+    assert len(names) == len(set(names)) > 1
+
+
 def _refusal(read: Callable[[str], object], words: str) -> str | None:
     try:
         read(words)

@@ -283,3 +283,9 @@ def test_adapters_after_the_last_product_and_routed_experts_need_its_output() ->
     adapted = {"stack": "litgpt", "task": "lora", "n_gpus": "1", "sharding": "single"}
     assert repeated_share(**adapted) == 1.0
     assert repeated_share(stack="torchtitan", model="mixtral-8x7b", n_gpus="64") == 1.0
+
+
+def test_a_layer_that_waits_for_its_launches_saves_no_product_by_stopping_early() -> None:
+    tiny = {"stack": "composer-fsdp", "model": "gpt2", "n_gpus": "1", "sharding": "single", "seq_len": "128"}
+    assert repeated_share(**tiny) > 0.98
+    assert repeated_share(**tiny, gpu_peak_tflops="4000") >= repeated_share(**tiny)

@@ -140,7 +140,7 @@ def chosen(job: World) -> set[str]:
 
 
 @pytest.mark.parametrize("rule", load_rules(), ids=title)
-def test_a_row_applies_where_it_is_needed_and_nowhere_else(rule):
+def test_a_row_applies_to_the_first_job_of_its_case_and_not_to_the_second(rule):
     triggers, does_not = CASES[title(rule)]
     name = rule.variable
     words = {row.name: row for row in (*triggers.variables.values(), *triggers.plan.experiments)}

@@ -1,7 +1,7 @@
-"""No plan exports a variable that is one of the 40 known mistakes, on any machine, platform or version.
+"""No plan for the machines of these tests exports a variable that is one of 40 known mistakes.
 
-Each test has the number of its mistake in the field guide to NCCL launches, section 6. Mistakes that no
-variable can express (firewalls, limits, container options ...) have no test here.
+Each test has the number of its mistake. Mistakes that no variable can express (firewalls, limits, container
+options ...) have no test here.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Predicates of environment rows at their limits."""
+"""Some predicates of environment rows, at their limits."""
 
 from __future__ import annotations
 

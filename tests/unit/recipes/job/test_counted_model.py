@@ -130,3 +130,9 @@ def test_work_that_does_not_grow_with_the_micro_batch_is_refused(scale: float) -
     each = {name: scale * value for name, value in counted_answer()["per_sample"].items()}
     with pytest.raises(InputError, match="does not grow with micro_batch"):
         counted_model(json.dumps(counted_answer(per_sample=each)), NAME)
+
+
+def test_a_module_without_work_is_refused() -> None:
+    each = dict.fromkeys(counted_answer()["per_sample"], 0.0)
+    with pytest.raises(InputError, match="it does no work that rigtune counts"):
+        counted_model(json.dumps(counted_answer(per_sample=each, takes_micro_batch=False)), NAME)

@@ -130,7 +130,7 @@ def test_one_rank_needs_no_buckets():
     assert memory.buffers == 0
 
 
-def test_a_model_with_learned_positions_and_biases_is_counted_like_its_rotary_sibling():
+def test_rotary_positions_keep_more_activations_than_learned_positions():
     gpt2 = find_model("gpt2")
     rotary = msgspec.structs.replace(gpt2, learned_positions=0)
     assert (

@@ -179,7 +179,7 @@ def test_a_file_that_is_no_model_is_refused_by_name(text: str):
 
 
 @given(st.text())
-def test_any_text_is_a_model_or_an_input_error(text: str):
+def test_arbitrary_text_is_an_input_error(text: str):
     with pytest.raises(InputError):
         model_from_file(text, "any")
 

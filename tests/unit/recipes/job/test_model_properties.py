@@ -30,7 +30,7 @@ KINDS = ("dense", "moe", "mla", "encoder", "encoder-decoder", "hybrid")
 
 @st.composite
 def models(draw: st.DrawFn) -> TransformerModel:
-    """Return a model of usual size, with any kind of layers that the records can describe."""
+    """Return a model of usual size, of one of `KINDS`."""
     kind = draw(st.sampled_from(KINDS))
     heads = draw(st.sampled_from((8, 16, 32, 64)))
     head_dim = draw(st.sampled_from((64, 128)))
@@ -289,7 +289,7 @@ def test_the_more_layers_are_recomputed_the_less_memory_and_the_more_time(job, o
 
 @settings(max_examples=100, deadline=None)
 @given(jobs())
-def test_where_not_all_is_recomputed_the_part_means_nothing(job):
+def test_without_full_checkpointing_the_recomputed_share_has_no_effect(job):
     workload, candidate, cluster, stack = job
     for mode in ("none", "selective"):
         ones = [

@@ -1,4 +1,4 @@
-"""Test that presets have exactly the parameters of the published models, and their FLOPs."""
+"""Test the parameters of presets against published counts, and their FLOPs."""
 
 from __future__ import annotations
 
@@ -245,7 +245,7 @@ def test_a_layer_of_llama_has_its_known_size():
 
 
 @given(MODELS)
-def test_a_token_meets_no_more_than_there_is(model):
+def test_a_token_uses_at_most_all_parameters(model):
     assert 0 < active_parameter_count(model) <= parameter_count(model)
     if not model.is_moe:
         assert active_parameter_count(model) == parameter_count(model)

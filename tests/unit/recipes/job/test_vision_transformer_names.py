@@ -32,7 +32,7 @@ def test_a_size_is_found_in_any_name(name: str, model: str) -> None:
     assert model_result.id == model
 
 
-def test_patches_that_nobody_counted_make_an_image_of_as_many() -> None:
+def test_a_patch_size_that_was_not_counted_is_an_image_with_as_many_patches() -> None:
     known, fine = find_vision_model("vit_base_patch16_224"), find_vision_model("dinov2-base")
     assert known is not None
     assert fine is not None

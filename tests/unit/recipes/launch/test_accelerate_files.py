@@ -178,7 +178,7 @@ def test_on_a_cpu_every_rank_is_started_by_torch(files_of):
 
 
 def test_a_model_of_an_unknown_family_uses_its_own_list_of_layers(files_of):
-    files, config = files_of(model="mini", parallelism={"strategy": "fsdp"})
+    files, config = files_of(name="job-7", model="mini", parallelism={"strategy": "fsdp"})
     assert "fsdp_transformer_layer_cls_to_wrap" not in config["fsdp_config"]
     assert "does not know the layer class of mini" in " ".join(files.notes)
 

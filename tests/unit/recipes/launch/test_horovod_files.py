@@ -1,4 +1,4 @@
-"""Test the files for Horovod: the command line of horovodrun, and what its own parser understands of it."""
+"""Test the files for Horovod: the command line of horovodrun, and how its own parser reads it."""
 
 from __future__ import annotations
 
@@ -243,7 +243,7 @@ def test_lint_finds_nothing_in_the_scripts(horovod, launcher):
 def horovod_python():
     python = os.environ.get("RIGTUNE_HOROVOD_PYTHON")
     if not python:
-        pytest.skip("needs Horovod, without its kernels too: set RIGTUNE_HOROVOD_PYTHON")
+        pytest.skip("needs Horovod, but not its kernels: set RIGTUNE_HOROVOD_PYTHON")
     return python
 
 

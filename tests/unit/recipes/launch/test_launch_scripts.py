@@ -1,4 +1,4 @@
-"""Launch scripts, run by a real bash with recording stand-ins for interpreter, scheduler and ssh."""
+"""Test launch scripts in a real bash; stand-ins for interpreter, scheduler and ssh record their calls."""
 
 from __future__ import annotations
 

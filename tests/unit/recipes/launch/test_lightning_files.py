@@ -95,6 +95,7 @@ def test_clipping_under_fsdp_is_left_to_the_script(files_of):
     ("changes", "remark"),
     [
         ({"arguments": ("{micro_batch}", "{learning_rate}")}, "no argument of your script is lightning.json"),
+        ({"arguments": ("--config=lightning.json",)}, "no argument of your script is lightning.json"),
         ({"arguments": ("lightning.json",)}, "it must use 0.003 itself"),
         ({"job": Job(tuning="lora", adapter_rank=8)}, "adapters of rank 8"),
         ({"parallelism": {"strategy": "fsdp"}}, "auto_wrap_policy={LlamaDecoderLayer})"),

@@ -246,7 +246,7 @@ def test_the_resource_is_that_of_the_gpu_or_its_slice(make_recipe, device, slot,
     assert body["resources"]["limits"] == {resource: 2}
 
 
-def test_with_a_memory_limit_a_pod_has_its_cores_alone(make_recipe):
+def test_with_a_memory_limit_the_cores_are_a_limit_too(make_recipe):
     (body,) = containers(make_recipe(**slots(H100, memory="1800Gi")), "kubernetes-job")
     limits = {"nvidia.com/gpu": 8, "rdma/ib": 8, "cpu": 87, "memory": "1800Gi"}
     assert body["resources"] == {"limits": limits}

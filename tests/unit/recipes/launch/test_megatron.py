@@ -264,7 +264,7 @@ def test_uneven_parts_of_a_pipeline(layers, parts, layout):
 
 
 @given(layers=st.integers(2, 200), parts=st.integers(2, 64))
-def test_a_pipeline_layout_has_every_layer_once_in_parts_of_equal_size(layers, parts):
+def test_a_pipeline_layout_has_every_layer_once_in_parts_that_differ_by_one_layer_at_most(layers, parts):
     texts = pipeline_layout(layers, parts).strip("EL").split("|")
     counts = [int(text.partition("*")[2] or len(text)) for text in texts]
     assert (len(counts), sum(counts)) == (parts, layers)

@@ -227,7 +227,7 @@ def test_every_file_names_the_version_that_wrote_it(kind: str) -> None:
         ({"policy": "policy.toml"}, "not an absolute path"),
         ({"slurm_conf": "slurm.conf"}, "not an absolute path"),
         ({"image": "two words"}, "not a container image"),
-        ({"gpus": -1}, "checks nothing"),
+        ({"gpus": -1}, "no pod requests -1 GPUs"),
         ({"nodes": 0}, "checks nothing"),
         ({"expect_gpus": None}, "a node without GPUs would pass"),
         ({"expect_gpus": -1}, "no node has -1 GPUs"),

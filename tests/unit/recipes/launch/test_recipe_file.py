@@ -103,7 +103,7 @@ def test_a_dumped_recipe_loads_as_the_same_recipe(recipe):
 
 
 @given(text=st.text())
-def test_any_text_is_a_recipe_or_an_explained_error(text):
+def test_a_text_that_is_no_recipe_is_an_error_that_names_the_file(text):
     with pytest.raises(InputError, match=r"^recipe\.toml"):
         load_recipe(text, "recipe.toml")
 
@@ -241,12 +241,12 @@ def test_a_fault_is_named_with_its_place_and_remedy(make_recipe, old, new, messa
         ("A;reboot", "not a variable name"),
         ("", "not a variable name"),
         ("WORLD_SIZE", "set by the launch script"),
-        ("UID", "belongs to the shell"),
-        ("python", "belongs to the shell"),
+        ("UID", "belongs to the launch script or its shell"),
+        ("python", "belongs to the launch script or its shell"),
         # These change how bash splits words, changes folders or starts.
-        ("IFS", "belongs to the shell"),
-        ("CDPATH", "belongs to the shell"),
-        ("BASH_ENV", "belongs to the shell"),
+        ("IFS", "belongs to the launch script or its shell"),
+        ("CDPATH", "belongs to the launch script or its shell"),
+        ("BASH_ENV", "belongs to the launch script or its shell"),
     ],
 )
 def test_variables_that_no_script_can_set_are_refused(make_recipe, name, problem):
@@ -279,7 +279,7 @@ def test_text_for_people_may_have_several_lines(make_recipe, field):
 
 
 @pytest.mark.parametrize("text", ["\x00", "\x1b[31m", "\x7f", "\u2028"])
-def test_control_characters_are_refused_even_there(make_recipe, text):
+def test_control_characters_are_refused_even_in_text_for_people(make_recipe, text):
     assert [fault.place for fault in faults(make_recipe(notes=(text,)))] == ["notes[0]"]
 
 
@@ -306,7 +306,7 @@ def test_the_file_has_a_header_and_no_unknown_predictions(make_recipe):
     assert order == sorted(order)
 
 
-def test_the_recipe_survives_another_layout(make_recipe):
+def test_comments_blanks_and_the_form_of_numbers_do_not_change_the_recipe(make_recipe):
     recipe = make_recipe()
     text = (
         dump_recipe(recipe)

@@ -1,4 +1,4 @@
-"""Launch scripts for Slurm and MPI, run by a real bash with recording stand-ins."""
+"""Test launch scripts for Slurm and MPI in a real bash, with stand-ins that record their calls."""
 
 from __future__ import annotations
 
@@ -244,7 +244,7 @@ UNKNOWN = {"SLURMD_NODENAME": "another"}
         (0, HANDLES | GO, True),
     ],
 )
-def test_a_program_that_ignores_the_signal_and_succeeds_is_done(
+def test_only_a_program_that_ignores_the_signal_and_succeeds_is_done(
     signalled, launcher, code, variables, starts_again
 ):
     outcome = signalled(launcher, code, **variables)

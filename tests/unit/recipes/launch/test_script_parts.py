@@ -67,7 +67,7 @@ def test_slurm_signals_in_time_for_a_checkpoint(make_recipe, write_s, step_s, li
 @pytest.mark.parametrize(
     ("predicted", "words"),
     [
-        (Prediction(), "Nothing could be predicted for this machine."),
+        (Prediction(), "The recipe predicts neither step time nor memory."),
         (Prediction(step_time_s=2.0), "Predicted: 2 s per step; "),
         (Prediction(step_time_s=2.0, step_time_low_s=1.5), "Predicted: 2 s per step; "),
         (
@@ -86,7 +86,7 @@ def test_scripts_state_what_is_predicted(make_recipe, predicted, words):
     assert "bus bandwidth" in prediction(make_recipe(command=Command(kind="nccl-tests", target="x_perf")))
 
 
-def test_scripts_state_the_plan_in_one_sentence(make_recipe):
+def test_scripts_state_the_layout_and_the_batch_of_the_plan(make_recipe):
     recipe = make_recipe(nodes=2, resources=GPU, parallelism={"grad_accum": 1, "global_batch": 8})
     assert summary(recipe) == (
         "DDP on 2 nodes x 2 ranks (NVIDIA H100, nccl), fp32, activation checkpointing none. "

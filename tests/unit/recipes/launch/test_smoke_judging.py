@@ -80,6 +80,7 @@ FAULTS = {
         "missing 3; several processes with rank 2",
     ),
     "a missing rank": (records()[:3], "verify-ranks", "missing 3"),
+    "more ranks than planned": (records(nodes=3), "verify-ranks", "unplanned 4-5"),
     "one GPU for two ranks": (records(device_id="GPU-0"), "verify-ranks", "node0: 2 ranks on one GPU"),
     "one host": (records(host="node0"), "verify-hosts", "ranks per host: node0 4"),
     "another backend": (
@@ -102,6 +103,12 @@ def test_each_fault_is_a_finding_with_a_remedy(recipe, name):
     assert observed in finding.observed
     assert finding.expected
     assert finding.remedy.text
+
+
+def test_the_remedy_against_unplanned_ranks_does_not_name_missing_ranks(recipe):
+    finding = judged(recipe, *records(nodes=3))["verify-ranks"]
+    assert "missing" not in finding.remedy.text
+    assert "change its size" in finding.remedy.text
 
 
 def test_the_remedy_against_foreign_ranks_is_another_port(recipe):
@@ -182,7 +189,7 @@ def test_a_transport_is_judged_by_the_network_of_the_plan(recipe, machine, log, 
 @pytest.mark.parametrize(
     ("log", "summary"), [(IB, "faster than the planned TCP"), (SOCKET, "ethernet: NET/")]
 )
-def test_rdma_is_faster_than_a_plan_for_ethernet(recipe, log, summary):
+def test_a_plan_for_ethernet_is_met_by_sockets_and_exceeded_by_rdma(recipe, log, summary):
     cluster = msgspec.structs.replace(recipe.machine, transport="ethernet")
     changed = msgspec.structs.replace(recipe, machine=cluster)
     assert judged(changed, *records(log=log))["verify-transport-between"].summary.startswith(summary)

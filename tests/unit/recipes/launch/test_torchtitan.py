@@ -159,6 +159,15 @@ def test_slots_become_paths_and_empty_slots_are_named():
     assert [note for note in empty.notes if note.startswith("Warning") and "random weights" in note]
 
 
+def test_options_of_the_user_fill_places_that_slots_leave_empty():
+    given = ("--dataloader.dataset-path", "/d", "--hf-assets-path=/t", "--checkpoint.initial-load-path", "/m")
+    command = Command(kind="module", target="torchtitan.train", arguments=given)
+    files = write(
+        program_recipe("torchtitan", layout={"fsdp": 8}, job=Job(fine_tuning=True), command=command)
+    )
+    assert not files.notes
+
+
 def test_decisions_in_the_users_command_give_way_and_other_arguments_stay():
     arguments = (
         *("--module", "mine", "--config=big", "--training.steps", "5", ADAM + "lr", "0.0003"),
@@ -248,6 +257,12 @@ def test_sizes_without_a_config_function_come_from_a_config_module():
 def test_a_recipe_that_torchtitan_would_refuse_at_its_start(fields, words):
     with pytest.raises(UsageError, match=words):
         write(program_recipe("torchtitan", **fields))
+
+
+def test_a_proposed_sequence_length_suits_tensor_and_context_parallelism():
+    with pytest.raises(UsageError) as caught:
+        write(program_recipe("torchtitan", layout={"tp": 3, "cp": 2}))
+    assert "multiple of 768" in caught.value.hint
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,7 @@ def files_of(make_recipe):
 
 @pytest.fixture
 def arguments_of(files_of):
-    """Return a function that returns the arguments in the JSON file of a script that reads such a file."""
+    """Return a function that makes a recipe and returns the content of its training_arguments.json."""
 
     def make(**fields):
         (file,) = files_of(command=script("training_arguments.json"), **fields).files

@@ -103,12 +103,12 @@ BROKEN = Finding(
         (0.9, {}, Status.PASS, ""),
         (1.05, {}, Status.PASS, ""),
         (1.1, {}, Status.PASS, ""),
-        (1.11, {}, Status.WARN, "published rates"),
+        (1.11, {}, Status.WARN, "does not use measured rates"),
         (0.5, {}, Status.WARN, "plan again"),
         (2.0, {"launch": (BROKEN,)}, Status.WARN, "repair the transport first: TCP is used"),
         (2.0, {"busy": "the CPUs are 90 % busy"}, Status.WARN, "the CPUs are 90 % busy"),
         (2.0, {"is_own": True}, Status.WARN, "waits for data"),
-        (2.0, {}, Status.WARN, "published rates"),
+        (2.0, {}, Status.WARN, "does not use measured rates"),
     ],
 )
 def test_a_slow_step_names_what_to_change(make_recipe, seconds, options, status, words):

@@ -1,4 +1,4 @@
-"""The files of every launcher: scripts are executable, and other files are not."""
+"""The files of every launcher: scripts are executable, and batch scripts and other files are not."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PROGRAMS = {"horovodrun": "horovod", "ray": "ray-train"}
 
 
 @pytest.mark.parametrize("row", LAUNCHERS, ids=lambda row: row.id)
-def test_files_that_name_an_interpreter_are_executable(make_recipe, row: LauncherRow):
+def test_scripts_are_executable_except_those_that_sbatch_reads(make_recipe, row: LauncherRow):
     hosts = ("gpu1",) if row.id == "lxd" else ("gpu1", "gpu2")
     recipe: Recipe = make_recipe(
         nodes=len(hosts),

@@ -68,7 +68,7 @@ def test_files_that_name_each_other_are_one_group():
         ("other/nccl.conf", False),
     ],
 )
-def test_nccl_reads_the_configuration_beside_a_script(conf: str, is_near: bool):
+def test_the_configuration_of_nccl_is_grouped_with_a_script_beside_it(conf: str, is_near: bool):
     files = [["jobs/run.sh", conf]] if is_near else [["jobs/run.sh"], [conf]]
     assert _groups(("jobs/run.sh", "torchrun t.py\n"), (conf, "NCCL_DEBUG=INFO\n")) == files
 

@@ -178,7 +178,7 @@ def test_dotenv() -> None:
         ("B", "x y"),
         ("C", None),
     ]
-    assert document.problems == ("line 4: no NAME=value",)
+    assert document.problems == ("line 4: not NAME=value",)
 
 
 def test_invalid_yaml_is_a_fault_of_the_file() -> None:

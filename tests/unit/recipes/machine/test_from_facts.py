@@ -191,7 +191,7 @@ def test_an_unknown_gpu_has_memory_and_no_rates():
     assert any("Future 9000" in warning for warning in cluster.warnings)
 
 
-def test_mixed_gpus_are_planned_as_the_least():
+def test_mixed_gpus_have_the_smallest_memory_and_a_warning():
     other = h100(7, name=A100_PCIE.driver_name, memory_bytes=40 * GIB)
     cluster = cluster_from_facts(h100_node(gpus=(*h100_node().gpus[:7], other)), (), CATALOGUE)
     assert cluster.memory_bytes_per_rank.value < 40 * GIB
@@ -222,7 +222,7 @@ def test_pcie_boxes_use_the_slowest_slot():
     assert cluster.intra_bus_bandwidth_bytes_per_s.value == pytest.approx(0.63 * 63e9, rel=0.01)
 
 
-def test_a_cpu_rank_has_its_share_of_the_free_memory():
+def test_a_cpu_rank_has_its_share_of_the_memory_limit():
     facts = MachineFacts(
         gpus=(), memory=Memory(total_bytes=64 * GIB, available_bytes=32 * GIB, limit_bytes=8 * GIB)
     )

@@ -49,7 +49,7 @@ GBPS = 1e9 / 8
         ("BCM57414 NetXtreme-E 10Gb/25Gb RDMA Ethernet Controller", 8, 25, "roce"),
         ("Gig Ethernet", 8, 1, "ethernet"),
         ("Intel X710 2x10GbE SFP+", 8, 20, "ethernet"),
-        # rates in words, small ones, and counts behind the kind
+        # rates in words, rates below 1 Gb/s, and counts after the kind of network
         ("10 gigabit ethernet", 8, 10, "ethernet"),
         ("10-Gigabit Ethernet", 8, 10, "ethernet"),
         ("WAN 100 Mbit", 8, 0.1, "ethernet"),
@@ -77,7 +77,8 @@ def test_the_network_of_a_node(text, gpus_per_node, gbps, transport):
         ("InfiniBand HDR", 8, 1600),
         ("Slingshot-11", 4, 800),
         ("2x NDR", 8, 800),
-        # the rate of one port beside its name; another rate, or one of a node, is the whole
+        # A rate equal to that of the named port counts for each port; another rate, or one per node, is the
+        # whole.
         ("InfiniBand NDR 400 Gb/s", 4, 1600),
         ("HDR 200Gb/s InfiniBand", 8, 1600),
         ("InfiniBand NDR 800 Gb/s", 4, 800),

@@ -1,4 +1,4 @@
-"""A machine is the same cluster whether it was probed, is in the catalogue, or is stated in words."""
+"""A machine is the same cluster whether it comes from facts or is stated in words."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def test_the_cost_of_each_other_degree_is_that_of_a_plan_pinned_to_it(name):
             value = int(title.split()[1])
             growth = stated_growth(words)
             if growth is None:
-                assert "GiB more than there is" in words
+                assert "GiB more than a plan may use" in words
                 assert lacks_memory(REQUESTS[name], **{degree: value})
                 continue
             pinned = planned(REQUESTS[name], **{degree: value})
@@ -123,7 +123,7 @@ def test_a_model_that_needs_model_parallelism_says_how_much_memory_is_missing_wi
     tensor = decision(plan, "tp")
     assert pipeline is not None
     assert tensor is not None
-    assert "GiB more than there is" in pipeline.because + tensor.because
+    assert "GiB more than a plan may use" in pipeline.because + tensor.because
     assert "without" in pipeline.because + tensor.because
 
 
@@ -133,6 +133,34 @@ def test_a_pinned_degree_is_the_users_and_is_kept():
     assert row is not None
     assert (row.value, row.basis, row.because) == ("2", "user", "you fixed it")
     assert plan.chosen.degrees.tp == 2
+
+
+def test_a_pin_is_no_limit_of_the_program():
+    parts = planned(REQUESTS["megatron"], pp=4, vp=1)
+    recomputed = planned(REQUESTS["megatron"], activation_checkpointing="full", recomputed_share=0.5)
+    for plan, name in (
+        (parts, "schedule"),
+        (recomputed, "activation_checkpointing"),
+        (recomputed, "recomputed_share"),
+    ):
+        row = decision(plan, name)
+        assert row is not None
+        assert "the program has no other" not in row.because
+        assert "the smallest part" not in row.because
+
+
+def test_memory_that_the_user_leaves_none_of_is_no_condition():
+    plan = planned(msgspec.structs.replace(REQUESTS["own"], headroom=0.0))
+    row = decision(plan, "memory_headroom")
+    assert row is not None
+    assert row.because.endswith("the plan leaves no memory free on purpose")
+
+
+@pytest.mark.parametrize(("tuning", "over"), [("full", "fp32 parameters"), ("lora", "frozen weights")])
+def test_the_precision_names_the_weights_that_the_job_has(tuning, over):
+    row = decision(planned(msgspec.structs.replace(REQUESTS["own"], tuning=tuning)), "precision")
+    assert row is not None
+    assert row.because.startswith(f"mixed precision: bf16 computation over {over}")
 
 
 def test_a_program_without_model_parallelism_has_no_decision_about_degrees():

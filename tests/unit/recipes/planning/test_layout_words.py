@@ -56,6 +56,22 @@ def test_settings_name_the_sharding_if_there_is_one(candidate: Candidate, words:
     assert short_words(candidate) == words
 
 
+@pytest.mark.parametrize(
+    ("candidate", "title"),
+    [
+        (row(Degrees(tp=2, cp=2)), "tp 2 × cp 2"),
+        (row(Degrees(tp=2, cp=2), strategy="fsdp"), "tp 2 × cp 2, FSDP over cp"),
+        (row(Degrees(cp=2, ep=2), sharding="zero1"), "cp 2, ep 2, ZeRO-1 over cp"),
+        (row(Degrees(fsdp=4, cp=2), strategy="fsdp"), "FSDP 4 × cp 2"),
+        (row(Degrees(tp=2), strategy="fsdp"), "tp 2"),
+    ],
+)
+def test_shards_over_context_parallel_ranks_are_named_if_there_is_no_data_parallelism(
+    candidate: Candidate, title: str
+):
+    assert layout_title(candidate) == title
+
+
 def test_ranks_of_a_cpu_are_not_called_gpus():
     assert layout_title(row(), "ranks") == "one rank"
     assert layout_title(row(Degrees(dp=4)), "ranks") == "DDP over 4 ranks"

@@ -46,7 +46,7 @@ def test_young_and_daly(write_s: float, mtbf_s: float, young: float, daly: float
 
 
 @given(st.floats(1, 1e4), st.floats(1e3, 1e8))
-def test_the_interval_loses_less_than_others(write_s: float, mtbf_s: float) -> None:
+def test_the_interval_loses_hardly_more_than_any_other(write_s: float, mtbf_s: float) -> None:
     """Daly's model of the whole time, equation 20, without restarts: M (e^((t + d) / M) - 1) / t."""
     best = daly_interval(write_s, mtbf_s)
 
@@ -79,7 +79,7 @@ def test_every_statement_gives_finite_checkpoints(
     assert all(math.isfinite(each.value) and "inf " not in each.because for each in decisions)
 
 
-def test_a_write_longer_than_two_failures_has_the_interval_of_a_failure() -> None:
+def test_a_write_longer_than_twice_the_mtbf_has_the_mtbf_as_interval() -> None:
     assert daly_interval(3 * HOUR, HOUR) == HOUR
 
 

@@ -130,7 +130,8 @@ def test_the_gpt3_table(model: str, batch_tokens: float, rate: float) -> None:
     assert "4 B to 12 B tokens" in next(row.because for row in settings.others if row.name == "batch_ramp")
 
 
-# --- adapters and fine-tuning: recipe, batch, rate, warm-up of a run of 1000 steps, schedule, clipping
+# --- adapters and fine-tuning: recipe, model, tuning, batch, rate, warm-up of a run of 1000 steps, schedule,
+# clipping, weight decay
 
 
 FINE_TUNING = [
@@ -180,7 +181,7 @@ def test_torchtune_takes_its_own_recipes(tuning: Any, recipe: str) -> None:
     assert known_for(workload, NOTHING_STATED, ("torchtune",)).recipe.id == f"torchtune-{recipe}"
 
 
-# --- encoders and image transformers have recipes of their own, never GPT-3's
+# --- encoders, and image models trained with AdamW, have recipes of their own, never GPT-3's
 
 
 @pytest.mark.parametrize(
@@ -224,7 +225,7 @@ def test_no_encoder_borrows_from_gpt3() -> None:
         ("vit_base_patch16_224", 4096, 3e-3, 10_000, 0.3, 1.0),
     ],
 )
-def test_image_transformers(case: tuple[Any, ...]) -> None:
+def test_image_models_with_adamw(case: tuple[Any, ...]) -> None:
     model, batch, rate, warmup, decay, clipping = case
     settings = settings_of(images(model, batch, optimizer="adamw"))
     assert settings.rate.value == pytest.approx(rate)

@@ -126,7 +126,7 @@ def test_averages_are_paid_once_per_period() -> None:
     assert number(answer.gain) == pytest.approx(saved / number(here.total_s), rel=0.01)
 
 
-def test_low_rank_gradients_of_one_matrix() -> None:
+def test_rank_1_sends_less_than_a_thousandth_of_the_gradients() -> None:
     """A rank-1 approximation of an n x m matrix has n + m of its n m elements."""
     model = find_model("llama-3.2-1b")
     one, four = low_rank_share(model, 1, 2), low_rank_share(model, 4, 2)

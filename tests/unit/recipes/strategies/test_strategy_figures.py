@@ -132,7 +132,7 @@ def test_partitions_are_those_of_the_catalogue_and_missing_figures_are_0() -> No
     assert rows["mig"].figure("sent_bytes") == 0.0
 
 
-def test_fast_links_leave_nothing_to_win() -> None:
+def test_on_fast_links_the_gain_is_at_most_the_exposed_communication() -> None:
     here = situation("llama-3.2-1b", nodes=2, network=FAST, pins=DDP)
     answer = judged("local-sgd", "llama-3.2-1b", nodes=2, network=FAST, pins=DDP)
     assert isinstance(answer.gain, float)

@@ -1,4 +1,4 @@
-"""The test for chance: exact error probabilities, and intervals that contain the true ratio."""
+"""The test for chance: exact error probabilities, and intervals that usually contain the true ratio."""
 
 from __future__ import annotations
 

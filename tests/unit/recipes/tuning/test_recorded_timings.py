@@ -1,4 +1,4 @@
-"""Test that a tune on published timings finds a layout within 3 % of the best in a quarter of the trials."""
+"""Test tunes on published timings: most come within 3 % of the best layout with a quarter of the trials."""
 
 from __future__ import annotations
 

@@ -226,7 +226,7 @@ def test_rules_that_no_tune_writes_are_refused(recipe, options):
 
 
 def test_a_trial_before_the_start_is_refused():
-    with pytest.raises(InputError, match="line 1"):
+    with pytest.raises(InputError, match="line 1: a trial before the start"):
         read_journal(line_of(Ran(stage=0, trial=Trial(round=1, candidate="a", outcome="failed"))), "j")
 
 

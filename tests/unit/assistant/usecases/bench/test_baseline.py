@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from assistant.usecases.bench.baseline import load_baselines, pin, save_run
+from assistant.usecases.bench.baseline import load_baselines, pin, save_run, save_verified, verified_steps
 from assistant.usecases.check import judge_measurements
 from probes.judging.findings import Status
 from probes.judging.policies.policy import CheckPolicy, Policy
@@ -104,6 +104,14 @@ def test_damaged_and_foreign_files_are_reported_and_ignored(content: bytes, word
     save_run(run_of(gemm(710.0)))
     assert len(load_baselines("node17", reports.append)) == 2
     assert len(reports) == 1
+
+
+def test_a_damaged_file_of_verified_steps_says_what_replaces_it() -> None:
+    path = save_verified(run_of(gemm(720.0)))
+    path.write_bytes(b"no json")
+    reports: list[str] = []
+    assert verified_steps("node17", reports.append) == ()
+    assert "the next `rigtune verify` replaces it" in reports[0]
 
 
 def test_the_judgement_names_the_sick_part_and_what_it_compares_to() -> None:

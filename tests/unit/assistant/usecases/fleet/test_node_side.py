@@ -1,4 +1,6 @@
-"""Test the report of a node: it contains what the policy names, and names a benchmark without a result."""
+"""Test the report of a node: it contains a kernel setting of the policy, and names a benchmark without a
+result.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small files of the kernel, and the values of the last start in a kernel log."""
+"""Small files of the kernel, and the last values in a kernel log."""
 
 from __future__ import annotations
 

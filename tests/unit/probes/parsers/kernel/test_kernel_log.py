@@ -1,4 +1,4 @@
-"""The kernel log in all its forms."""
+"""The kernel log in several forms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Outputs of lspci in all their forms."""
+"""Outputs of lspci: verbose, short, as a tree, for scripts, and single lines of them."""
 
 from __future__ import annotations
 

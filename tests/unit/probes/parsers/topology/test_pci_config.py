@@ -13,9 +13,7 @@ from probes.parsers.topology.pci_config import parse_config
 
 
 def space(acs: int | None) -> bytes:
-    """Return 4 KiB with a PCI Express capability at 60h, and Access Control Services behind another
-    capability.
-    """
+    """Return a space of 4 KiB with PCI Express and, unless `acs` is None, Access Control Services."""
     data = bytearray(4096)
     data[0x06] = 0x10
     data[0x34] = 0x40
