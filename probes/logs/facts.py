@@ -9,15 +9,15 @@ absent. The facts are:
   ranks_per_node (of the largest communicator, or else of the largest run of nccl-tests); communicators (their
   number).
 - bootstrap_interfaces, networks, socket_interfaces, hcas: a name, or a list of names with their hosts
-  if hosts differ; hca_links: `IB`, `RoCE`; hca_speed_gbps: gigabits per second.
+  if hosts differ; hca_links: `IB`, `RoCE`; hca_speed_gbps: gigabits per second of the fastest adapter.
 - ofi_plugin, libfabric, ofi_provider, ofi_protocol, efa_nics, platform; plugins: kind and name;
   plugins_missing: kinds.
 - within_node, between_nodes: transports with their numbers of channels (`P2P/CUMEM` 128), which are lower
   bounds if very many lines differ only in numbers; pairs: for each transport, the first pairs (`0>1`) of
   ranks.
-- gpudirect_rdma: true, false or `mixed`, by receiving channels or else by NCCL's decisions; p2p_refused: GPUs
-  without peer-to-peer (`0-1`); dma_buf: whether the kernel can share GPU memory with adapters; gpu_to_nic:
-  for each kind of path (`PIX`), the number of GPUs that reach their nearest adapter by it.
+- gpudirect_rdma: true, false or `mixed`, by receiving channels or else by NCCL's decisions; p2p_refused:
+  pairs of GPUs without peer-to-peer (`0-1`); dma_buf: whether the kernel can share GPU memory with adapters;
+  gpu_to_nic: for each kind of path (`PIX`), the number of GPUs that reach their nearest adapter by it.
 - channels, nvls_channels, p2p_channels, rings, trees: the largest number on any rank; nvls: whether
   available; mnnvl, sharp: whether used; clique_size; fabric_health: NVML's mask as NCCL prints it.
 - nvlink_gigabytes_per_s, pcie_gigabytes_per_s: of the fastest link of a GPU, in NCCL's model; tuned: by

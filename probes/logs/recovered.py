@@ -49,7 +49,8 @@ def without_recovered(events: Iterable[Event], last_lines: Mapping[str, int]) ->
     - failures before a successful restart;
     - the end of a job that its scheduler started again;
     - complaints that no node has room for a pod, if the pod was started later;
-    - failed calls that NCCL reports at level INFO, if the process completed its initialisation or succeeded.
+    - failed calls that NCCL reports at level INFO, if the process completed its initialisation or succeeded,
+      or if NCCL only tried a plugin for the network.
     """
     kept = _without_restarted(_without_placed(_without_overcome(list(events))))
     progress = [event for event in kept if carries(event, ProgramProgress)]

@@ -28,7 +28,10 @@ _GRAM = 4
 """Length in bytes of the pieces of a line that are searched for signs."""
 _SMALL_LETTERS = frozenset(range(ord("a"), ord("z") + 1))
 _TRIES = 64
-"""Number of lines of a shape that are searched for a sign. If none has a sign, the shape is skipped."""
+"""Number of lines of a shape that are searched for a sign, if the first line has a sign without its digits.
+
+If none of these lines has the whole sign, the shape is skipped.
+"""
 LONGEST_LINE = 8192
 """Maximum length of a line in bytes; a longer line is split into pieces that have the same line number."""
 MOST_LINES_AFTER = 20_000
@@ -159,7 +162,7 @@ class RawLine(NamedTuple):
 
 
 class LogStream:
-    """Splits bytes into lines; passes on lines with a sign of a reader, and the lines it needs after them."""
+    """Splits bytes into lines; passes on lines with a sign of a reader, and the lines needed after them."""
 
     def __init__(self, signs: Sequence[Iterable[bytes]], lines_after: Sequence[int] = ()) -> None:
         """Store the signs of each reader, and the number of following lines that the reader also needs."""

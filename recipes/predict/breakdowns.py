@@ -22,11 +22,11 @@ class MemoryBreakdown(Record, kw_only=True):
     buffers: float
     """Memory of unsharded windows, buckets and communication buffers."""
     overhead: float
-    """Memory of the CUDA context, NCCL and the allocator."""
+    """Memory of the CUDA context, NCCL and the allocator; on a CPU of the process and its unused heap."""
     allocated: float
     """Bytes that the framework's allocator has given to tensors at the peak.
 
-    On a GPU this is `total` without `overhead`.
+    This is the maximum over all pipeline stages. On a CPU it includes the heap that the C library keeps.
     """
     reserved: float
     """Bytes that the framework's allocator has reserved on the device, including the freed blocks that it
@@ -65,7 +65,10 @@ UNKNOWN_LOADING = Unknown(Reason.NOT_RECORDED, "neither storage nor data-loader 
 
 
 class TimeBreakdown(Record, kw_only=True):
-    """One optimizer step by term, seconds. A term is Unknown if a rate that it needs is unknown."""
+    """One optimizer step by term, seconds.
+
+    If a rate or a latency that the step needs is unknown, all fields without a default are Unknown.
+    """
 
     total: float | Unknown
     compute: float | Unknown
@@ -76,7 +79,7 @@ class TimeBreakdown(Record, kw_only=True):
     data: float | Unknown = UNKNOWN_LOADING
     """Time that a step waits for data after all other work; not in the total if unknown."""
     overhead: float | Unknown = 0.0
-    """Time of a step that does not depend on the step's size, and of waiting for the slowest rank."""
+    """Constant time of each step and of each micro-batch, and time of waiting for the slowest rank."""
     low: float | Unknown
     high: float | Unknown
     products: float = 0.0
@@ -96,7 +99,7 @@ class TimeBreakdown(Record, kw_only=True):
 TIME_TERMS = ("compute", "exposed_communication", "bubble", "data", "optimizer", "overhead")
 """Fields of `TimeBreakdown` whose known values sum to its total."""
 COMPUTE_TERMS = ("products", "attention", "elementwise", "recomputation", "launches", "head")
-"""Fields of `TimeBreakdown` that sum to its `compute` if the model reports them."""
+"""Fields of `TimeBreakdown` that sum to its `compute` for transformers; all are 0 for image models."""
 
 
 def scaled_terms(time: TimeBreakdown, factor: float) -> dict[str, float]:
@@ -127,4 +130,8 @@ class Predicted(Record, kw_only=True):
     samples_per_s: float | Unknown = Unknown(Reason.NOT_RECORDED)
     """Sequences or images per second of all ranks."""
     mfu: float | Unknown
-    """Model FLOPs (6 per matmul parameter and token, causal attention) divided by the datasheet peak."""
+    """Model FLOPs per second and rank, divided by the datasheet peak.
+
+    Transformers need 6 FLOPs per matmul parameter and token, and those of attention; image models need three
+    times the FLOPs of a forward pass.
+    """

@@ -1,8 +1,8 @@
 """Prediction of one candidate: memory, step time with its interval, throughput, MFU.
 
-If a training step was measured on this machine, the modelled time is scaled by the ratio of measured to
-modelled time of the nearest measured step. The model then only has to predict the difference between the
-measured and the planned step.
+If a training step was measured on this machine in the same precision, the modelled time is scaled by the
+ratio of measured to modelled time of the nearest measured step. The model then only has to predict the
+difference between the measured and the planned step.
 """
 
 import math
@@ -39,7 +39,10 @@ def _job(
 
 
 def time_with_interval(job: TransformerJob) -> TimeBreakdown:
-    """Return the time of one optimizer step with an interval; its terms are Unknown if a rate is unknown."""
+    """Return the time of one optimizer step with an interval.
+
+    The total and its main terms are Unknown if a rate or a latency that the step needs is unknown.
+    """
     terms = step_time(job)
     if isinstance(terms, Unknown):
         return TimeBreakdown(
@@ -151,8 +154,8 @@ def _threads(measured: int, cluster: Cluster) -> int:
 def _distance(anchor: StepAnchor, job: TransformerJob) -> _Distance:
     """Return a sort key that puts the most similar steps first.
 
-    The parts of the key, in this order, are all busy threads, ranks, model, strategy with checkpointing,
-    tokens per micro-batch, accumulation.
+    The parts of the key compare, in this order: the busy threads of all ranks, the number of ranks, the
+    model, the strategy with checkpointing, the tokens per micro-batch, the accumulation.
     """
     workload, candidate, cluster = job.workload, job.candidate, job.cluster
     tokens = candidate.micro_batch * workload.sequence_length
@@ -171,7 +174,8 @@ def _distance(anchor: StepAnchor, job: TransformerJob) -> _Distance:
 def modelled_anchor(anchor: StepAnchor, cluster: Cluster, planned: TransformerModel) -> float | Unknown:
     """Return the modelled time of a measured step, of the reference workload or of the user's program.
 
-    `planned` is the model of the job, which may be in no preset.
+    `planned` is the model of the job, which may be in no preset. The result is Unknown if the step's model is
+    neither `planned` nor a preset, or if its strategy is neither DDP nor FSDP.
     """
     model = planned if planned.id == anchor.model else preset(anchor.model)
     ranks = anchor.world_size
@@ -199,7 +203,8 @@ def modelled_anchor(anchor: StepAnchor, cluster: Cluster, planned: TransformerMo
 def as_measured(cluster: Cluster, ranks: int, threads: int) -> Cluster:
     """Return the cluster of a measured step, whose ranks have `threads` CPU threads each.
 
-    It is the cluster itself if all its ranks took part, else one node with `ranks` ranks.
+    It is the cluster itself if all its ranks took part with all their cores. Otherwise it is one node with
+    `ranks` ranks, whose rates are scaled by the share of their cores that they used.
     """
     share = (threads or 1) / _threads(threads, cluster)
     if ranks == cluster.world_size and share == 1:

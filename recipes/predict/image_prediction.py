@@ -1,7 +1,7 @@
 """Memory and time of a training step on images; the time is scaled by measurements of this machine.
 
-As for transformers, the modelled time is scaled by the ratio of measured to modelled time of the nearest step
-of the reference network.
+As for transformers, the modelled time is scaled by the ratio of measured to modelled time of the nearest
+measured step in the same precision. The step was measured with a reference network or the planned model.
 """
 
 from typing import cast
@@ -116,7 +116,8 @@ _ADDITION_KERNELS = 2
 def reference_vision_model(network: Resnet, image_size: int) -> VisionModel:
     """Return the counts for one image, by operator.
 
-    The counts are the outputs of each layer times how often a step reads and writes them.
+    The number of elements that an operator moves is the number of its outputs, multiplied by how often a step
+    reads and writes them. For convolutions, the elements of inputs and outputs are counted.
     """
     moved = pointwise = saved = 0.0
     kernels = 0

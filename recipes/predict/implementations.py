@@ -110,6 +110,8 @@ class Implementation(StrictRecord, kw_only=True):
     def kept(self, compute: Compute) -> SavedBytes:
         """Return the coefficients for these number formats, or those for 16 bits throughout if there are
         none.
+
+        For `raised`, most are the coefficients of fp32, and those of attention and logits are of 16 bits.
         """
         if compute == "raised":
             # under autocast attention and the loss's logits are still 16-bit
@@ -138,7 +140,9 @@ class Kept(NamedTuple):
 
     fixed: float
     half: float
-    """Bytes per token if only the outputs of attention and of every second product are kept."""
+    """Bytes per token if only the block's input and the outputs of attention and of every second product are
+    kept.
+    """
     per_key: float
     """Bytes per token and key if scores are written to memory."""
 

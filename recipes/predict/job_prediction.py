@@ -19,7 +19,7 @@ def memory_for(job: Job) -> MemoryBreakdown:
 
 
 def time_for(job: Job) -> TimeBreakdown | Unknown:
-    """Return one optimizer step of the slowest rank, scaled by what was measured on the machine."""
+    """Return the time of an optimizer step on the slowest rank, scaled by measured steps if there are any."""
     if isinstance(job, ImageJob):
         return predict_images(job)
     time = step_time(job)
@@ -27,7 +27,10 @@ def time_for(job: Job) -> TimeBreakdown | Unknown:
 
 
 def least_time_for(job: Job) -> LeastStep:
-    """Return quick lower bounds on the terms of a step; all 0 for image models and scaled times."""
+    """Return quick lower bounds on the terms of a step.
+
+    All are 0 for image models, and if steps measured on this machine may scale the time.
+    """
     return LeastStep() if isinstance(job, ImageJob) or job.cluster.anchors else least_step(job)
 
 

@@ -1,9 +1,8 @@
 """Software stacks: defaults of frameworks and costs of their code, each figure with a physical meaning.
 
-A stack never has a factor for a model, a source or a case. It selects rows of `recipes/data/parameters/`,
-whose values calibration may change. It does so only by these properties: `kernels`, `attention`,
-`implementation`, `samples`, `tuning_data`, `layout`, `fuses_half_images`, overlap, and use of CUDA graphs. A
-stack's `id` is never a key.
+A stack never has a factor for a model, a source or a case. Its properties, such as `kernels`, `attention` and
+`implementation`, select rows of `recipes/data/parameters/`, whose values calibration may change. A stack's
+`id` is never the key of a row; it only decides how wide intervals are (`recipes/predict/familiarity.py`).
 """
 
 import functools
@@ -47,7 +46,9 @@ class StackMemory(StrictRecord, kw_only=True):
     foreach kernels).
     """
     bucket_elements: float = 0.0
-    """Number of gradients that are reduced together; 0: the number that DistributedDataParallel uses."""
+    """Number of gradients that are reduced together; 0: the default of DistributedDataParallel, or of
+    DeepSpeed where the stack uses its ZeRO.
+    """
     step_elements: float = 0.0
     """Number of 16-bit gradients that DeepSpeed flattens and converts to fp32 at a time for the optimizer
     step if they are fully sharded. With less sharding DeepSpeed converts the rank's whole part in one step.
@@ -88,8 +89,8 @@ class StackMemory(StrictRecord, kw_only=True):
     every second block.
     """
     names_pure: bool = False
-    """True if weights are kept in 16 bits only, even for training from scratch, if a case states `bf16` or
-    `fp16` without "mixed".
+    """True if a stated precision `bf16` or `fp16` without "mixed" means that weights have only 16 bits, even
+    for training from scratch.
     """
     unties_head: bool = False
     """True if the head has its own weights even if the model ties the head to the embedding."""
@@ -98,7 +99,7 @@ class StackMemory(StrictRecord, kw_only=True):
     gathers_logits: bool = False
     """True if every tensor-parallel rank has the logits of the whole vocabulary."""
     compiles_loss: bool = False
-    """True if the loss is compiled too if the model is, which leaves out some fp32 copies of logits."""
+    """True if compiling the model compiles the loss too, which avoids some fp32 copies of logits."""
     logged_figure: Literal["allocated", "reserved", "device"] = "reserved"
     """Figure of memory that users of the stack print by default."""
     logged_stage: Literal["fullest", "first", "last"] = "fullest"

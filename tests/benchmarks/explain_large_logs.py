@@ -2,8 +2,8 @@
 
     python tests/benchmarks/explain_large_logs.py [--bytes N]
 
-Prints processor time for 1 GB and peak memory, for a log of NCCL, for lines that hardly repeat, for a storm
-of warnings, for a storm of Xids and for a training with progress bars.
+It prints the processor time for 1 GB and the peak memory of five kinds of logs: a log of NCCL, lines that
+hardly repeat, a storm of warnings, a storm of Xids, and a training with progress bars.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ from probes.sources.choose import open_source
 BAR_MS = 30.0
 WARM_UP = 5
 FILES = 50
-"""Number of files; if there are more nodes, several nodes read the same file."""
+"""Number of files, all copies of one recording; if there are more nodes, several nodes read the same file."""
 
 
 def result(events: Iterator[Event]) -> MachineFacts:

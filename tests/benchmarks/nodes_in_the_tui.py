@@ -2,8 +2,8 @@
 
 python -m tests.benchmarks.nodes_in_the_tui [NODES]
 
-Every time except the last ends when the screen is drawn; the last ends when the node is judged. Each time includes the
-milliseconds that Textual's pilot waits for each key.
+The time of the key Enter ends when the node is judged, every other time when the screen is drawn. The times of keys
+include the milliseconds that Textual's pilot waits for each key.
 """
 
 from __future__ import annotations

@@ -66,7 +66,8 @@ def compared(measure: str, pairs: Sequence[tuple[float, float]]) -> list[Compari
 def compared_fits(triples: Sequence[tuple[bool, bool, bool]]) -> list[Comparison]:
     """Return the shares of runs whose fit was predicted wrongly.
 
-    A triple states: the run ran out of memory, rigtune predicted that it fits, the peer predicted that it fits.
+    A triple states whether the run ran out of memory, whether rigtune predicted that it fits, and whether the
+    peer did.
     """
     shares = []
     for measure, oom in (("ran, said not to fit", False), ("out of memory, said to fit", True)):

@@ -44,7 +44,7 @@ Rates = dict[str, float]
 
 
 class MissingError(Exception):
-    """A tool or a permission that this machine lacks."""
+    """A tool or a permission that this machine lacks, or a measurement that failed."""
 
 
 class Contest(NamedTuple):
@@ -275,7 +275,7 @@ def in_namespace(number: int, *argv: str) -> list[str]:
 
 
 def serve(number: int, *argv: str) -> subprocess.Popen[str]:
-    """Start a server and wait until it listens."""
+    """Start a server and wait until it listens, for at most 20 s."""
     server = subprocess.Popen(
         in_namespace(number, *argv),
         stdout=subprocess.PIPE,

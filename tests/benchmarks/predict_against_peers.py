@@ -14,8 +14,8 @@ termcolor`. A peer gets the sizes, layout, precision and batch that rigtune read
 it nothing. The measures are |predicted / measured - 1|, and the share of runs whose fit into the memory was predicted
 wrongly. `ratio` is the peer's error over rigtune's; below 1 the peer is ahead.
 
-Reads `training_open.csv`, `device_open.csv` and `collectives_open.csv` below $RIGTUNE_SHARED/data (default
-../shared).
+The script reads `training_open.csv`, `device_open.csv` and `collectives_open.csv` in the folder `data` of
+$RIGTUNE_SHARED (by default `../shared`).
 """
 
 from __future__ import annotations

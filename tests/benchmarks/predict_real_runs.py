@@ -4,10 +4,10 @@ tensors.
     python tests/benchmarks/predict_real_runs.py [--suite quick] [--bench FILE] [--runs FILE]
         [--only NAME,...] [--configurations N[,M]] [--attempts N]
 
-Measures the machine as `rigtune bench` does, predicts each configuration as `rigtune plan` does, then trains
-each for real: the reference transformer and the residual network of the worker, alone and over all ranks.
-Step times are medians of the worker's own training benchmarks; peak memory is what torch's allocator hands
-out for tensors (tests/benchmarks/tensor_memory.py).
+The script measures the machine as `rigtune bench` does, predicts each configuration as `rigtune plan` does, then trains
+each for real: the reference transformer and the residual network of the worker, alone and over all ranks. Step times
+are medians of the worker's own training benchmarks. Peak memory is that of the tensors to which torch's allocator gives
+memory (tests/benchmarks/tensor_memory.py).
 
 The bench has measured none of the configurations: `differs` states the differences from the nearest measured step.
 The files of `--bench` and `--runs` are read if they exist. The file of `--bench` is written if it does not exist. Runs

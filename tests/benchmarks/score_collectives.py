@@ -2,9 +2,9 @@
 
     python tests/benchmarks/score_collectives.py [--leave-one-out] [--fit] [--write] [--worst N]
 
-Reads `collectives_open.csv` below $RIGTUNE_SHARED/data (default ../shared). Prints median and p90 of
-|predicted/measured - 1| by platform, collective and size. `--fit` fits the figures first, and `--write` stores this
-fit in recipes/data/parameters. `--leave-one-out` adds the errors with each platform left out of the fit.
+It reads `collectives_open.csv` in the folder `data` of $RIGTUNE_SHARED (by default `../shared`), and prints median and
+p90 of |predicted/measured - 1| by platform, collective and size. `--fit` fits the figures first, and `--write` stores
+this fit in recipes/data/parameters. `--leave-one-out` adds the errors with each platform left out of the fit.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@ kernels.
 
     python tests/benchmarks/score_products.py
 
-Reads `device_open.csv` below $RIGTUNE_SHARED/data (default ../shared). Prints the median and the 90th percentile of
-|predicted / measured - 1| by GPU, precision, kind and source.
+It reads `device_open.csv` in the folder `data` of $RIGTUNE_SHARED (by default `../shared`), and prints the median and
+the 90th percentile of |predicted / measured - 1| by GPU, precision, kind and source.
 """
 
 from __future__ import annotations

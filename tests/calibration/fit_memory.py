@@ -88,7 +88,7 @@ def main() -> None:
     values, _ = fitted(peaks, "memory.", options)
     for ran, right in right_about_fitting(rows).items():
         print(
-            f"{'ran and said to fit' if ran else 'out of memory and said so'}: {sum(right)} of {len(right)}"
+            f"{'ran, as predicted' if ran else 'out of memory, as predicted'}: {sum(right)} of {len(right)}"
         )
     if options.write:
         write_values(values)

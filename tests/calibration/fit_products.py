@@ -2,8 +2,8 @@
 
 python tests/calibration/fit_products.py [--write] [--leave-one-out]
 
-It reads `device_open.csv` below $RIGTUNE_SHARED/data (default ../shared). A group that is left out has one
-GPU, one precision, one kind of kernel and one source.
+It reads `device_open.csv` in the folder `data` of $RIGTUNE_SHARED (by default `../shared`). With
+`--leave-one-out`, a group that is left out has one GPU, one precision, one kind of kernel and one source.
 """
 
 from __future__ import annotations

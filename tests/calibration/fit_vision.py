@@ -2,8 +2,8 @@
 
     python tests/calibration/fit_vision.py [--write] [--as-is] [--leave-one-out] [--worst N]
 
-Reads both tables of runs below $RIGTUNE_SHARED/data (default ../shared), if they exist, and
-`published_runs.csv` beside this.
+It reads `training_open.csv` and `training_open_2.csv` in the folder `data` of $RIGTUNE_SHARED (by default
+`../shared`), if they exist, and `published_runs.csv` beside this file.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ def arguments(description: str | None) -> argparse.Namespace:
     )
     parser.add_argument("--write", action="store_true", help="rewrite the values in recipes/data/parameters")
     parser.add_argument(
-        "--leave-one-out", action="store_true", help="repeat with each source left out, for the intervals"
+        "--leave-one-out", action="store_true", help="also report the errors of fits without each source"
     )
     parser.add_argument("--as-is", action="store_true", help="report the present values without a fit")
     parser.add_argument("--worst", type=int, default=0, help="list that many of the largest errors")

@@ -1,4 +1,4 @@
-"""Run `rigtune bench` on eight simulated H100: a library plays NVML, a script the training interpreter."""
+"""Run `rigtune bench` on eight simulated H100, with stand-ins for NVML and for the training interpreter."""
 
 from __future__ import annotations
 

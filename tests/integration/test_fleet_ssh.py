@@ -38,7 +38,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
         yield hosts
 
 
-def test_every_host_is_asked_once_and_an_unknown_one_blames_nobody(lab, tmp_path):
+def test_every_host_has_one_outcome_and_only_the_failing_host_has_a_verdict_against_it(lab, tmp_path):
     pytest.importorskip("ClusterShell")
     program = tmp_path / "rig tune"
     program.write_text(NODE.format(python=sys.executable))

@@ -1,8 +1,8 @@
 """Give exported arguments to Megatron-LM's own parser and checks, and assert their effect.
 
 RIGTUNE_MEGATRON_FOLDER names a checkout of Megatron-LM, RIGTUNE_MEGATRON_PYTHON an interpreter with torch and
-Megatron's requirements; without them, the tests are skipped. Transformer Engine needs a GPU, so
-its layers are replaced by local ones.
+Megatron's requirements; without them, the tests are skipped. Transformer Engine needs a GPU, so its layers
+are replaced by local ones.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ def run(script, *arguments, environment, cwd):
 
 @pytest.fixture
 def own_recipe(make_recipe, torch_python, tmp_path):
-    """Return `own_recipe(text)`, which makes a recipe with two ranks that runs this program.
+    """Return `own_recipe(text)`, which makes a recipe that runs this text as a program on two ranks.
 
     Without text, the recipe runs the reference program.
     """

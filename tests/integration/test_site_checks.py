@@ -1,4 +1,4 @@
-"""Run the site checks of a policy with real commands: their results, their ends, and what is never run."""
+"""Test site checks of a policy with real commands: results, how commands end, and which are never run."""
 
 from __future__ import annotations
 

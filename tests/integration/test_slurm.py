@@ -112,7 +112,9 @@ def test_one_node_trains(slurm, make_recipe, torch_python, export, tmp_path):
 
 @pytest.fixture
 def own_program(make_recipe, torch_python, tmp_path):
-    """Return `own_program(text)`, which makes a recipe for two nodes with one rank each of this program."""
+    """Return `own_program(text)`, which makes a recipe that runs this text as a program, as one rank on each
+    of two nodes.
+    """
 
     def make(text):
         program = tmp_path / "program.py"

@@ -37,7 +37,7 @@ class Cluster(NamedTuple):
     folder: Path
 
     def becomes(self, node: str, source: str) -> None:
-        """Let `node` report this machine."""
+        """Let rigtune on `node` judge the machine that the options in `source` name."""
         (self.folder / f"source-{node}").write_text(f"{source}\n")
 
     def run(self, *argv: str) -> str:
@@ -57,7 +57,7 @@ class Cluster(NamedTuple):
         return re.search(r"State=(\S+)", text)[1], reason[1] if reason else ""  # type: ignore[index]
 
     def drained(self, node: str) -> None:
-        """Wait until two runs of the health check have drained the node."""
+        """Wait until Slurm's own runs of the health check have drained the node."""
         self.wait(lambda: "DRAIN" in self.node(node)[0])
 
     def health(self, node: str, **environment: str) -> int:

@@ -28,7 +28,9 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
 
 @pytest.fixture
 def own_program(make_recipe, torch_python, tmp_path):
-    """Return `own_program(text)`, which makes a recipe for all hosts with one rank each of this program."""
+    """Return `own_program(text)`, which makes a recipe that runs this text as a program, as one rank on each
+    host.
+    """
 
     def make(text):
         program = tmp_path / "program.py"

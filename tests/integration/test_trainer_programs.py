@@ -45,7 +45,7 @@ print(json.dumps({
 
 @pytest.fixture
 def recipe_of(make_recipe):
-    """Return a function that makes a recipe whose model has the layers of Llama."""
+    """Return a function that makes a recipe whose model has the id of a Llama, whose layers rigtune knows."""
 
     def make(program, command, **fields):
         fields = {"convergence": CONVERGENCE, **fields}

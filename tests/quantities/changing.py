@@ -111,7 +111,7 @@ def with_parameter(name: str, value: float) -> Any:
 
 
 def forget(*prefixes: str) -> None:
-    """Clear the caches of modules whose names have one of the prefixes, except those of tables from files."""
+    """Clear the caches of modules whose names begin with a prefix, except those of tables from files."""
     for cache in _caches(*prefixes):
         cache.cache_clear()
 

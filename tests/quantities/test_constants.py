@@ -1,4 +1,4 @@
-"""Test that doubling a constant changes a figure of a prediction, a plan or the description of a machine."""
+"""Test that doubling any constant changes a figure of a prediction, a plan or another answer."""
 
 from __future__ import annotations
 

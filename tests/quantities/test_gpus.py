@@ -44,7 +44,10 @@ class _Rate(NamedTuple):
     dtype: str = ""
 
     def changed(self, row: GpuModel) -> GpuModel:
-        """Return the row with twice the figure, or an eighth of a power limit, as most GPUs draw less."""
+        """Return the row with twice the figure.
+
+        A power limit is divided by eight instead, because most GPUs never draw as much as their limit.
+        """
         value: Any = getattr(row, self.field)
         other = {**value, self.dtype: 2 * value[self.dtype]} if self.dtype else 2 * value
         if self.field == "power_limit_w":

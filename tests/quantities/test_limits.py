@@ -43,8 +43,8 @@ FARTHER = {
 }
 """Limits that doubling or halving does not move past the machine of any case, with a sufficient factor."""
 UNMOVED = {
-    "nofile_recommended": "only the command that fixes a lower limit holds it",
-    "monitor_event_window_s": "decides in the mode `monitor` alone: test_monitoring.py",
+    "nofile_recommended": "appears only in the command that raises a lower limit",
+    "monitor_event_window_s": "decides only in the mode `monitor`: test_monitoring.py",
 }
 """Limits that decide no verdict of these cases, each with the reason."""
 

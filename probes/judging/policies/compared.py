@@ -69,12 +69,18 @@ def compared(judge: Judge, evidence: Evidence, held: Iterator[Held]) -> Iterator
     if met:
         yield judge.passed(
             HOST,
-            "as the policy expects",
+            _as_expected(met, evidence),
             observed=", ".join(dict.fromkeys(expectation.what for expectation in met)),
             evidence=tuple(policy_ref(expectation.place) for expectation in met),
         )
     if not expectations:
         yield judge.skipped(HOST, "the policy states no expectation for this part")
+
+
+def _as_expected(met: list[Held], evidence: Evidence) -> str:
+    """Return `as the policy expects`, or the options of the command line that state the expectations."""
+    sources = dict.fromkeys(evidence.stated_by.get(each.place, "the policy") for each in met)
+    return f"as {' and '.join(sources)} expect{'s' * (len(sources) == 1)}"
 
 
 def compare_each(

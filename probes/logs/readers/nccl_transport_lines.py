@@ -1,4 +1,4 @@
-"""Reader of transports between ranks: one line per channel and peer, which are most lines of a log.
+"""Reader of transports between ranks. Most lines of a log are of this kind: one for each channel and peer.
 
 `Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM/read`, `[send] via NET/IB/3(5)/GDRDMA/Shared`, `Ring 00 : 2[3d000]
 -> 3[3e000] via direct shared memory` (2.4), `CollNet 00/0 : 0 [send] via COLLNET/SHARP/0/GDRDMA`. The

@@ -58,7 +58,8 @@ def _raised(candidate: Candidate, stack: Stack, states: States) -> float:
     """Return the bytes by which a flat copy of 16-bit gradients and its fp32 copy exceed the freed gradients.
 
     deepspeed/runtime/zero/stage_1_and_2.py frees the gradients that other ranks update, then flattens its own
-    part and casts it to fp32; stage3.py does so for a group of parameters at a time.
+    part and casts it to fp32. stage3.py does so for a group of parameters at a time, without freeing
+    gradients first.
     """
     at_once = stack.memory.step_elements
     if (

@@ -4,7 +4,8 @@ The model computes a rank's memory at several moments of a step, and reports the
 
     loading    weights before they are sharded, if every rank loads all of them
     loss       all activations, the loss's temporaries, the strategy's buffers at the end of the forward pass
-    backward   all activations (checkpoints and one live layer), the strategy's windows around one layer
+    backward   all activations (if layers are recomputed: those that are kept, and one live layer), the
+               strategy's windows around one layer
     end        no activations, all gradients, the strategy's buffers when the last gradients are reduced
     step       no activations, all gradients, the optimizer's temporaries
 """
@@ -71,9 +72,9 @@ class _Peak(NamedTuple):
 def memory_of(job: TransformerJob) -> MemoryBreakdown:
     """Return the peak memory in bytes of the job's fullest rank over all pipeline stages.
 
-    `needed` decides whether the job fits, and `upper` whether a plan may recommend it: on a GPU it includes a
-    margin for the model's error; on a CPU it assumes that the C library returns no memory between the
-    moments.
+    `needed` decides whether the job fits, and `upper` whether a plan may recommend it. On a GPU `upper`
+    includes a margin for the model's error. On a CPU both are equal, and assume that the C library returns no
+    memory between the moments.
     """
     candidate, cluster, stack = job.candidate, job.cluster, job.stack
     stages = stages_of(
@@ -167,7 +168,7 @@ def _reserved(peak: _Peak, key: str, limit: float | None) -> float:
     The allocator keeps these blocks until memory is short. During the optimizer's step it still has a part of
     the blocks that activations used. Each layer reuses the blocks of the layer before. Temporaries of the
     loss are far larger; if all of them have one size, they reuse each other's blocks. `key` selects the
-    fitted rows: `varying` if samples differ in length.
+    fitted rows: `varying` if samples differ in length, else the implementation.
     """
     layers, loss, unused_pool, least = _fragmentation(key)
     if peak.one_size and key != "varying":
@@ -373,7 +374,7 @@ def _loss(job: TransformerJob, row: Implementation, compute: Compute) -> tuple[f
 
 
 def _logit_bytes(job: TransformerJob, saved: SavedBytes, compute: Compute, *, upcasts: bool) -> float:
-    """Return the bytes of logits per token.
+    """Return the bytes of logits and other temporaries of the loss per token.
 
     A chunked loss overwrites the logits of a chunk with their gradient. A fused loss chooses its chunks so
     that the logits of one chunk have as many elements as the hidden states of all tokens. These logits exist

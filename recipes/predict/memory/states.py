@@ -61,7 +61,7 @@ def per_parameter(job: TransformerJob) -> PerParameter:
 
 
 def is_pure(job: TransformerJob) -> bool:
-    """Return whether trained weights, their gradients and their states all have 16 bits."""
+    """Return whether trained weights and their gradients have 16 bits, and no fp32 copy of them exists."""
     workload, candidate, memory = job.workload, job.candidate, job.stack.memory
     if workload.precision in FULL_PRECISIONS:
         return False
@@ -86,7 +86,7 @@ def compute_of(job: TransformerJob) -> Compute:
 
 
 def raises_tables(job: TransformerJob) -> bool:
-    """Return whether everything except the quantised base weights is raised to fp32.
+    """Return whether all weights except the quantised ones are raised to fp32.
 
     Sharded parameters must all have one type, so they are not raised (trl, SFTTrainer: sharded QLoRA;
     fms-acceleration, accelerated-peft: equal peaks with and without under FSDP).
@@ -120,10 +120,10 @@ def frozen_bytes(job: TransformerJob) -> float:
 def states_of(job: TransformerJob, stage: Stage) -> States:
     """Return the states that the rank keeps between steps.
 
-    Expert weights are sharded over fewer data-parallel ranks than other weights. If the optimizer steps
-    within the backward pass, only one tensor's gradient exists at a time. Paged states are managed by the
-    driver, not by the allocator. Offloaded states are in the host's memory; so are sharded gradients and
-    offloaded weights.
+    Expert weights are sharded over the ranks that have the same experts, other weights over all data-parallel
+    ranks. If the optimizer steps within the backward pass, only one tensor's gradient exists at a time. Paged
+    states are managed by the driver, not by the allocator. Offloaded states are in the host's memory; so are
+    sharded gradients and offloaded weights.
     """
     workload, candidate = job.workload, job.candidate
     held = _held(job, stage)

@@ -1,4 +1,4 @@
-"""Duration of a collective with the fastest algorithm that its ranks and links allow."""
+"""Duration of a collective: measured, or with the fastest algorithm that its ranks and links allow."""
 
 import functools
 import math
@@ -330,7 +330,7 @@ def unknown_link(group: Group, cluster: Cluster, *measured: Collective) -> Unkno
 
 
 def algorithms(collective: Collective, group: Group, cluster: Cluster) -> tuple[Algorithm, ...]:
-    """Return the algorithms that the library may choose from, each with its cost.
+    """Return the algorithms that the communication library may choose from, each with its cost.
 
     The links must be known (`unknown_link`).
     """
@@ -377,8 +377,9 @@ def _links_of(cluster: Cluster) -> Links:
 def collective_time_s(collective: Collective, size_bytes: float, group: Group, cluster: Cluster) -> float:
     """Return the duration of one collective over known links, seconds.
 
-    `size_bytes` is the size of the larger of a rank's buffers, as in nccl-tests. If the same collective was
-    measured over the same ranks, the fit to these measurements is used; otherwise the fastest algorithm is.
+    `size_bytes` is the size of the larger of a rank's buffers, as in nccl-tests. If the group is all ranks of
+    one node and the collective was measured there, the result is the fit to these measurements; otherwise it
+    is the duration with the fastest algorithm.
     """
     if group.ranks == 1 or size_bytes <= 0:
         return 0.0

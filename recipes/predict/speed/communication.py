@@ -20,8 +20,8 @@ def block_s(job: TransformerJob, block: Block) -> tuple[float, float]:
     """Return the seconds of visible communication inside one block: of the forward and of the backward pass.
 
     This is the communication of tensor, context and expert parallelism. Tensor-parallel ranks are neighbours,
-    then come context-parallel ranks. A group of expert parallelism consists of consecutive
-    ranks, so the ranks of a tensor-parallel group are next to each other in it.
+    then come context-parallel ranks. A group of expert parallelism consists of consecutive ranks, so the
+    ranks of a tensor-parallel group are next to each other in it.
     """
     candidate, cluster, stack = job.candidate, job.cluster, job.stack
     degrees, tokens = candidate.degrees, job.tokens_of(block)
@@ -56,9 +56,9 @@ def block_s(job: TransformerJob, block: Block) -> tuple[float, float]:
 
 
 def dispatched_width(block: Block) -> float:
-    """Return the elements that one token sends to its experts.
+    """Return the number of elements that one token sends to its routed experts; 0 if the block has none.
 
-    Each expert gets a copy of the token's hidden state, or of its latent state.
+    Each of these experts gets a copy of the token's hidden state, or of its latent state.
     """
     return next(
         (product.rows * product.inputs for product in block.products if product.part == "experts"), 0.0
@@ -212,9 +212,9 @@ def boundary_s(job: TransformerJob, computing_s: float) -> tuple[float, float]:
 
     A stage has as many micro-batches in flight as there are stages from this stage to the last. It waits for
     the messages of the later boundaries, and this wait is divided by the number in flight. The slowest stage
-    limits the pipeline. The part that does not fit beside the computation of a micro-batch, `computing_s`, is
-    visible in any case. Nothing hides a message while the pipeline fills and drains. With the schedule
-    "layers", where one GPU computes after the other, no computation hides a message.
+    limits the pipeline. The computation of a micro-batch takes `computing_s`; the part of the messages that
+    takes longer is visible in any case. Nothing hides a message while the pipeline fills and drains. With the
+    schedule "layers", where one GPU computes after the other, no computation hides a message.
     """
     candidate, cluster = job.candidate, job.cluster
     degrees = candidate.degrees

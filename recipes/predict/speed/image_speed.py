@@ -210,7 +210,7 @@ def _exposed_s(job: ImageJob, *, backward: float) -> float:
 
 
 def _gathering_s(job: ImageJob, *, beside: float) -> float:
-    """Return the time that full sharding adds.
+    """Return the visible communication time of full sharding.
 
     For each micro-batch, weights are gathered for both passes, and gradients are reduced once.
     """

@@ -1,4 +1,4 @@
-"""Computation of the blocks of one pipeline stage for one micro-batch.
+"""Computation of a model's blocks and head on one rank for one micro-batch.
 
 The time consists of matrix products, attention, elementwise work and kernel launches.
 """
@@ -364,8 +364,9 @@ def _elementwise_bytes(job: TransformerJob, block: Block) -> float:
 
     Elementwise work consists of norms, residuals, rotary positions, activation and routing. A norm reads one
     tensor and writes one (2 h), a residual reads two and writes one (3 h), attention reads and writes its
-    operands, a gate reads two and writes one. Models with an encoder also have dropout. Adapters drop parts
-    of their input (2.5 of it) and are added to the output (3 of it). Tensor-parallel ranks divide the work of
+    operands, a gate reads two and writes one. Models with an encoder also have dropout. Adapters apply
+    dropout to their input (2.5 times its elements) and are added to the output (3 times its elements).
+    Quantised weights are converted back before they are used. Tensor-parallel ranks divide the work of
     attention and MLP. With sequence parallelism they also divide norms, residuals and routing; without it,
     each rank repeats these.
     """

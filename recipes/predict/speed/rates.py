@@ -1,4 +1,6 @@
-"""Rates of matrix products and attention by shape: how a kernel's time follows from a datasheet's peak.
+"""Rates of matrix products and attention by shape.
+
+A kernel's time follows from a rate that was measured on the machine, or else from the datasheet's peak.
 
 For other modules:
 
@@ -8,13 +10,15 @@ For other modules:
                                                       # weight gradient)
     alignment_share(rates, inputs, outputs)           # part of the rate left by widths that do not fill lines
                                                       # of memory
-    grouped_training_time_s(rates, tokens, inputs, outputs, experts)   # the same for the experts of one rank
+    grouped_training_time_s(rates, tokens, inputs, outputs, experts)   # as training_time_s, for all experts
+                                                                       # of one rank
     attention = attention_rates(cluster, "bf16", "flash2")
     attention_time_s(attention, sequences=1, heads=32, kv_heads=8, queries=4096, keys=4096,
                      query_key_dim=128, value_dim=128, causal=True, window=0)
                                                       # seconds of (forward, backward) of one layer
 
-All times are continuous and never fall when a size grows.
+No time falls when a size grows. All times are continuous, except in the width of a head: FlashAttention-2 has
+kernels for a few widths only.
 
 A product's time has three parts: the work for its output, the idle multiprocessors in the last wave of tiles,
 and the filling of the pipeline along k. The time is at least that of moving the operands to and from memory.
@@ -40,7 +44,7 @@ _DTYPES = {
     "mxfp8": ("mxfp8", "fp8"),
     "nvfp4": ("nvfp4", "fp4"),
 }
-"""Names of the peak rates that are used for a precision, best first."""
+"""Names of the measured and peak rates that are used for a precision, best first."""
 _BYTES = {"fp32": 4.0, "tf32": 4.0, "bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "mxfp8": 1.03, "nvfp4": 0.56}
 """Bytes of one element of an operand, including its share of the scales."""
 _CAST = frozenset({"fp8", "mxfp8", "nvfp4"})
@@ -184,7 +188,7 @@ def _product_rates(machine: _Machine, precision: str) -> ProductRates:
 def sustained_fraction(gpu: str, architecture: str, precision: str) -> float:
     """Return the part of the datasheet's peak that long products sustain.
 
-    It depends on chip, precision and the power that the GPU may draw per peak FLOP.
+    It depends on chip and precision and, except for fp32, on the power that the GPU may draw per peak FLOP.
     """
     chip = _chip(gpu, architecture)
     largest = parameter("gemm.max_fraction", f"{chip}.{precision}", "fp32" if precision == "fp32" else chip)
@@ -200,7 +204,7 @@ def power_share(gpu: str, architecture: str, factor: float = 1.0) -> float | Non
     full clock.
 
     `factor` times the datasheet's FLOPs are sustained. The result is at most 1; None if the catalogue lacks
-    watts or a 16-bit peak.
+    the GPU, its watts or its 16-bit peak.
     """
     row = _row(gpu)
     peak = (row.peak_flops_per_s.get("bf16") or row.peak_flops_per_s.get("fp16")) if row else None
@@ -258,7 +262,7 @@ def grouped_training_time_s(
     *,
     gradient_bytes: float = 2.0,
 ) -> tuple[float, float, float]:
-    """Return the same times for `experts` weights of one shape in one grouped kernel.
+    """Return the times of `training_time_s` for `experts` weights of one shape in one grouped kernel.
 
     `tokens` copies of tokens are divided among these experts.
     """
@@ -302,7 +306,8 @@ def attention_rates(
     """Return the rates of attention on one rank; scores are computed in 16 bits if matrix products use fewer.
 
     The result is Unknown as in `product_rates`. If both passes of fused attention were measured on this
-    machine, the FLOP rates are those of the measured length that is nearest to `sequence`.
+    machine, the FLOP rates are those of the measured length that is nearest to `sequence`. A what-if question
+    may change both rates (`cluster.attention_factor`).
     """
     wide = "bf16" if precision in _CAST else precision
     products = product_rates(cluster, wide, share=share)
@@ -413,8 +418,8 @@ def attention_time_s(
         # on average.
         if 0 < window < keys:
             visible_keys = window - window * window / (2.0 * keys) if causal else float(window)
-    # FLOPs per score, separately for products and exponential: the backward pass has five products instead of
-    # two.
+    # FLOPs per score, separately for products and exponential. The forward pass has two products. The
+    # backward pass has four, and fused kernels also compute the scores again.
     dims = _compiled(query_key_dim) + _compiled(value_dim) if rates.pads_heads else query_key_dim + value_dim
     width, exponential = 2.0 * dims, 4.0 * rates.softmax_dims
     rows = sequences * heads * queries

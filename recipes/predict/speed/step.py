@@ -1,6 +1,6 @@
 """Duration of one optimizer step by term.
 
-The terms are computation, visible communication, pipeline bubble, optimizer and the rest.
+The terms are computation, visible communication, pipeline bubble, optimizer and overhead.
 """
 
 import functools
@@ -39,7 +39,7 @@ def step_time(job: TransformerJob) -> TimeBreakdown | Unknown:
     """Return the time of one optimizer step on the slowest rank.
 
     `low` and `high` are the total until an interval is known. The result is Unknown if the cluster lacks a
-    rate that the step needs.
+    rate or a latency that the step needs.
     """
     candidate, cluster = job.candidate, job.cluster
     if cluster.device == "cpu":
@@ -100,7 +100,7 @@ class LeastStep(NamedTuple):
     """Computation and visible communication of all micro-batches."""
     bubble_s: float = 0.0
     zero_bubble_share: float = 0.0
-    """Part of the bubble that the schedule ZB-H1 leaves at least."""
+    """Smallest part of the bubble that the schedule ZB-H1 can leave."""
 
 
 def least_step(job: TransformerJob) -> LeastStep:
@@ -172,7 +172,7 @@ def _stage_time(computed: Keyed[TransformerJob]) -> _StageTime:
         for name in _OF_BLOCKS:
             parts[name] += block.count * getattr(times, name)
     # The fullest stage has more than the mean number of layers if embedding and head replace layers of other
-    # stages; the head then delays its stage only by the time that it exceeds a layer's.
+    # stages; the head then delays its stage only by the time by which it exceeds a layer's.
     count, replaced, has_head = _replaced_layers(blocks, degrees)
     even = stages * count / (count + replaced)
     forward, backward, exposed = forward / even, backward / even, exposed / even
@@ -331,14 +331,14 @@ def offloaded_s(
 ) -> tuple[float, float]:
     """Return the visible seconds per micro-batch and per step that offloading of states costs.
 
-    In each step the host runs the optimizer and uploads the weights that the optimizer updated.
-
-    `stored` is the number of parameters of one rank's shard, `trained` the number that the host updates.
+    `stored` is the number of parameters of one rank's shard, `trained` the number that the host updates. In
+    each step the host runs the optimizer. It then uploads the updated weights, unless weights are offloaded
+    too.
 
     Gradients are copied to the host during the backward pass. From the second micro-batch on, the sum so far
     is copied to the GPU first, added to, and copied back. This memory is not pinned by default, so the host
     waits (DeepSpeed, stage3.py, partition_grads). Offloaded weights are copied to the GPU for the forward
-    pass and again for the backward pass, and not after the optimizer's step.
+    pass and again for the backward pass.
     """
     candidate, cluster, element = job.candidate, job.cluster, job.wide_bytes
     link = _link_bytes_per_s(cluster)
@@ -356,7 +356,8 @@ def _link_bytes_per_s(cluster: Cluster) -> float:
     """Return the bytes/s in each direction when all GPUs of the node copy.
 
     If the catalogue states the bandwidth of the GPU's link to the host, the rate is a fixed share of it.
-    Otherwise it is the rate of a GPU on PCIe 4 with 16 lanes, scaled by the bandwidth of the GPU's PCIe link.
+    Otherwise it is the rate of a GPU on PCIe 4 with 16 lanes, scaled by the bandwidth of the GPU's PCIe link;
+    for a GPU outside the catalogue it is not scaled.
     """
     usual = parameter("time.host_link_bytes_per_s")
     row = load_catalogue().gpu(cluster.gpu) if cluster.gpu else None

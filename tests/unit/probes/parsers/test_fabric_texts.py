@@ -94,7 +94,7 @@ COLLECTION = {
 
 
 @pytest.mark.parametrize(("recognise", "text"), TEXTS.items())
-def test_each_text_is_recognised_by_its_own_parser_alone(recognise: Callable[[str], bool], text: str) -> None:
+def test_each_text_is_recognised_only_by_its_own_parser(recognise: Callable[[str], bool], text: str) -> None:
     assert [other for other in (*TEXTS, ip_json.recognise) if other(text)] == [recognise]
 
 

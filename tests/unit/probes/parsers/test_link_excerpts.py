@@ -56,7 +56,7 @@ def test_capabilities_say_what_ports_there_are() -> None:
     assert ports(gpu) == [(0, None), (1, None)]
 
 
-def test_capabilities_behind_the_state_of_the_same_gpu() -> None:
+def test_capabilities_after_the_state_of_the_same_gpu() -> None:
     (gpu,) = nvlink_status.parse_gpus(
         STATUS + "GPU 2: Tesla V100-SXM2-32GB\n" + CAPABILITIES + "\t Link 4, P2P is supported: true\n"
     )

@@ -93,7 +93,7 @@ def test_flags_as_numbers() -> None:
     assert not known(odd.row_remap_failed)
 
 
-def test_values_behind_a_name_without_columns() -> None:
+def test_values_after_a_name_without_columns() -> None:
     text = "NVIDIA A40, 3 %, 41 C, 71.20 W, [N/A]\nNVIDIA A40, 0 %, 39 C, 70.00 W, [N/A]\n"
     assert nvsmi_csv.recognise(text)
     assert [gpu.name for gpu in nvsmi_csv.parse_gpus(text)] == ["NVIDIA A40", "NVIDIA A40"]

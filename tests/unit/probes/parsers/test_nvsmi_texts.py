@@ -308,7 +308,7 @@ def test_a_gpu_that_an_error_names(text: str, index: int, address: str) -> None:
     assert nvsmi_short.failure(text) is None
 
 
-def test_a_driver_that_does_not_answer() -> None:
+def test_messages_in_place_of_gpus() -> None:
     text = "Failed to initialize NVML: Driver/library version mismatch\nNVML library version: 580.178\n"
     failure = nvsmi_short.failure(text)
     assert failure is not None

@@ -1,4 +1,4 @@
-"""Latencies of collectives, hop by hop, against values computed by hand."""
+"""Latencies of collectives, hop by hop, and bytes on the wire, against values computed by hand."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def test_tensor_parallelism_does_not_divide_the_experts_of_a_loop() -> None:
     assert products_s("grouped", "4") < 0.5 * products_s("looped", "4")
 
 
-def test_a_dense_model_is_the_same_in_every_stack() -> None:
+def test_the_computation_of_experts_does_not_change_a_dense_model() -> None:
     dense = {"model": "llama-3-8b"}
     assert step("looped", **dense).total == pytest.approx(step("grouped", **dense).total)
 

@@ -1,4 +1,4 @@
-"""8 of 10 published runs lie in the interval around the prediction."""
+"""Between 70 and 95 % of the published runs of each kind lie in the interval around the prediction."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_published_runs_lie_in_their_intervals() -> None:
 
 
 def compare(row: dict[str, str], answer: CasePrediction, inside: dict[str, list[bool]]) -> None:
-    """Record whether the measurements lie in the intervals of the answer."""
+    """Record whether the measurements lie in the intervals around the predictions."""
     if row["peak_mem_gib"] and answer.peak_mem_low_gib is not None and answer.peak_mem_high_gib is not None:
         inside["memory"].append(
             answer.peak_mem_low_gib <= float(row["peak_mem_gib"]) <= answer.peak_mem_high_gib

@@ -39,7 +39,7 @@ def test_loading_that_is_faster_than_the_step_is_hidden() -> None:
 
 
 def test_a_slow_disk_is_waited_for() -> None:
-    # 8192 tokens of 4 bytes are one request of 128 KiB, 16 of them a step of the node
+    # 8192 tokens of 4 bytes need one request of at most 128 KiB; the node sends 16 requests per step
     slow = step(reads_per_s=0.1)
     assert slow.total == pytest.approx(160.0)
     assert slow.data == pytest.approx(160.0 - ALONE.total)

@@ -288,7 +288,7 @@ def test_stated_sequence_parallelism_takes_precedence_over_the_default_of_the_st
         ("torchtitan", {}, {}, 0),
     ],
 )
-def test_eight_bit_weights_stand_there_twice_where_products_take_one_layout(
+def test_eight_bit_weights_have_a_transposed_copy_where_products_take_one_layout(
     stack, workload, candidate, bytes_each
 ):
     hopper, blackwell = (
@@ -317,7 +317,7 @@ def test_torchs_tensor_parallel_layers_keep_the_gathered_input_and_megatrons_the
     assert shares[0] > shares[1] == pytest.approx(1 / 4, rel=1e-3)
 
 
-def test_a_loss_whose_vocabulary_is_split_has_temporaries_more():
+def test_a_loss_whose_vocabulary_is_split_has_more_temporaries():
     # torch.distributed.tensor.parallel.loss writes the softmax step by step
     layout = {"degrees": Degrees(tp=4)}
     one, four = (
@@ -327,7 +327,7 @@ def test_a_loss_whose_vocabulary_is_split_has_temporaries_more():
     assert one / 4 < four < one / 2
 
 
-def test_layers_that_predict_further_ahead_stand_beside_the_last_stages_share():
+def test_layers_that_predict_further_ahead_are_added_to_the_last_stages_share():
     def held(layers):
         model = msgspec.structs.replace(LLAMA, layers=layers, prediction_layers=1)
         return [
@@ -339,7 +339,7 @@ def test_layers_that_predict_further_ahead_stand_beside_the_last_stages_share():
 
 
 @pytest.mark.parametrize(("model", "shares"), [("mixtral-8x7b", 1), ("mixtral-8x22b", 2)])
-def test_tensor_parallelism_cuts_large_experts_alone(model, shares):
+def test_tensor_parallelism_divides_only_large_experts(model, shares):
     mixtral = find_model(model)
     whole, cut = (stages_of(mixtral, Degrees(tp=tp, ep=8), 1, "1f1b")[0].expert for tp in (1, 2))
     assert whole == pytest.approx(shares * cut)
@@ -406,7 +406,7 @@ def test_dropout_of_the_residual_stream_keeps_a_mask_of_a_byte():
 
 
 @pytest.mark.parametrize(("stack", "writes"), [("megatron-core", True), ("hf-trainer", False)])
-def test_gpus_before_flash_attention_have_torchs_own_fused_kernels_alone(stack, writes):
+def test_only_hand_written_kernels_write_scores_on_gpus_before_flash_attention(stack, writes):
     volta, ampere = (bill(stack, architecture=name).activations for name in ("volta", "ampere"))
     assert (volta > ampere) == writes
 

@@ -1,4 +1,4 @@
-"""Test that every figure of the prediction models has a row in the tables of parameters."""
+"""Test rows of parameters for kinds of kernels, the error for a missing row, and the meanings of rows."""
 
 from __future__ import annotations
 

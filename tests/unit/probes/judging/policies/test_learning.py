@@ -5,11 +5,13 @@ from __future__ import annotations
 import datetime
 from typing import Any
 
+import msgspec
 import pytest
 
 from probes.base.errors import UsageError
 from probes.base.record import NOT_RECORDED, Reason, Unknown
 from probes.catalogue.hardware import load_catalogue
+from probes.checks.policy.expected_devices import policy_gpus
 from probes.facts import MachineFacts
 from probes.facts.host_facts import Sysctl
 from probes.judging.policies.compared import is_near
@@ -22,7 +24,7 @@ from probes.judging.policies.learning import (
     stated,
 )
 from probes.judging.policies.policy import GpuExpectation, HostExpectation, NicExpectation, Policy
-from tests.support.machines import h100_node, with_gpus, with_nics, with_part
+from tests.support.machines import evidence_of, h100_node, with_gpus, with_nics, with_part
 
 CATALOGUE = load_catalogue()
 NODE = h100_node()
@@ -164,6 +166,24 @@ def test_expectations_of_the_command_line(
     assert expected.stated_by.get("gpu.count") == stated_by.get("gpu.count")
     assert ("nic.count" in expected.stated_by) is (machine is not None)
     assert expects_gpus(expected.policy) is (count is not None)
+
+
+@pytest.mark.parametrize(
+    ("machine", "gpus", "words"),
+    [
+        (None, None, "as the policy expects"),
+        (None, 8, "as --expect-gpus 8 and the policy expect"),
+        ("dgx-h100", None, "as --expect dgx-h100 expects"),
+        ("dgx-h100", 8, "as --expect-gpus 8 and --expect dgx-h100 expect"),
+    ],
+)
+def test_a_pass_names_what_states_the_expectations(machine: str | None, gpus: int | None, words: str) -> None:
+    policy = Policy() if machine else Policy(gpu=GpuExpectation(model="h100-sxm"))
+    expected = with_expectations(policy, CATALOGUE, machine=machine, gpus=gpus)
+    evidence = msgspec.structs.replace(
+        evidence_of(NODE), policy=expected.policy, stated_by=expected.stated_by
+    )
+    assert [finding.summary for finding in policy_gpus(evidence)] == [words]
 
 
 def test_a_named_machine_is_expected_with_its_ports() -> None:

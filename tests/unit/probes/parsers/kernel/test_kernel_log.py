@@ -194,7 +194,7 @@ def test_a_log_shows_the_current_state_of_the_machine() -> None:
     ]
 
 
-def test_a_file_server_that_answers_again_is_no_complaint_any_more() -> None:
+def test_a_file_server_that_answers_again_settles_its_own_complaint() -> None:
     silent, other = (
         f"[ 1.0] nfs: server {name} not responding, timed out" for name in ("store-1", "store-2")
     )

@@ -154,7 +154,7 @@ def test_one_unknown_counter_hides_no_errors_of_the_others() -> None:
     )
 
 
-def test_one_unknown_counter_makes_a_sum_of_nothing_unknown() -> None:
+def test_one_unknown_counter_makes_a_sum_of_zeros_unknown() -> None:
     counters = re.sub(r"(<sram_uncorrectable\w*>)\d+<", r"\g<1>0<", FULL)
     gpu = first(counters.replace("<dram_uncorrectable>20<", "<dram_uncorrectable>N/A<"))
     assert isinstance(gpu.ecc_uncorrected_volatile, Unknown)
@@ -195,7 +195,7 @@ def test_text_after_the_xml_document_is_not_read() -> None:
         FULL[: FULL.index("</gpu>")],
     ],
 )
-def test_no_whole_gpu_is_unknown(text: str) -> None:
+def test_a_log_without_a_complete_gpu_is_unknown(text: str) -> None:
     assert isinstance(parse_smi_xml(text), Unknown)
 
 

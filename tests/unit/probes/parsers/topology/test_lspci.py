@@ -173,7 +173,7 @@ def test_a_tree_shows_places_and_the_kinds_that_names_imply() -> None:
     assert [(link.a, link.b, link.kind) for link in parse_links(TREE)] == [("GPU0", "0000:b6:00.0", "PIX")]
 
 
-def test_a_tree_without_names_has_places_alone_and_helps_a_list_that_has_none() -> None:
+def test_a_tree_without_names_has_only_places_and_adds_them_to_a_list_without_places() -> None:
     tree = "-[0000:00]-+-00.0\n           \\-01.1-[81]----00.0\n"
     assert {device.kind for device in parse_devices(tree)} == {"other", "bridge"}
     (gpu, *_) = parse_devices(f"81:00.0 3D controller: NVIDIA Corporation Device 2330 (rev a1)\n{tree}")

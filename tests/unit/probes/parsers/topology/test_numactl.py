@@ -24,7 +24,7 @@ node   0   8
 """
 
 
-def test_cpus_in_ranges_with_their_number_behind() -> None:
+def test_cpus_in_ranges_followed_by_their_number() -> None:
     (node,) = parse_numa_nodes("node 0 cpus: 0-3, 8 (5)\nnode 0 size: 1 MB\n")
     assert node.cpus == "0-3,8"
 
