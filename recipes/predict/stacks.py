@@ -174,9 +174,10 @@ class Stack(StrictRecord, kw_only=True):
     """
     shards_parameters: bool = False
     """True if data-parallel ranks also shard parameters and gradients by default."""
-    experts_beside: bool = False
-    """True if expert-parallel ranks are separate from the ranks that shard expert parameters; both groups
-    together shard all other parameters.
+    expert_axis: Literal["none", "data", "copies"] = "none"
+    """Axis of the device mesh for expert parallelism. `none`: its ranks are some of the data-parallel and
+    tensor-parallel ranks. Otherwise the axis is separate from the ranks that `fsdp` counts. `data`: its ranks
+    also divide the data. `copies`: its ranks have the same sequences.
     """
     experts: Literal["grouped", "looped"] = "grouped"
     """Computation of a rank's experts: all in one kernel, or one expert after the other.
