@@ -185,6 +185,11 @@ class Stack(StrictRecord, kw_only=True):
     A loop waits on the host for the number of tokens of each expert, so that nothing runs ahead, and every
     tensor-parallel rank computes whole experts for all tokens.
     """
+    extends_experts: bool = False
+    """True if the framework has no expert parallelism of its own, so that a case that states `ep` uses an
+    extension. Extensions compute a rank's experts in one kernel. With `ep` above 1 their exchange of tokens
+    waits on the host for the number of tokens, as a loop does.
+    """
     narrow_attention: bool = False
     """True if attention multiplies in 8 bits too if matrix products do."""
     overlaps_gradients: bool = True
