@@ -37,6 +37,8 @@ _SELECTED = 0.5
 """Fraction of the layers that are recomputed by default if whole layers are selected (torchtitan:
 selective_ac_option 2).
 """
+_ROUNDED = 0.05
+"""Largest part by which a global batch falls short of the micro-batches because rates were rounded."""
 _STAGES: tuple[Sharding, ...] = ("none", "zero1", "zero2", "zero3")
 
 
@@ -134,12 +136,16 @@ def layout_of(
             else f"states stay there; write `{sharding} offload` if they are in the host's memory"
         )
         notes.append(f"sharding {sharding} on one GPU: {where}")
+    copied = _copied(case, stack, gpus) if fully else 1
+    shards *= copied
     if fully and replicas % shards:
         raise CaseError(f"fsdp is {shards}, which does not divide {replicas} data-parallel GPUs")
     if case.dp is not None and not fully and case.dp != replicas:
         notes.append(f"dp {case.dp} does not follow from {gpus} GPUs: {replicas} is used")
-    micro, accumulation, batch = _batch(case, choice, replicas, micro_batch)
-    micro = _divided(case, micro, batch, replicas, notes)
+    if copied > 1:
+        notes.append(f"fsdp {case.fsdp} x ep {copied}: the GPUs of ep are taken to have the same sequences")
+    micro, accumulation, batch = _batch(case, choice, replicas // copied, micro_batch)
+    micro = _divided(micro, batch, replicas // copied, notes)
     if case.grad_accum is not None and case.global_batch is not None and accumulation != case.grad_accum:
         notes.append(f"grad_accum {case.grad_accum} does not follow from the batches: {accumulation} is used")
     parts = case.vp or 1
@@ -259,9 +265,12 @@ def _batch(case: Case, choice: Choice, replicas: int, assumed: int) -> tuple[int
     return micro, max(1, round(batch / (micro * replicas))), batch
 
 
-def _divided(case: Case, micro: int, batch: int, replicas: int, notes: list[str]) -> int:
-    """Return the micro-batch of a rank, and append to `notes` how a smaller batch is divided."""
-    if batch >= micro * replicas:
+def _divided(micro: int, batch: int, replicas: int, notes: list[str]) -> int:
+    """Return the micro-batch of a rank, and append to `notes` how a smaller batch is divided.
+
+    A batch that is only a little smaller was computed from a rounded rate.
+    """
+    if batch >= (1.0 - _ROUNDED) * micro * replicas:
         return micro
     words = f"global_batch {batch} is less than micro_batch {micro} on {replicas} data-parallel GPUs"
     divided = max(1, batch // replicas)
@@ -275,6 +284,19 @@ def _accumulated(case: Case, choice: Choice) -> int:
     return _MICRO_BATCHES_PER_STAGE * stages if stages > 1 else 1
 
 
+def _copied(case: Case, stack: Stack, gpus: int) -> int:
+    """Return how many data-parallel ranks have the same sequences.
+
+    Programs that make one mesh of all degrees count the ranks of expert parallelism apart from those of
+    `fsdp`: the product of all degrees is the number of GPUs. Only `dp` and `fsdp` then divide the data
+    (KempnerForge, config/distributed.py, validate_world_size).
+    """
+    if stack.expert_axis != "copies" or case.fsdp is None or case.dp is not None or case.ep is None:
+        return 1
+    degrees = (case.tp or 1) * (case.pp or 1) * (case.cp or 1) * case.fsdp * case.ep
+    return case.ep if degrees == gpus else 1
+
+
 def with_expert_axis(
     case: Case, stack: Stack, model: TransformerModel | VisionModel, gpus: int
 ) -> tuple[Case, tuple[str, ...]]:
@@ -285,7 +307,7 @@ def with_expert_axis(
     than `fsdp` uses, its experts are spread over the remaining GPUs.
     """
     if (
-        not stack.experts_beside
+        stack.expert_axis != "data"
         or case.fsdp is None
         or case.dp is not None
         or not isinstance(model, TransformerModel)

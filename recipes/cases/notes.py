@@ -64,6 +64,8 @@ def expert_notes(job: TransformerJob) -> list[str]:
         notes.append(f"experts: the busiest rank is taken to get {busiest:g} times the mean of all tokens")
     if job.stack.experts == "looped":
         notes.append(f"experts: {job.stack.title} is taken to compute them one after the other")
+    elif job.stack.extends_experts:
+        notes.append(f"experts: since ep is stated, an extension of {job.stack.title} computes them together")
     return notes
 
 

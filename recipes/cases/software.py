@@ -55,6 +55,8 @@ def software_of(case: Case) -> tuple[Stack, tuple[str, ...]]:
     )
     if stack.gathers_modules == "zero" and is_zero:
         stack = _over_deepspeed(stack)
+    if case.ep == 1 and stack.extends_experts:
+        stack = msgspec.structs.replace(stack, experts="grouped")
     return _with_adapters(stack, case), notes
 
 

@@ -71,6 +71,12 @@ class TransformerModel(StrictRecord, kw_only=True):
 
     There is one table for each stack of layers, with a column for each head.
     """
+    recurrence: float = 0.0
+    """Earlier tokens, per token of a sequence, for which each layer computes keys and values again.
+
+    Scores then have a second product, of the queries with the relative positions of the keys (Transformer-XL,
+    arXiv 1901.02860, section 3.3).
+    """
     kind: ModelKind = "decoder"
     encoder_layers: int = 0
     """Number of encoder layers in an encoder-decoder; `layers` is the number of decoder layers.

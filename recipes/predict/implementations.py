@@ -210,7 +210,8 @@ def kept_by(
         if fused:
             elements += attention.heads * saved.head
         else:
-            per_key += attention.heads * ((dropout and saved.dropped_scores) or saved.scores) / tensor
+            scores = attention.heads * ((dropout and saved.dropped_scores) or saved.scores) / tensor
+            per_key += scores * (1.0 + attention.earlier)
         total += elements / tensor
         selected += attention.heads * attention.value_dim / tensor
     total += block.ffn_width * (saved.gated if block.gated else saved.plain) / tensor

@@ -175,15 +175,21 @@ class Stack(StrictRecord, kw_only=True):
     """
     shards_parameters: bool = False
     """True if data-parallel ranks also shard parameters and gradients by default."""
-    experts_beside: bool = False
-    """True if expert-parallel ranks are separate from the ranks that shard expert parameters; both groups
-    together shard all other parameters.
+    expert_axis: Literal["none", "data", "copies"] = "none"
+    """Axis of the device mesh for expert parallelism. `none`: its ranks are some of the data-parallel and
+    tensor-parallel ranks. Otherwise the axis is separate from the ranks that `fsdp` counts. `data`: its ranks
+    also divide the data. `copies`: its ranks have the same sequences.
     """
     experts: Literal["grouped", "looped"] = "grouped"
     """Computation of a rank's experts: all in one kernel, or one expert after the other.
 
     A loop waits on the host for the number of tokens of each expert, so that nothing runs ahead, and every
     tensor-parallel rank computes whole experts for all tokens.
+    """
+    extends_experts: bool = False
+    """True if the framework has no expert parallelism of its own, so that a case that states `ep` uses an
+    extension. Extensions compute a rank's experts in one kernel. With `ep` above 1 their exchange of tokens
+    waits on the host for the number of tokens, as a loop does.
     """
     narrow_attention: bool = False
     """True if attention multiplies in 8 bits too if matrix products do."""

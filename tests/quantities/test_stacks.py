@@ -87,6 +87,14 @@ TEMPLATES: dict[str, dict[str, str]] = {
         "fsdp": "8",
         "ep": "8",
     },
+    "experts on every GPU, stated": {
+        **_BATCH,
+        "model": "Mixtral 8x7B",
+        "gpu": "H100-SXM-80GB",
+        "n_gpus": "64",
+        "sharding": "fsdp",
+        "ep": "1",
+    },
     "images in half precision": {**_IMAGES, "n_gpus": "8", "precision": "fp16-mixed"},
     "images, nothing stated": {"model": "resnet50", "gpu": "A100-SXM-80GB", "n_gpus": "8"},
 }

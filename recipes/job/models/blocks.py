@@ -51,6 +51,15 @@ class Attention(Record, kw_only=True):
     window: int = 0
     """Number of tokens that a token attends to at most; 0 for no limit."""
     cross: bool = False
+    earlier: float = 0.0
+    """Keys of earlier segments per token of the sequence; all queries use them. The keys then have relative
+    positions, which are multiplied with the queries too.
+    """
+
+    @property
+    def score_dim(self) -> int:
+        """Width of a query times the number of products that make a score."""
+        return self.query_key_dim * (2 if self.earlier else 1)
 
 
 class StateSpace(Record, kw_only=True):
@@ -197,6 +206,7 @@ def _attention(model: TransformerModel, *, causal: bool, window: int = 0, cross:
         causal=causal,
         window=window,
         cross=cross,
+        earlier=0.0 if cross else model.recurrence,
     )
 
 
@@ -236,7 +246,9 @@ def _attention_products(model: TransformerModel) -> tuple[Product, ...]:
         )
     else:
         gate = query if model.attention_gate else 0
-        inputs = (Product(inputs=hidden, outputs=query + gate + key_value, part="attention"),)
+        # One product computes queries, keys and values, for the tokens of earlier segments too.
+        rows = 1.0 + model.recurrence
+        inputs = (Product(inputs=hidden, outputs=query + gate + key_value, rows=rows, part="attention"),)
     if not model.output_latent:
         return (*inputs, Product(inputs=query, outputs=hidden, split="rows", part="attention"))
     return (

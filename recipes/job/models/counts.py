@@ -101,11 +101,13 @@ def attention_flops_per_token(model: TransformerModel, sequence_length: int) -> 
     for block in _counted(model):
         for attention in block.attention:
             keys = float(sequence_length) * (1.0 if attention.cross else block.tokens)
+            earlier = attention.earlier * keys
             if attention.window and attention.window < keys:
                 keys = float(attention.window)
             elif attention.causal:
                 keys /= 2  # a token attends to half of the sequence on average
-            dims = attention.query_key_dim + attention.value_dim
+            keys += earlier
+            dims = attention.score_dim + attention.value_dim
             total += block.count * block.tokens * 6.0 * attention.heads * dims * keys
         if block.state_space is not None:
             total += block.count * _SCAN_FLOPS * 3.0 * block.state_space.inner * block.state_space.states

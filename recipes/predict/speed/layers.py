@@ -198,10 +198,10 @@ def block_times(job: TransformerJob, rates: Rates, block: Block) -> BlockTime:
             heads=max(1.0, mixer.heads / degrees.tp),
             kv_heads=max(1.0, mixer.kv_heads / degrees.tp),
             queries=sequence,
-            keys=job.sequence if mixer.cross else sequence,
-            query_key_dim=mixer.query_key_dim,
+            keys=job.sequence if mixer.cross else sequence * (1.0 + mixer.earlier),
+            query_key_dim=mixer.score_dim,
             value_dim=mixer.value_dim,
-            causal=mixer.causal,
+            causal=mixer.causal and not mixer.earlier,
             window=mixer.window,
         )
         attention += forth

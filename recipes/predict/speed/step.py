@@ -89,8 +89,12 @@ def step_time(job: TransformerJob) -> TimeBreakdown | Unknown:
 
 
 def _slowest_rank(cluster: Cluster) -> float:
-    """Return the time of the slowest rank divided by the mean; all ranks wait for the slowest."""
-    return 1.0 + parameter("time.straggler") * math.log2(cluster.nodes) if cluster.nodes > 1 else 1.0
+    """Return the time of the slowest rank divided by the mean; all ranks wait for the slowest.
+
+    The largest of n independent delays with a normal distribution is about sqrt(2 ln n) standard deviations
+    above the mean.
+    """
+    return 1.0 + parameter("time.straggler") * math.sqrt(2.0 * math.log(cluster.nodes))
 
 
 class LeastStep(NamedTuple):

@@ -155,6 +155,29 @@ def test_experts_take_the_gpus_of_tensor_parallelism_too(layout: dict[str, str],
     assert resolved(mixture, sharding="zero1", **layout).gpus == gpus
 
 
+MIXTURE = {"model": "mixtral-8x7b", "gpu": "H200-SXM-141GB", "seq_len": "4096", "n_gpus": "32"}
+MESH = {"stack": "pytorch-fsdp", "sharding": "fsdp", "tp": "4", "ep": "2", "micro_batch": "8"}
+
+
+def test_experts_have_an_axis_of_their_own_if_the_degrees_multiply_to_the_gpus() -> None:
+    apart = candidate(MIXTURE, **MESH, fsdp="4", global_batch="32")
+    assert (apart.degrees.dp, apart.degrees.fsdp, apart.degrees.ep) == (1, 8, 2)
+    assert (apart.micro_batch, apart.grad_accum, apart.global_batch) == (8, 1, 32)
+    within = candidate(MIXTURE, **MESH, fsdp="8", global_batch="64")
+    assert (within.degrees, within.micro_batch, within.grad_accum) == (apart.degrees, 8, 1)
+    # Here experts are known to use data-parallel ranks.
+    nested = candidate(MIXTURE, **{**MESH, "stack": "torchtitan"}, fsdp="4", global_batch="32")
+    assert (nested.degrees.dp, nested.degrees.fsdp, nested.micro_batch) == (2, 4, 4)
+    replicated = candidate(MIXTURE, **MESH, fsdp="4", dp="2", global_batch="64")
+    assert (replicated.degrees.dp, replicated.degrees.fsdp, replicated.micro_batch) == (2, 4, 8)
+
+
+@pytest.mark.parametrize(("batch", "micro_batch"), [("65", 8), ("63", 8), ("61", 8), ("60", 7), ("32", 4)])
+def test_a_batch_from_a_rounded_rate_keeps_the_micro_batch(batch: str, micro_batch: int) -> None:
+    layout = candidate(LLAMA, sharding="fsdp", micro_batch="8", global_batch=batch)
+    assert (layout.micro_batch, layout.grad_accum, layout.global_batch) == (micro_batch, 1, int(batch))
+
+
 def test_gpus_without_a_sequence_of_their_own_share_the_model() -> None:
     shared = {"n_gpus": "8", "grad_accum": "4", "global_batch": "8", "seq_len": "2048"}
     layout = candidate(LLAMA, stack="megatron-core", **shared)

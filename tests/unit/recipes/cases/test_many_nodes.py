@@ -1,5 +1,7 @@
 """Data-parallel training on thousands of nodes."""
 
+import math
+
 import pytest
 
 from probes.base.record import Unknown
@@ -36,3 +38,18 @@ def test_summit_keeps_nine_tenths_of_its_speed_on_27360_gpus(precision: str) -> 
         row = {**SUMMIT, "precision": precision, "n_gpus": gpus, "micro_batch": "4"}
         speeds.append(images_per_second_and_gpu(resolve(case_of_row(row))))
     assert speeds[1] / speeds[0] == pytest.approx(PUBLISHED_EFFICIENCY, abs=0.05)
+
+
+def test_the_slowest_of_more_nodes_is_little_later() -> None:
+    """The wait for the slowest of n nodes grows like sqrt(2 ln n): far less than with each doubling."""
+
+    def waits(nodes: int) -> float:
+        row = {"model": "llama-3-8b", "gpu": "H100-SXM-80GB", "gpus_per_node": "8", "stack": "torchtitan"}
+        shapes = {"n_gpus": str(8 * nodes), "fsdp": "8", "sharding": "hsdp", "micro_batch": "1"}
+        time = time_for(resolve(case_of_row({**row, **shapes, "seq_len": "8192"})).job)
+        assert not isinstance(time, Unknown)
+        return time.overhead / (time.total - time.overhead)
+
+    slowest = [waits(nodes) - waits(1) for nodes in (2, 32, 2048)]
+    expected = [math.sqrt(math.log(nodes) / math.log(2048)) for nodes in (2, 32)]
+    assert [late / slowest[-1] for late in slowest[:-1]] == pytest.approx(expected, abs=0.06)

@@ -63,6 +63,15 @@ def test_hugging_face_and_own_programs_loop_and_megatron_does_not() -> None:
     assert not looped & {"megatron-core", "mlperf", "xtuner", "torchtitan", "maxtext"}
 
 
+def test_stated_expert_parallelism_means_an_extension_that_groups_experts() -> None:
+    trainer = {"stack": "hf-trainer", "task": "sft"}
+    assert step("", **trainer, ep="1") == step("grouped", **trainer)
+    assert step("", **trainer) == step("looped", **trainer)
+    # The exchange of tokens waits on the host, and plain torch has no extension.
+    assert step("", **trainer, ep="2") == step("looped", **trainer, ep="2")
+    assert step("", ep="1") == step("looped")
+
+
 def test_notes_state_how_tokens_are_divided_and_how_experts_are_computed() -> None:
     def notes(**changes: str) -> str:
         return "; ".join(resolve(case_of_row({**ROW, **changes})).assumed)
@@ -70,7 +79,9 @@ def test_notes_state_how_tokens_are_divided_and_how_experts_are_computed() -> No
     assert "the busiest rank is taken to get 1 times the mean of all tokens" in notes(ep="8")
     assert "busiest" not in notes()
     assert "one after the other" in notes()
+    assert "an extension of Hugging Face Trainer computes them together" in notes(stack="hf-trainer", ep="1")
     assert "experts" not in notes(model="llama-3-8b")
+    assert "experts" not in notes(model="llama-3-8b", stack="hf-trainer", ep="1")
     assert "one after the other" not in notes(stack="megatron-core", sharding="zero1", ep="8")
 
 
