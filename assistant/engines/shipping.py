@@ -21,6 +21,7 @@ _NEEDED_KIB = 64 * 1024
 """Free space for an archive, its unpacked files and their bytecode: 40 MB were measured (November 2026)."""
 DEFAULT_FOLDERS = ("/tmp", "/var/tmp")  # noqa: S108 - `mktemp` makes a private folder there
 """Folders that are on a disk of the node itself on most systems."""
+_LONGEST_ARCHIVE_BYTES = 2**30
 
 
 class Archive(NamedTuple):
@@ -47,7 +48,9 @@ class Shipment(NamedTuple):
 
     def content(self) -> bytes:
         """Return all archives, one after the other, as a node reads them from its standard input."""
-        return b"".join(read_bytes(archive.path, limit_bytes=1 << 30) for archive in self.archives)
+        return b"".join(
+            read_bytes(archive.path, limit_bytes=_LONGEST_ARCHIVE_BYTES) for archive in self.archives
+        )
 
 
 def node_line(

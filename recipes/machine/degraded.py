@@ -68,7 +68,7 @@ def slow_links(gpus: tuple[Gpu, ...], row: GpuModel | None) -> SlowLinks:
         )
     return SlowLinks(
         links=min(broken.values(), default=None),
-        rate_share=min(slow.values(), default=1.0) / row.nvlink_bandwidth_bytes_per_s if slow else 1.0,
+        rate_share=min(slow.values()) / row.nvlink_bandwidth_bytes_per_s if slow else 1.0,
         warnings=tuple(warnings),
     )
 

@@ -187,6 +187,8 @@ def test_the_packed_archive_is_named_with_its_size(monkeypatch, capsys, folder):
 def test_the_folder_of_a_node_is_absolute(monkeypatch):
     with pytest.raises(UsageError, match=r"--node-folder 'a/b' is no absolute path"):
         fleet_pack.shipment((), "a/b")
+    with pytest.raises(UsageError, match=f"--node-folder '{'a' * 60}' is"):
+        fleet_pack.shipment((), "a" * 70)
     monkeypatch.setattr("assistant.usecases.fleet.archives.archives_of", lambda folder, labels: ())
     assert fleet_pack.shipment((), None) is None
     monkeypatch.setattr("assistant.usecases.fleet.archives.archives_of", lambda folder, labels: ("archive",))
@@ -246,3 +248,9 @@ def test_output_that_cannot_be_written_is_an_error_with_its_reason(monkeypatch, 
         emitting(is_text=False) as write,
     ):
         write("x")
+
+
+def test_a_run_is_kept_in_a_folder_of_its_own():
+    folder = fleet_options._new_folder("check")
+    assert folder.parent == Path("rigtune-fleet")
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d{6}Z-check", folder.name)
