@@ -402,3 +402,24 @@ def test_placeholders_are_as_long_as_documented(length: int) -> None:
 )
 def test_a_salt_gives_the_placeholders_of_earlier_versions(kind: str, value: str, placeholder: str) -> None:
     assert Book(b"salt").digits(kind, value, len(placeholder)) == placeholder
+
+
+@pytest.mark.parametrize(
+    ("command", "kept"),
+    [
+        (("ssh", "-p", "22", "quillhost"), ("ssh", "-p", "22")),
+        (("scontrol", "show", "--all"), ("scontrol", "show", "--all")),
+        (("ssh",), ("ssh",)),
+        (("cat", "quillhost"), ("cat", "quillhost")),
+    ],
+)
+def test_the_last_word_of_a_command_for_hosts_is_a_host_unless_it_is_an_option(
+    command: tuple[str, ...], kept: tuple[str, ...]
+) -> None:
+    answers = Answers()
+    answers.command(command, CommandResult(stdout=b"connected to quillhost"))
+    redacted, _ = redact(answers.recording("here"), salt=b"salt")
+    (answer,) = redacted.commands
+    assert answer.argv[: len(kept)] == kept
+    assert len(answer.argv) == len(command)
+    assert ("quillhost" in f"{answer.argv} {answer.stdout}") == (command == kept)
