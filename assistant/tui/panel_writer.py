@@ -65,7 +65,10 @@ def _rows(rows: list[Row]) -> RenderableType:
 
 
 def _label(cell: Cell) -> Text:
-    """Return a label without padding; it is dim unless it has its own tone."""
+    """Return a label with its own tones.
+
+    A label that has none but `strong` is dim, and without padding.
+    """
     has_tone = any(span.tone not in ("", "strong") for span in spans(cell))
     return line(cell) if has_tone else Text(line(cell).plain.strip(), style="dim")
 

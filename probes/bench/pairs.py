@@ -17,8 +17,8 @@ _BUDGET_S = {"cuda": 30.0, "cpu": 15.0}
 _MOST_ALONE = 28
 """Maximum number of pairs that are also measured one at a time: the pairs among eight ranks.
 
-With more ranks only disjoint pairs are measured, because the number of pairs grows with the square of the
-number of ranks.
+With more ranks, all pairs are measured only as `disjoint`, because the number of pairs grows with the square
+of the number of ranks.
 """
 
 

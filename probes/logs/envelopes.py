@@ -213,7 +213,7 @@ def _uptime(match: re.Match[str], line: _Opened, _of: Unwrapper) -> _Opened:
 
 
 def _kernel(match: re.Match[str], line: _Opened, _of: Unwrapper) -> _Opened:
-    """Remove a prefix that only kernel messages have: a host, or the time of a record in microseconds."""
+    """Remove a prefix that only kernel messages have; keep the host and microseconds, if it has them."""
     groups = match.groupdict()
     clock_us = groups.get("clock_us")
     time_s = int(clock_us) / 1e6 if clock_us and line.time_s is None else line.time_s

@@ -56,8 +56,9 @@ class TextRedactor:
     ) -> None:
         """Key the placeholders with `salt`; `hosts` has the placeholders of hosts that are known already.
 
-        With `trusts_labels`, a word that one text labels as a host is replaced everywhere, even `node0`.
-        Recordings do not use it, because their paths contain `node0`, which is no host.
+        With `trusts_labels`, a common word with a digit is also replaced everywhere if one text labels it as
+        a host, such as `node0`. Recordings do not use it, because their paths contain `node0`, which is no
+        host.
         """
         self.book = Book(salt)
         self._names = Names(self.book, trusts_labels=trusts_labels, hosts=hosts)
@@ -73,7 +74,7 @@ class TextRedactor:
         self._rewritten(text, key, counted=False)
 
     def learn_hosts(self, text: str) -> None:
-        """Learn every host in a text that contains only host names, even common words such as `gpu07`."""
+        """Learn the hosts in a text of only host names; of common words, those with a digit (`gpu07`)."""
         if not _ADDRESS.fullmatch(text):
             for match in _HOSTS.finditer(text):
                 self._names.learn_hosts(match[0])

@@ -79,14 +79,14 @@ def uneven_parts(model: TransformerModel, candidate: Candidate) -> tuple[str, ..
 
 
 def require_whole(model: VisionModel, candidate: Candidate) -> None:
-    """Raise CaseError if a layout divides the model.
+    """Raise CaseError if a layout divides the model other than by sharding its parameters (fsdp).
 
-    An image model is known only by its counts, so only its batch can be divided.
+    An image model is known only by its numbers of parameters and FLOPs, so its layers cannot be divided.
     """
     for name in ("tp", "pp", "cp", "ep", "vp"):
         size = getattr(candidate.degrees, name)
         if size > 1:
             raise CaseError(
-                f"{name} is {size}, but only the batch of {model.title or model.id} can be divided: "
+                f"{name} is {size}, but {model.title or model.id} can be divided only by dp and fsdp: "
                 "leave it blank"
             )

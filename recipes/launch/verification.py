@@ -47,9 +47,9 @@ class Verification(Record, kw_only=True):
     steps_s: tuple[float, ...] = ()
     """Step times after warm-up."""
     peak_memory_bytes: Comparison | None = None
-    """Allocated: peak of the rank that uses the most; None if the program does not report this figure."""
+    """Allocated: the largest peak that the run reported; None if the program does not report this figure."""
     reserved_memory_bytes: Comparison | None = None
-    """Memory that the allocator of the same rank reserved; None if the run did not report it."""
+    """Reserved by the allocator: the largest peak that the run reported, perhaps of another rank, or None."""
     worst_memory_bytes: Comparison | None = None
     """Worst case, which the reserved memory must not exceed."""
     loss_first: float | None = None

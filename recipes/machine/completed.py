@@ -37,7 +37,7 @@ def required_gpu(name: str, catalogue: Catalogue) -> NamedGpu:
 
 def near_gpus(name: str, catalogue: Catalogue) -> tuple[str, ...]:
     """Return the ids of at most three GPUs with names similar to this one."""
-    # Rows with a common name follow the usual GPU of that name.
+    # The usual GPU is the first of several rows with the same name. Reversed, it replaces the others.
     spellings = [(word.lower(), row.id) for row in catalogue.gpus for word in (*row.plain_names, row.id)]
     ids = dict(reversed(spellings))
     close = nearest(name, ids, most=6, cutoff=0.6)
@@ -49,9 +49,9 @@ def completed_facts(
 ) -> MachineFacts:
     """Return the facts with the name and the memory of the GPUs that a paste does not name.
 
-    If the facts do not show GPUs, the machine gets `gpus_per_node`, or as many as the usual machine. Raises
-    UsageError for an unknown GPU, and if the paste shows no GPUs, other GPUs or another number of GPUs than
-    the user states.
+    If the GPUs are unknown, the machine gets `gpus_per_node`, or as many as the usual machine. Raises
+    UsageError for a GPU that is not in the catalogue, and if the paste shows that the machine has no GPUs,
+    other GPUs or another number of GPUs than the user states.
     """
     row, design = required_gpu(gpu, catalogue)
     present = items_of(facts.gpus)

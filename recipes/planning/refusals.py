@@ -135,7 +135,7 @@ def nothing_legal(request: Request) -> NoLayoutError:
 def _sizes(request: Request) -> str:
     model = request.model
     if model is None:
-        return "the ranks and the batch; only the batch of an image model can be divided"
+        return "the ranks and the batch; an image model can be divided only by dp and fsdp"
     return f"the ranks, the batch, {model.layers} layers and {model.heads} heads"
 
 

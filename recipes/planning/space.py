@@ -105,7 +105,7 @@ class Request(NamedTuple):
 
     @property
     def model(self) -> TransformerModel | None:
-        """The transformer; None for an image model, of which only the batch can be divided."""
+        """The transformer; None for an image model, which only dp and fsdp can divide."""
         return self.workload.model if isinstance(self.workload, Workload) else None
 
 

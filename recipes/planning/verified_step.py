@@ -25,7 +25,7 @@ BENCHMARK = "verify"
 
 
 def stated_interval(step_s: float) -> tuple[float, float]:
-    """Return the interval of a predicted step time that has none, from the error of anchored predictions."""
+    """Return an interval for a step time predicted without one, from the error of anchored predictions."""
     error = constant("anchored_error")
     return step_s * (1 - error), step_s * (1 + error)
 

@@ -1,7 +1,7 @@
 """Configurations of the transformer and of the residual network whose real runs are compared with predictions.
 
-The first configurations of each list cover model, size, micro-batch, DDP and FSDP, recomputation, precision and ranks,
-so that they represent the whole list.
+The first configurations of each list of transformers cover model, size, micro-batch, DDP and FSDP,
+recomputation, precision and ranks, so that they represent the whole list.
 """
 
 from __future__ import annotations

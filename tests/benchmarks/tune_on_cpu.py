@@ -24,6 +24,7 @@ from probes.base.statistics import spread
 from recipes.launch.edited import refreshed
 from recipes.launch.recipe import Command, Convergence, Parallelism, Recipe, Resources
 from recipes.launch.recipe_file import dump_recipe
+from recipes.tuning.contest import Rules
 from recipes.tuning.journal import read_journal
 from recipes.tuning.tune_result import TuneResult, ratio_words
 from recipes.tuning.variants import variants
@@ -134,11 +135,13 @@ def main() -> None:
                 f"  {each:40} {1e3 * medians.get(each, 0.0):7.1f} ms  spread {scatter:5.1%} of {len(values)}"
             )
         trials = sum(map(len, times.values()))
+        rounds = Rules().most_rounds
+        most = rounds * len(times)
         best = min(medians, key=medians.__getitem__)
         print(
-            f"  best: {best}; the choice of tune is {medians[chosen] / medians[best] - 1:.1%} slower; trials "
-            f"{result.trials} of {trials} ({result.trials / trials:.0%}), of 12 repetitions as in a contest "
-            f"{result.trials / (12 * len(times)):.0%}"
+            f"  best: {best}; the choice of tune is {medians[chosen] / medians[best] - 1:.1%} slower\n"
+            f"  {result.trials} trials of tune: {result.trials / trials:.0%} of the {trials} exhaustive trials, "
+            f"{result.trials / most:.0%} of {most} ({rounds} rounds, the most of tune, with all candidates)"
         )
 
 

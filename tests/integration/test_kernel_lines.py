@@ -1,4 +1,7 @@
-"""Test kernel lines about faults: `check` reports each, and `explain` calls only a slower clock healthy."""
+"""Test kernel lines about faults: `check` reports each.
+
+`explain` calls a machine healthy only if the line is about its clock source.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ def test_a_line_of_trouble_is_not_overlooked(
     assert [finding for finding in findings if finding["status"] in ("FAIL", "WARN")]
     command_line(["explain", str(path), "--format", "json"])
     explanation = json.loads(capsys.readouterr().out)
-    # A slower clock is only a remark, not a failure.
+    # An unstable clock source is only a remark, not a failure.
     is_remark = line.event == "clock"
     assert (explanation["state"] == "healthy") is is_remark
     assert explanation["diagnoses"][0]["cause_id"] != "healthy" or len(explanation["diagnoses"]) > 1

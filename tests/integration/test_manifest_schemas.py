@@ -127,7 +127,7 @@ def test_a_definition_refuses_a_field_that_it_does_not_know(make_recipe, definit
 
 
 def checked_by(variable: str, code: str, file: Path, **variables: str) -> str:
-    """Run Python code on a file with the interpreter that the variable names; return the output."""
+    """Run Python code on a file with the interpreter that the variable names; return the last line."""
     interpreter = os.environ.get(variable, "")
     if not interpreter:
         pytest.skip(f"{variable} names no interpreter with the package")

@@ -1,6 +1,7 @@
-"""Test the checks on catalogue machines, and on recordings of real servers against INDEX.csv.
+"""Test the checks on catalogue machines, and on recordings of real and simulated servers.
 
-The recordings are outside the project, in the folder that RIGTUNE_SHARED names.
+INDEX.csv names the healthy servers. The expected problems of the others are in this file. The recordings are
+outside the project, in the folder that RIGTUNE_SHARED names.
 """
 
 from __future__ import annotations

@@ -307,6 +307,10 @@ SOUND_FILES = {
         "tokenize.py\n",
     ),
     "hosts of another MPI": ("a.sh", "export NCCL_DEBUG=INFO\nmpiexec.hydra -n 16 -hosts a,b python t.py\n"),
+    "binding of another MPI": (
+        "a.sh",
+        "export NCCL_DEBUG=INFO\nmpiexec -n 16 -hosts a,b -bind-to numa -map-by numa python t.py\n",
+    ),
     "value that the environment has first": (
         "a.sh",
         ": ${MASTER_ADDR:=localhost}\nexport MASTER_ADDR\ntorchrun --nnodes 2 --node-rank $R --master-addr "

@@ -280,6 +280,7 @@ MISTAKES = [
         "export CUDA_VISIBLE_DEVICES=0,1\ndeepspeed --hostfile hosts train.py\n",
     ),
     ("mpi-slots", "a.sh", "mpirun -np 16 -H a,b --bind-to none python train.py\n"),
+    ("mpi-slots", "a.sh", "mpirun -np 16 --host a,b --map-by slot python train.py\n"),
     ("mpi-bound-to-core", "a.sh", "mpirun -np 8 --bind-to core python train.py\n"),
     (
         "mpi-include-and-exclude",

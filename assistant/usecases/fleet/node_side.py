@@ -42,7 +42,7 @@ def node_report(
     """Return the report of this node as one line that begins with `MARK`.
 
     `suite` is a suite of benchmarks, or None to measure nothing.
-    `stated_by` has the command-line option that states a field of the policy, by the field's place.
+    `stated_by` maps the place of a field of the policy to the command-line option that states the field.
     """
     options = CollectOptions(
         deep=tier == "deep",

@@ -245,7 +245,7 @@ def nccl_duplicates(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
         )
     return DUPLICATES.warned(
         HOST,
-        "several versions of NCCL are on the search path",
+        f"the NCCL libraries on the search path{' and of torch' if brought else ''} have different versions",
         expected=f"NCCL {brought}, which torch brings" if brought else "one version",
         observed=observed,
         remedy=Remedy(
@@ -293,7 +293,7 @@ _REMEDIES = {
 def _needed(facts: MachineFacts, nics: tuple[Nic, ...]) -> str | Unknown | None:
     """Return the network that NCCL cannot use without a plugin; None if NCCL needs no plugin.
 
-    Unknown if nothing is known about the only card.
+    Unknown if there is only one card and its link layer is unknown.
     """
     if any(nic.name.startswith("rdmap") or "efa" in value_or(nic.device_type, "").lower() for nic in nics):
         return "EFA"

@@ -181,7 +181,10 @@ def _ends(logged: LoggedEvents) -> list[Event]:
 
 
 def stops_at_p2p(logged: LoggedEvents) -> Iterator[Event]:
-    """Yield a log that ends with a peer-to-peer channel, before any ring or tree is connected."""
+    """Yield a log without NVLink that ends while channels connect, at least one of them peer-to-peer.
+
+    No ring or tree is connected yet.
+    """
     channels = [event for event in logged.of(NcclChannel) if event.what.transport == "P2P"]
     if not channels or any(_over_nvlink(event) for event in logged.of(NcclChannel, NcclTopology)):
         return

@@ -248,7 +248,7 @@ _SIGNALS = {
 }
 """Numbers of Linux signals on x86 and Arm."""
 _IGNORED = ("Exception ignored in", "Exception in thread ", "Error in atexit._run_exitfuncs")
-"""Python's messages about exceptions in threads and at exit, which do not end the program."""
+"""Python's messages about exceptions in destructors, in threads and at exit, which do not end the program."""
 _LINES_OF_TRACEBACK = 60
 _MOST_PROCESSES = 10_000
 

@@ -37,7 +37,7 @@ def recognise(text: str) -> bool:
 
 
 def parse_slots(text: str) -> tuple[PciDevice, ...]:
-    """Return the occupied slots as devices; only their addresses and slots are known."""
+    """Return the slots that state an address as devices; only their addresses and slots are known."""
     rows = [
         (section.fields.get("Bus Address", ""), section.fields.get("Designation", ""), section.line)
         for section in _sections(text)

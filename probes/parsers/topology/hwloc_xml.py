@@ -37,7 +37,10 @@ _KINDS = {"Socket": "Package", "Node": "NUMANode"}
 
 
 class HwlocObject(Record, kw_only=True):
-    """An object of the machine that is neither a cache nor a group."""
+    """An object of the machine.
+
+    `Hwloc.objects` has only the machine, packages, NUMA nodes, cores, PUs and I/O devices.
+    """
 
     kind: str
     line: int

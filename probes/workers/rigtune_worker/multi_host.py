@@ -1,4 +1,4 @@
-"""Run one benchmark on a rank of several hosts.
+"""Run one rank of a benchmark on several hosts.
 
     python -m rigtune_worker.multi_host --limit-s S --hosts A,B -- BENCH --request ...
 
@@ -47,10 +47,9 @@ def prepare(limit_s: int, hosts: list[str]) -> None:
 
 
 def interface_to(hosts: list[str]) -> str:
-    """Return the interface that leads to the first reachable host among `hosts`.
+    """Return the interface to the first of the hosts that another interface than the loopback leads to.
 
-    The result is the loopback if all hosts that could be resolved are this machine. The result is empty if no
-    host can be resolved, or if no route leads to one.
+    If there is no such host, the result is the loopback if a host resolves to a loopback address, else empty.
     """
     interfaces = [interface_of(address) for address in map(address_of, hosts) if address]
     real = [name for name in interfaces if name and name != LOOPBACK]
@@ -86,7 +85,7 @@ def interface_of(address: str) -> str:
 
 
 def swapped(text: str) -> int:
-    """Return a number of /proc/net/route, whose bytes are in this machine's order."""
+    """Return an address of /proc/net/route, printed in hexadecimal with the last byte first, as a number."""
     return int.from_bytes(int(text, 16).to_bytes(4, "little"), "big")
 
 

@@ -52,7 +52,7 @@ FLAT = StateDictOptions(flatten_optimizer_state_dict=True)  # keys states by par
 
 
 class PlanError(ValueError):
-    """The plan cannot be applied; the message states the setting."""
+    """The plan cannot be applied or continued; the message states why."""
 
 
 class Plan(types.SimpleNamespace):
@@ -143,7 +143,9 @@ def load(path: str | None = None) -> Plan:
             values = json.load(file)
         return Plan(**values, **values["degrees"])
     except (OSError, ValueError, LookupError, TypeError) as error:
-        raise PlanError(f"RIGTUNE_RECIPE must name plan.json, not {path!r}: {error}") from None
+        raise PlanError(
+            f"{path!r} is not a readable plan.json (give load(PATH), or set RIGTUNE_RECIPE): {error}"
+        ) from None
 
 
 def choose_device(kind: str) -> torch.device:
@@ -236,13 +238,14 @@ def recompute(blocks: Sequence[nn.Module], plan: Plan, *, keeps_random_state: bo
         raise PlanError("activation_checkpointing is full, but the model repeats no layer: give blocks=LIST")
     for place, block in enumerate(blocks if plan.activation_checkpointing == "full" else ()):
         if math.floor((place + 1) * plan.recomputed_share) > math.floor(place * plan.recomputed_share):
-            # Inside the block's forward, because FSDP gathers the parameters before the block computes again.
+            # The checkpoint is around the block's forward, not around the call of the block, so that FSDP's
+            # hooks gather the parameters before the block computes again.
             again = functools.partial(checkpoint, use_reentrant=False, preserve_rng_state=keeps_random_state)
             block.forward = functools.partial(again, block.forward)
 
 
 def parameter_groups(model: nn.Module, plan: Plan) -> list[dict[str, Any]]:
-    """Return the trained parameters in groups of one learning rate, weight decay (of matrices) and mesh."""
+    """Return the trained parameters by learning rate, weight decay (only matrices have it) and mesh."""
     embeddings = {id(part.weight) for part in model.modules() if isinstance(part, nn.Embedding)}
     groups: dict[Any, dict[str, Any]] = {}
     for parameter in model.parameters():

@@ -26,7 +26,10 @@ _RETRIES = 3
 
 
 def render(recipe: Recipe, files: ProgramFiles) -> tuple[Artifact, ...]:
-    """Return the Job with its Service, and its files. Raises UsageError for slots of a wrong form."""
+    """Return the Job, with a Service if there are several nodes, and its files.
+
+    Raises UsageError for slots of a wrong form.
+    """
     nodes = recipe.parallelism.nodes
     parts = (*((_service(recipe),) if nodes > 1 else ()), _job(recipe, files))
     comments = head(

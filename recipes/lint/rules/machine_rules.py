@@ -73,7 +73,7 @@ def machine(document: Document, context: Context) -> Findings:
             document,
             starts.place,
             f"this machine locks at most {memlock // 1024} KiB, so that registering memory for RDMA fails",
-            fix="Set memlock to unlimited in limits.conf, LimitMEMLOCK=infinity for services of the "
+            fix="Set memlock to unlimited in limits.conf, and LimitMEMLOCK=infinity for the services of the "
             "scheduler.",
         )
     if isinstance(shm, int) and shm < 2**30:

@@ -23,17 +23,16 @@ _FORWARDED = (
 
 
 def _is_open_mpi(command: Command) -> bool:
-    """Return whether the command has options that only Open MPI has."""
-    own_options = command.options.keys() & {
-        "x",
-        "mca",
-        "allow-run-as-root",
-        "map-by",
-        "bind-to",
-        "npernode",
-        "tag-output",
-    }
-    return bool(own_options) or any(argument.text == "-H" for argument in command.arguments)
+    """Return whether the command has options that MPICH's mpiexec (Hydra) does not have.
+
+    Hydra too has -bind-to and -map-by, but maps only by a part of a machine (`numa`, `core`).
+    """
+    own_options = command.options.keys() & {"x", "mca", "allow-run-as-root", "npernode", "tag-output"}
+    return (
+        bool(own_options)
+        or re.match(r"(?i)ppr:|(?:slot|node)\b", option(command, "map-by") or "") is not None
+        or any(argument.text == "-H" for argument in command.arguments)
+    )
 
 
 def _hosts(command: Command) -> list[str]:
@@ -272,7 +271,7 @@ def _list_for_deepspeed(document: Document, other: Document, command: Command) -
                 document,
                 item.place,
                 f"{name} has no slots, so DeepSpeed ends with: Hostfile contains a bad entry",
-                fix=f"Write {name} slots=8, with its GPUs.",
+                fix=f"Write {name} slots=N, where N is the number of GPUs of this host.",
             )
         earlier.add(name)
     wanted = option_number(other, command, "num-nodes")

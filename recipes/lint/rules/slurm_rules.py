@@ -299,7 +299,7 @@ def _task_count(document: Document) -> int | None:
 
 
 def _gpu_requests(document: Document) -> Iterator[tuple[Place, str, str, str | None, int | None]]:
-    """Yield each request for GPUs: its place, option and value, the binding of GPUs, the tasks of each node.
+    """Yield each --gpus-per-task and --gpu-bind: place, option, value, binding of GPUs, tasks of each node.
 
     A step inherits the requests of the job.
     """

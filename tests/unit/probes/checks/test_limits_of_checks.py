@@ -90,7 +90,7 @@ def at_work(hot_c: int, *, power_w: float = 650.0, load: int = 90, model: str = 
         (at_work(49), "WARN GPU0"),
         (at_work(71, load=50), "WARN GPU3"),
         (at_work(71, load=49), "SKIP host"),
-        # The powers differ by at most 15 % of the highest: 552.5 W of 650 W.
+        # The powers may differ by at most 15 % of the highest: beside 650 W, at least 552.5 W is needed.
         (at_work(71, power_w=553.0), "WARN GPU3"),
         (at_work(71, power_w=552.0), "SKIP host"),
         (at_work(71, model=OTHER_MODEL), "SKIP host"),
@@ -129,7 +129,7 @@ def test_fans(fan: Any, temperature_c: int, expected: str) -> None:
         ({"hw_thermal_slowdown": 1_000_001}, "WARN GPU3"),
         ({"sw_thermal_slowdown": 60_000_000}, None),
         ({"sw_thermal_slowdown": 60_000_001}, "WARN GPU3"),
-        # The power limit slows all GPUs of the healthy node alike.
+        # The power limit slowed all other GPUs of the node too, so GPU3 is no exception.
         ({"sw_power_cap": 9_000_000}, None),
         ({}, None),
     ],
@@ -165,11 +165,12 @@ H100_NAME = "NVIDIA H100 80GB HBM3"
         (mesh(lambda _a, _b: 18), "PASS GPU0-7"),
         (mesh(lambda a, b: 17 if 3 in (a, b) else 18), "FAIL GPU3"),
         (mesh(lambda a, b: 4 if a // 2 == b // 2 else 0), "PASS GPU0-7"),
-        # One bridge joins up to four GPUs; of more GPUs with NVLink none may be left out.
+        # One bridge joins up to four GPUs; if more GPUs have NVLink, every GPU must have it.
         (mesh(lambda _a, b: 4 if b < 4 else 0), "PASS GPU0-7"),
         (mesh(lambda _a, b: 4 if b < 5 else 0), "FAIL GPU5-7"),
         (mesh(lambda a, b: 0 if (a, b) == (0, 1) else 18, name=H100_NAME), "FAIL GPU0-1"),
-        # Up to three links, four GPUs may be the part of a hybrid cube; more links show a full mesh.
+        # With up to three links, four GPUs may be a part of a hybrid cube. More links, and a link between
+        # every pair, show a full mesh.
         (one_pair_of(2, 3, 4), "SKIP host"),
         (one_pair_of(3, 4, 4), "FAIL GPU0-1"),
         (one_pair_of(0, 4, 4), "SKIP host"),

@@ -71,7 +71,8 @@ def test_a_type_without_a_unit_is_reported_to_run_at_another_rate(
 def test_an_image_model_cannot_be_divided(column: str) -> None:
     answer = predict_row({**ROW, "model": "resnet50", column: "2"})
     assert answer.status == "refused"
-    assert f"{column} is 2, but only the batch of" in answer.reason
+    assert f"{column} is 2, but" in answer.reason
+    assert "can be divided only by dp and fsdp" in answer.reason
 
 
 def test_nf4_without_adapters_is_reported_as_a_format_of_frozen_weights() -> None:

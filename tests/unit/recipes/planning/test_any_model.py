@@ -100,7 +100,7 @@ def test_every_image_model_gets_a_plan():
         (("resnet50", *ON, "--image-size", "0"), "--image-size is 0"),
         (("resnet50", *ON, "--image-size", "100000"), "--image-size is 100000"),
         (("resnet50", *ON, "--program", "megatron"), "does not train image models"),
-        (("resnet50", *ON, "--pin", "tp=2"), "only the batch of an image model can be divided"),
+        (("resnet50", *ON, "--pin", "tp=2"), "an image model can be divided only by dp and fsdp"),
         (("resnet5", *ON), "did you mean resnet50"),
         (("llama-3-8b", *ON, "--image-size", "224"), "is not an image model"),
         (("llama-3-8b", *ON, "--steps", "5", "--samples", "1M"), "all state the length of the run"),

@@ -16,7 +16,7 @@ from recipes.predict.candidate_prediction import without_loading
 from tests.support.clusters import case, figure, h100_cluster, predicted_time
 
 WORKLOAD, CANDIDATE = case(find_model("llama-3.2-1b"), grad_accum=2, sequence_length=8192)
-"""Two sequences a step of each of 8 ranks."""
+"""Each of 8 ranks trains on two sequences per step."""
 
 
 def step(**measured: float) -> TimeBreakdown:
