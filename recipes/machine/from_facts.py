@@ -119,7 +119,7 @@ def _gpu_warnings(facts: MachineFacts, gpus: tuple[Gpu, ...], catalogue: Catalog
         ),
         (
             split > 0,
-            f"the plan leaves out {plural(split, 'GPU')} in MIG mode: ranks cannot communicate between slices",
+            f"the plan omits {plural(split, 'GPU')} in MIG mode: ranks cannot communicate between slices",
         ),
         (
             unknown,

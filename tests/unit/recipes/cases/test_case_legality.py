@@ -21,7 +21,7 @@ def resolved(row: dict[str, str], **changes: str) -> ResolvedCase:
     ("row", "changes", "column", "remedy"),
     [
         (MIXTURE, {"n_gpus": "1", "ep": "8"}, "ep is 8", "1 GPU"),
-        (MIXTURE, {"n_gpus": "4", "ep": "8"}, "ep is 8", "the 4 GPUs: choose a divisor of 4"),
+        (MIXTURE, {"n_gpus": "4", "ep": "8"}, "ep is 8", "4 GPUs: choose a divisor of 4"),
         (
             MIXTURE,
             {"n_gpus": "8", "pp": "2", "ep": "8"},
