@@ -121,7 +121,9 @@ def described_run(reach: Reach, question: "Question") -> "FleetRun | None":
         folder = reach.folder
         missing = unanswered(folder, reports_of(folder, nodes)) if folder is not None else nodes
         if len(missing) < len(nodes):
-            emit_text(f"# {plural(len(nodes) - len(missing), 'answer')} kept, {len(missing)} nodes to ask")
+            emit_text(
+                f"# {plural(len(nodes) - len(missing), 'answer')} kept, {plural(len(missing), 'node')} to ask"
+            )
         if missing:
             emit_text(row.load().plan(Wanted(missing, command, reach.limit_s, options, ship)))
         return None

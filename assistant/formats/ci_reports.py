@@ -179,7 +179,7 @@ def _folded(title: str, items: list[str]) -> list[str]:
 
 
 def _left_out(count: int) -> list[str]:
-    return ["", f"{count - _MOST} more are left out here."] if count > _MOST else []
+    return ["", f"Left out here: {count - _MOST} more."] if count > _MOST else []
 
 
 def escaped(text: str) -> str:

@@ -192,7 +192,7 @@ def _states(states: FleetStates, nodes: set[str], fold: Fold) -> Section:
         tone = _TONES.get(after, "")
         lines.append(words((_CHANGES[after], tone), f" {_together(tuple(names), fold)}{why}"))
     if len(alike) > _MOST_ROWS:
-        lines.append(words((f"and {len(alike) - _MOST_ROWS} more changes", "dim")))
+        lines.append(words((f"and {plural(len(alike) - _MOST_ROWS, 'more change')}", "dim")))
     if ended := [subject for subject in states.ended if subject not in last]:
         lines.append(words(f"probation ended: {', '.join(ended)}"))
     for state in states.probation:

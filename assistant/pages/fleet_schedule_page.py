@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from assistant.pages.blocks import Column, Page, Section, Table, section
+from probes.base.units import plural
 from probes.fleet.check_schedule import JobSchedule, Payoff, load_check_kinds
 
 
@@ -26,7 +27,7 @@ def fleet_schedule_page(jobs: Sequence[JobSchedule]) -> Page:
         )
         columns = (Column(), *(Column(fixed=True) for _ in range(3)), Column())
         head = (("check", "for checks", "still lost", "sum", ""), *rows)
-        pages.append(Section(f"Jobs of {job.job_nodes} nodes", (Table(columns, head),)))
+        pages.append(Section(f"Jobs of {plural(job.job_nodes, 'node')}", (Table(columns, head),)))
     return tuple(pages)
 
 

@@ -14,6 +14,7 @@ from typing import cast
 
 from probes.base.errors import InputError
 from probes.base.record import Record
+from probes.base.units import plural
 from probes.sources.base import refuse_named_pipe
 
 _LONGEST_LINE = 2**20
@@ -176,7 +177,8 @@ class _Table:
             fault = f"{where} cannot be read: {fault}"
         elif len(cells) != self._width:
             fault = (
-                f"{where} has {len(cells)} cells, the header has {self._width}: check its commas and quotes"
+                f"{where} has {plural(len(cells), 'cell')}, the header has {self._width}: "
+                "check its commas and quotes"
             )
         elif not case_id:
             fault = f"case_id is blank in {where}: give each case its own name"

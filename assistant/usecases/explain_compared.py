@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from assistant.usecases.check import check_machine, evidence_under
 from assistant.usecases.events import FindingMade
 from probes.base.record import items_of, known, only_known
+from probes.base.units import plural
 from probes.base.versions import numbers_of
 from probes.facts import MachineFacts, Nic
 from probes.judging.findings import Status
@@ -109,7 +110,7 @@ def _ranks(events: list[Event], recipe: Recipe) -> Iterator[Event]:
     had = max((event.what.ranks for event in events if carries(event, NcclInitStart)), default=None)
     wanted = recipe.parallelism.world_size
     if had is not None and had != wanted:
-        text = f"the recipe has {wanted} ranks, but the largest communicator of the run has {had}"
+        text = f"the recipe has {plural(wanted, 'rank')}, but the largest communicator of the run has {had}"
         yield _event(ComparedRanks(wanted=wanted, had=had, observation=text), "recipe", text)
 
 
@@ -127,7 +128,7 @@ def _network(events: list[Event], machine: MachineFacts) -> Iterator[Event]:
         return
     active = {nic.name: nic for nic in machine.nics if nic.state == "ACTIVE"}
     if active and {event.what.name for event in events if carries(event, NcclNetwork)} == {"Socket"}:
-        statement = f"the machine has {len(active)} active RDMA ports ({', '.join(sorted(active))})"
+        statement = f"the machine has {plural(len(active), 'active RDMA port')} ({', '.join(sorted(active))})"
         yield _event(
             ComparedSockets(active=len(active), observation=statement),
             "machine",
@@ -167,7 +168,7 @@ def _software(events: list[Event], machine: MachineFacts) -> Iterator[Event]:
         yield _event(ComparedNccl(had=had, observation=statement), "machine", statement)
     most = max((event.what.local_ranks or 0 for event in events if carries(event, NcclCommShape)), default=0)
     if known(machine.gpus) and machine.gpus and most > len(machine.gpus):
-        statement = f"{most} ranks run on a node, but the machine has {len(machine.gpus)} GPUs"
+        statement = f"{most} ranks run on a node, but the machine has {plural(len(machine.gpus), 'GPU')}"
         yield _event(ComparedGpus(had=most, observation=statement), "machine", statement)
     present = {interface.name for interface in items_of(machine.interfaces)}
     named = dict.fromkeys(event.what.interface for event in events if carries(event, NcclBootstrap))

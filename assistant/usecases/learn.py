@@ -10,6 +10,7 @@ from assistant.usecases.check import evidence_under, verdict_on
 from assistant.usecases.events import Event, Progress, StageStarted, Written, stage
 from probes.base.errors import ExitCode, InputError, OutputError
 from probes.base.record import value_or
+from probes.base.units import plural
 from probes.catalogue.hardware import load_catalogue
 from probes.facts import MachineFacts
 from probes.judging.check_table import CHECKS
@@ -86,7 +87,7 @@ def learn_policy(
     name = value_or(facts.hostname, facts.source)
     doubts = (*doubts_of(policy, facts, verdict.findings), *_unmet(policy, others, today))
     write_bytes(path, learning.policy_text(policy, name, today, doubts).encode())
-    yield Written(path=str(path), what=f"policy with {count} expectations")
+    yield Written(path=str(path), what=f"policy with {plural(count, 'expectation')}")
     for doubt in doubts:
         yield Progress(stage="learn", message=f"check {doubt.place}: {doubt.reason}")
     return policy

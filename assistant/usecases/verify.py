@@ -16,6 +16,7 @@ from assistant.usecases.short_run import ShortRun, other_program_notes, short_ru
 from assistant.usecases.smoke_run import LIMIT_S, SmokeTest, smoke_command, smoke_test
 from probes.base.errors import OutputError, WorkerError
 from probes.base.record import Record
+from probes.base.units import plural
 from probes.facts.measurements import Measurement, MeasurementSet, Parameter
 from probes.logs.run_figures import figures_of
 from recipes.launch.edited import refreshed, text_workload_of
@@ -163,7 +164,7 @@ def _steps(
 ) -> Generator[Event, None, Verification]:
     """Run some steps and compare them with the prediction. Raises WorkerError if the program fails."""
     ranks = chosen.recipe.parallelism.world_size
-    title = f"Training {recipe.name} for {request.steps} steps on {ranks} ranks"
+    title = f"Training {recipe.name} for {plural(request.steps, 'step')} on {plural(ranks, 'rank')}"
     yield StageStarted(stage="verify", title=title)
     busy = busy_host() if recipe.resources.device == "cpu" else ""
     run = yield from short_run(
@@ -331,7 +332,7 @@ def _store(recipe: Recipe, result: Verification, is_own: bool, smoke: SmokeTest)
         return "", "The measured step was not stored: the recipe does not name the machine it was made for."
     now = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
     program = recipe.program if is_own else REFERENCE_PROGRAM
-    ranks = f"{result.world_size} ranks"
+    ranks = plural(result.world_size, "rank")
     conditions: dict[str, Parameter] = {
         "date": now[:10],
         "threads": max(each.threads for each in smoke.ranks),

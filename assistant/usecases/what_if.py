@@ -7,6 +7,7 @@ import msgspec
 
 from assistant.usecases.events import Event, Progress, StageStarted, stage
 from assistant.usecases.plan import PlanRequest, plan_of, require_positive
+from probes.base.units import plural
 from probes.facts import MachineFacts
 from probes.facts.measurements import Measurement
 from recipes.planning.programs import OWN
@@ -34,14 +35,14 @@ class Place(NamedTuple):
 @stage("plan")
 def scale(place: Place, node_counts: tuple[int, ...]) -> Generator[Event, None, ScalingCurve]:
     """Plan the job on each number of nodes; the last event's result is a `ScalingCurve`."""
-    yield StageStarted(stage="plan", title=f"Planning {len(node_counts)} sizes")
+    yield StageStarted(stage="plan", title=f"Planning {plural(len(node_counts), 'size')}")
     for nodes in node_counts:
         require_positive(nodes=nodes)
     answers = []
     for done, nodes in enumerate(node_counts):
-        yield Progress(stage="plan", message=f"{nodes} nodes", done=done, total=len(node_counts))
+        yield Progress(stage="plan", message=plural(nodes, "node"), done=done, total=len(node_counts))
         request = _quick(msgspec.structs.replace(place.request, nodes=nodes))
-        label = f"{nodes} node" if nodes == 1 else f"{nodes} nodes"
+        label = plural(nodes, "node")
         answers.append((nodes, _answer(label, place._replace(request=request))))
     _require_some([row for _, row in answers], place._replace(request=request))
     return scaling_curve(answers)
@@ -60,7 +61,7 @@ def vary(place: Place) -> Generator[Event, None, Sensitivity]:
 @stage("plan")
 def compare(places: tuple[Place, ...]) -> Generator[Event, None, Comparison]:
     """Plan the job on several machines; the last event's result is a `Comparison`."""
-    yield StageStarted(stage="plan", title=f"Planning on {len(places)} machines")
+    yield StageStarted(stage="plan", title=f"Planning on {plural(len(places), 'machine')}")
     answers = []
     for done, place in enumerate(places):
         yield Progress(stage="plan", message=place.name, done=done, total=len(places))

@@ -5,6 +5,7 @@ from collections.abc import Generator
 from assistant.usecases.events import Event, StageStarted, stage
 from assistant.usecases.plan import plan_of, situation_of
 from assistant.usecases.what_if import Place
+from probes.base.units import plural
 from recipes.strategies.strategy_table import strategy_named
 from recipes.strategies.verdicts import StrategyAnswers
 from recipes.strategies.why_not import why_not
@@ -18,6 +19,6 @@ def judge_strategies(place: Place, names: tuple[str, ...]) -> Generator[Event, N
     """
     for name in names:
         strategy_named(name)
-    yield StageStarted(stage="plan", title=f"Planning for {len(names)} strategies")
+    yield StageStarted(stage="plan", title=f"Planning for {plural(len(names), 'strategy')}")
     plan = plan_of(place.facts, place.measurements, place.request)
     return why_not(names, situation_of(plan, place.facts, place.measurements, place.request))

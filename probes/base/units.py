@@ -121,7 +121,9 @@ def quantity(value: float, unit: str) -> str:
 
 
 def plural(number: int, noun: str) -> str:
-    """Return a number with its noun: `1 GPU`, `2 GPUs`, `3 NVSwitches`."""
+    """Return a number with its noun: `1 GPU`, `2 GPUs`, `3 NVSwitches`, `4 strategies`."""
     if number == 1:
         return f"1 {noun}"
-    return f"{number} {noun}{'es' if noun.endswith('ch') else 's'}"
+    if noun.endswith("egy"):
+        return f"{number} {noun[:-1]}ies"
+    return f"{number} {noun}{'es' if noun.endswith(('ch', 'ss')) else 's'}"

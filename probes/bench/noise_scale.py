@@ -111,7 +111,7 @@ def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> Outcome:
     scale = noise_scale(*estimate(small, large, small_batch=small_batch, large_batch=large_batch))
     if not math.isfinite(scale.sequences):
         message = (
-            f"the noise exceeds the gradient over {len(small)} steps of {large_batch:g} sequences: "
+            f"the noise exceeds the gradient over {plural(len(small), 'step')} of {large_batch:g} sequences: "
             "use larger batches"
         )
         return request.failure("unsupported", message)

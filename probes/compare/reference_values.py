@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from probes.base.record import EvidenceRef, Record, Unknown, items_of, known, only_known
-from probes.base.units import gib
+from probes.base.units import gib, plural
 from probes.catalogue.hardware import Catalogue, GpuModel
 from probes.catalogue.thresholds import Thresholds
 from probes.compare.reference_rows import (
@@ -106,7 +106,7 @@ def peer_copy_rate(facts: MachineFacts, a: str, b: str, models: Sequence[GpuMode
     else:
         has_switches = len(items_of(facts.gpus)) >= _BOARD and model.nvlink_count > 6
         count = model.nvlink_count if has_switches and not model.nvlink_bridge else None
-    return Expected(rate=row.rate * count, words=f"{count} NVLinks", ref=row.ref) if count else None
+    return Expected(rate=row.rate * count, words=plural(count, "NVLink"), ref=row.ref) if count else None
 
 
 def ring_rate(evidence: Evidence, ranks: int | None, nodes: int | None) -> Expected | None:
@@ -330,7 +330,7 @@ def _across_nodes(evidence: Evidence, measured: Measurement) -> Reference | None
         return None
     return Reference(
         value=sum(rates) * 1e9 / 8 * row.fraction,
-        words=f"{row.fraction:.0%} of {len(rates)} ports with {sum(rates):g} Gb/s in total",
+        words=f"{row.fraction:.0%} of {plural(len(rates), 'port')} with {sum(rates):g} Gb/s in total",
         ref=row.ref,
     )
 

@@ -216,7 +216,7 @@ def _of_nvlinks(gpus: Iterable[Gpu]) -> Cause | None:
         down = [link for link in links if link.active is False and link.disabled is not True]
         if down and len(down) < len(links):
             return Cause(
-                words=f"{len(down)} of {len(links)} NVLinks of GPU{gpu.index} are down",
+                words=f"GPU{gpu.index} has {len(down)} of {len(links)} NVLinks down",
                 remedy=Remedy(
                     text="Reset the GPU; if the links stay down, have the board checked.",
                     command=f"nvidia-smi nvlink -s -i {smi_name(gpu)}",

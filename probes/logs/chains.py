@@ -5,6 +5,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from probes.base.units import plural
 from probes.logs.event import Event, carries
 from probes.logs.events.kernel_log_events import KernelDriver, KernelXid
 from probes.parsers.kernel.xid_chains import XidChains
@@ -34,7 +35,7 @@ def with_chains(events: Iterable[Event]) -> list[Event]:
     for place, counts in effects.items():
         names = [f"{code} ({count} lines)" if count > 1 else f"{code}" for code, count in counts.items()]
         if len(names) > _MOST_NAMES:
-            names[_MOST_NAMES:] = [f"{len(names) - _MOST_NAMES} further numbers"]
+            names[_MOST_NAMES:] = [plural(len(names) - _MOST_NAMES, "further number")]
         what = msgspec.structs.replace(chained[place].what, followers=", ".join(names))
         chained[place] = msgspec.structs.replace(chained[place], what=what)
     return chained

@@ -123,7 +123,7 @@ def expectation(logged: LoggedEvents) -> Expectation | None:
         return None
     return Expectation(
         best.rates[collective],
-        f"{name} of at least {best.bytes >> 20} MiB over {ranks} GPUs of one machine",
+        f"{name} of at least {best.bytes >> 20} MiB over {plural(ranks, 'GPU')} of one machine",
         best.source,
     )
 
@@ -168,7 +168,7 @@ def _within(logged: LoggedEvents) -> list[str]:
 def _channels(logged: LoggedEvents) -> list[str]:
     counts = [event.what.coll for event in logged.of(NcclChannels)]
     counts = counts or [event.what.channels for event in logged.of(NcclRings)]
-    return [f"{max(counts)} channels"] if counts else []
+    return [plural(max(counts), "channel")] if counts else []
 
 
 def _shape(logged: LoggedEvents) -> str:
@@ -242,7 +242,8 @@ def _nvlinks(facts: Mapping[str, Any]) -> list[str]:
         parts.append(
             ", ".join(
                 [
-                    f"{_gpus(group['gpus'], group.get('gpu', ''))} with {group.get('up') or 'no'} NVLinks up",
+                    f"{_gpus(group['gpus'], group.get('gpu', ''))} with "
+                    f"{plural(group['up'], 'NVLink') if group.get('up') else 'no NVLinks'} up",
                     *others,
                 ]
                 + ([f"{rate:g} GB/s each"] if rate else [])
@@ -267,12 +268,13 @@ def _tests(facts: Mapping[str, Any]) -> list[str]:
             if dcgm.get(name)
         ]
         tool = f"dcgmi diag {version}".rstrip()
-        words = f"Passed by {tool}: {dcgm.get('passed', 0)} results{f' of {gpus} GPUs' if gpus else ''}"
+        words = f"Passed by {tool}: {plural(dcgm.get('passed', 0), 'result')}"
+        words += f" of {plural(gpus, 'GPU')}" if gpus else ""
         parts.append(", ".join([words, *others]))
     if burnt := facts.get("gpu_burn", {}).get("tested"):
-        parts.append(f"Passed by gpu-burn: {burnt} GPUs")
+        parts.append(f"Passed by gpu-burn: {plural(burnt, 'GPU')}")
     if passed := facts.get("health_checks", {}).get("passed"):
-        parts.append(f"{passed} health checks passed")
+        parts.append(f"{plural(passed, 'health check')} passed")
     if complaints := facts.get("nvbandwidth_complaints"):
         parts.append(f"Complaints of nvbandwidth: {str(complaints[0])[:80]}")
     return parts
@@ -288,7 +290,7 @@ def _measured_words(tests: Any) -> list[str]:
         words += f", at most {row['peak']:.4g}" if "peak" in row else ""
         parts.append(words + (f" at {_size(row['at_bytes'])}" if row.get("at_bytes") else ""))
     more = len(parts) - _MOST_TESTS
-    parts = [*parts[:_MOST_TESTS], *([f"{more} more tests"] if more > 0 else [])]
+    parts = [*parts[:_MOST_TESTS], *([plural(more, "more test")] if more > 0 else [])]
     return [f"Measured: {', '.join(parts)}"] if parts else []
 
 
@@ -296,9 +298,10 @@ def _versions(facts: Mapping[str, Any]) -> list[str]:
     parts = [f"Driver {facts['driver']}"] if "driver" in facts else []
     parts += [f"Fabric Manager {facts['fabric_manager']}"] if "fabric_manager" in facts else []
     if (fabric := facts.get("fabric")) is not None:
-        parts.append(f"{fabric.get('switches', 0)} NVSwitches and {fabric.get('gpus', 0)} GPUs in its fabric")
+        switches, gpus = fabric.get("switches", 0), fabric.get("gpus", 0)
+        parts.append(f"{plural(switches, 'NVSwitch')} and {plural(gpus, 'GPU')} in its fabric")
     if (teams := facts.get("multicast_teams", {}).get("set_up")) is not None:
-        parts.append(f"{teams} multicast teams were set up")
+        parts.append(f"Set up: {plural(teams, 'multicast team')}")
     firmware = facts.get("nic_firmware", {})
     return [*parts, *([f"Network cards of firmware {', '.join(list(firmware)[:3])}"] if firmware else [])]
 

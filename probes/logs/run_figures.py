@@ -6,6 +6,7 @@ import statistics
 import msgspec
 
 from probes.base.record import Record
+from probes.base.units import plural
 from probes.logs.training_steps import Format, StepLog, StepSample
 
 
@@ -53,7 +54,7 @@ def figures_of(log: StepLog, *, tokens_per_gpu: float, left_out: int = 3) -> Ste
         if times and log.format.resolution_s:
             notes.append(
                 f"{log.format.title} reports times in whole seconds, so the step time is a mean over "
-                f"{len(warm)} reports."
+                f"{plural(len(warm), 'report')}."
             )
     whole = [sample.run_steps_per_s for sample in log.samples if sample.run_steps_per_s]
     if not times and whole and whole[-1] > 0:

@@ -8,6 +8,7 @@ import math
 import msgspec
 
 from probes.base.record import Record, quoted
+from probes.base.units import plural
 from recipes.cases.case import Case, CaseError
 from recipes.cases.choices import Choice
 from recipes.cases.table_words import (
@@ -139,9 +140,9 @@ def layout_of(
     copied = _copied(case, stack, gpus) if fully else 1
     shards *= copied
     if fully and replicas % shards:
-        raise CaseError(f"fsdp is {shards}, which does not divide {replicas} data-parallel GPUs")
+        raise CaseError(f"fsdp is {shards}, which does not divide {plural(replicas, 'data-parallel GPU')}")
     if case.dp is not None and not fully and case.dp != replicas:
-        notes.append(f"dp {case.dp} does not follow from {gpus} GPUs: {replicas} is used")
+        notes.append(f"dp {case.dp} does not follow from {plural(gpus, 'GPU')}: {replicas} is used")
     if copied > 1:
         notes.append(f"fsdp {case.fsdp} x ep {copied}: the GPUs of ep are taken to have the same sequences")
     micro, accumulation, batch = _batch(case, choice, replicas // copied, micro_batch)
@@ -272,7 +273,9 @@ def _divided(micro: int, batch: int, replicas: int, notes: list[str]) -> int:
     """
     if batch >= (1.0 - _ROUNDED) * micro * replicas:
         return micro
-    words = f"global_batch {batch} is less than micro_batch {micro} on {replicas} data-parallel GPUs"
+    words = (
+        f"global_batch {batch} is less than micro_batch {micro} on {plural(replicas, 'data-parallel GPU')}"
+    )
     divided = max(1, batch // replicas)
     notes.append(f"{words}: micro_batch {divided} is taken")
     return divided

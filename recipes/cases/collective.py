@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Literal
 
 from probes.base.record import Record, quoted
+from probes.base.units import plural
 from probes.catalogue.hardware import load_catalogue
 from recipes.cases.case import MISSING, Case, CaseError, cluster_of_case
 from recipes.machine.cluster_records import Cluster
@@ -121,7 +122,7 @@ def _gpu(gpu: str, platform: str) -> tuple[str, str]:
 def _cluster(gpu: str, gpus: int, nodes: int | None, intra: str, inter: str) -> Cluster:
     """Return the machine of the row. Raises CaseError for impossible numbers and for an unknown GPU."""
     if nodes is not None and nodes > gpus:
-        raise CaseError(f"n_nodes is {nodes}, with {gpus} GPUs: give at most as many nodes as GPUs")
+        raise CaseError(f"n_nodes is {nodes}, with {plural(gpus, 'GPU')}: give at most as many nodes as GPUs")
     case = Case(
         case_id="",
         gpu=gpu,

@@ -1,5 +1,6 @@
 """Checks of layouts against the layers, heads and experts that a model has."""
 
+from probes.base.units import plural
 from recipes.cases.case import CaseError
 from recipes.job.candidate import Candidate
 from recipes.job.workload import TransformerModel, VisionModel
@@ -15,7 +16,8 @@ def require_divisible(model: TransformerModel, candidate: Candidate) -> None:
     layers = model.layers + model.encoder_layers
     if degrees.pp > layers:
         raise CaseError(
-            f"pp is {degrees.pp}, but {model.title or model.id} has {layers} layers: give at most {layers}"
+            f"pp is {degrees.pp}, but {model.title or model.id} has {plural(layers, 'layer')}: "
+            f"give at most {layers}"
         )
     if degrees.vp > 1 and degrees.pp == 1:
         raise CaseError(
@@ -28,7 +30,7 @@ def require_divisible(model: TransformerModel, candidate: Candidate) -> None:
             f"layers: give at most {most}"
         )
     if model.heads % degrees.tp:
-        raise CaseError(f"tp is {degrees.tp}, which does not divide {model.heads} attention heads")
+        raise CaseError(f"tp is {degrees.tp}, which does not divide {plural(model.heads, 'attention head')}")
     if not model.is_moe:
         if degrees.ep > 1:
             raise CaseError(
@@ -36,16 +38,18 @@ def require_divisible(model: TransformerModel, candidate: Candidate) -> None:
             )
         return
     if model.experts % degrees.ep:
-        raise CaseError(f"ep is {degrees.ep}, which does not divide {model.experts} experts")
+        raise CaseError(f"ep is {degrees.ep}, which does not divide {plural(model.experts, 'expert')}")
     ranks = degrees.dp * degrees.fsdp * degrees.tp * degrees.cp
     if ranks % degrees.ep:
         stage = f" of a pipeline stage (n_gpus over pp {degrees.pp})" if degrees.pp > 1 else ""
         raise CaseError(
-            f"ep is {degrees.ep}, which does not divide the {ranks} GPUs{stage}: "
+            f"ep is {degrees.ep}, which does not divide {plural(ranks, 'GPU')}{stage}: "
             f"choose a divisor of {ranks}, or use more GPUs"
         )
     if model.experts_per_token > model.experts:
-        raise CaseError(f"moe_topk is {model.experts_per_token}, but there are {model.experts} experts")
+        raise CaseError(
+            f"moe_topk is {model.experts_per_token}, but the model has {plural(model.experts, 'expert')}"
+        )
 
 
 def require_whole_parts(candidate: Candidate, sequence_length: int, *, cuts_twice: bool) -> None:

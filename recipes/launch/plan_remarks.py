@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from probes.base.errors import UsageError
+from probes.base.units import plural
 from recipes.launch.placeholders import has_placeholder
 from recipes.launch.recipe import Recipe, settings
 from recipes.launch.slots import slot_value
@@ -97,5 +98,6 @@ def batch_words(recipe: Recipe) -> str:
     parallelism = recipe.parallelism
     return (
         f"global batch {parallelism.global_batch} = micro-batch {parallelism.micro_batch} x "
-        f"{parallelism.grad_accum} accumulation steps x {parallelism.replicas} data-parallel ranks"
+        f"{plural(parallelism.grad_accum, 'accumulation step')} x "
+        f"{plural(parallelism.replicas, 'data-parallel rank')}"
     )

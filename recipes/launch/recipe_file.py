@@ -11,6 +11,7 @@ import tomli_w
 
 from probes.base.errors import InputError, UsageError
 from probes.base.record import is_invisible, quoted
+from probes.base.units import plural
 from probes.judging.policies.strict_toml import read_strict
 from recipes.launch.placeholders import PLACEHOLDERS, expand
 from recipes.launch.recipe import (
@@ -294,7 +295,7 @@ def _resource_faults(recipe: Recipe) -> Iterator[Fault]:
     yield from _fault_if(
         resources.hosts and len(resources.hosts) != recipe.parallelism.nodes,
         "resources.hosts",
-        f"has {len(resources.hosts)} hosts, but parallelism.nodes is {recipe.parallelism.nodes}",
+        f"has {plural(len(resources.hosts), 'host')}, but parallelism.nodes is {recipe.parallelism.nodes}",
         "name one host per node, or none",
     )
 

@@ -10,6 +10,7 @@ import msgspec
 from probes.base.errors import UsageError
 from probes.base.nearest import nearest, suggestion
 from probes.base.record import items_of, known, quoted
+from probes.base.units import plural
 from probes.catalogue.hardware import Catalogue, GpuModel
 from probes.facts import Gpu, MachineFacts
 from recipes.machine.cluster_records import MachineDescription
@@ -62,7 +63,8 @@ def completed_facts(
         return msgspec.structs.replace(facts, gpus=tuple(_gpu(index, row) for index in range(number)))
     if gpus_per_node is not None and len(present) != gpus_per_node:
         raise UsageError(
-            f"--gpus {gpus_per_node}, but {facts.source or 'the paste'} shows {len(present)} GPUs", _ONE_OF
+            f"--gpus {gpus_per_node}, but {facts.source or 'the paste'} shows {plural(len(present), 'GPU')}",
+            _ONE_OF,
         )
     return msgspec.structs.replace(
         facts, gpus=tuple(_with_name(each, row, facts, catalogue) for each in present)
@@ -123,7 +125,7 @@ def describe_completed(
     ranks = usable if ranks_per_node is None else ranks_per_node
     if ranks > usable:
         raise UsageError(
-            f"{ranks} ranks per node, but a node has {usable} usable GPUs", f"give at most {usable}"
+            f"{ranks} ranks per node, but a node has {plural(usable, 'usable GPU')}", f"give at most {usable}"
         )
     words = MachineWords(gpu=gpu, gpus=ranks * nodes, gpus_per_node=ranks, inter=network)
     usual = describe_words(words, catalogue)

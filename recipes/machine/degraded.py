@@ -86,8 +86,8 @@ def missing_links(pairs: Iterable[tuple[str, int]], row: GpuModel | None, *, is_
     if not without:
         return ""
     return (
-        f"{without} of {len(kinds)} pairs of GPUs have no NVLink, although machines with {row.title} usually "
-        "join all GPUs by NVLink: the plan uses PCIe between the GPUs"
+        f"no NVLink joins {without} of {len(kinds)} pairs of GPUs, although machines with {row.title} "
+        "usually join all GPUs by NVLink: the plan uses PCIe between the GPUs"
     )
 
 

@@ -8,6 +8,7 @@ import msgspec
 
 from probes.base.errors import UsageError
 from probes.base.record import Unknown, items_of, known, value_or
+from probes.base.units import plural
 from probes.catalogue.hardware import Catalogue, GpuModel
 from probes.facts import Gpu, MachineFacts
 from probes.facts.measurements import Measurement
@@ -65,7 +66,7 @@ def describe_facts(
     gpus = training_gpus(facts)
     if gpus and ranks > len(gpus):
         raise UsageError(
-            f"{ranks} ranks per node, but the machine has {len(gpus)} usable GPUs",
+            f"{plural(ranks, 'rank')} per node, but the machine has {plural(len(gpus), 'usable GPU')}",
             f"give at most {len(gpus)}",
         )
     host = facts.hostname if known(facts.hostname) and facts.hostname else facts.source or "this machine"
@@ -75,7 +76,7 @@ def describe_facts(
         _gpu_links(facts, gpus, ranks, device.rows) if gpus else (NodeLinks(fabric="host"), ())
     )
     warnings = (*_gpu_warnings(facts, gpus, catalogue), *from_links) if gpus else _cpu_warnings(facts)
-    ranks_words = f"{ranks} x {device.name}" if gpus else f"{ranks} CPU ranks, {device.name}"
+    ranks_words = f"{ranks} x {device.name}" if gpus else f"{plural(ranks, 'CPU rank')}, {device.name}"
     return MachineDescription(
         title=f"{nodes} x {host}: {ranks_words}" if nodes > 1 else f"{host}: {ranks_words}",
         host=host,
@@ -116,7 +117,10 @@ def _gpu_warnings(facts: MachineFacts, gpus: tuple[Gpu, ...], catalogue: Catalog
             len(names) > 1,
             f"GPUs of different kinds ({', '.join(names)}): planned with the lowest figures of all kinds",
         ),
-        (split > 0, f"{split} GPUs in MIG mode are left out: ranks cannot communicate between slices"),
+        (
+            split > 0,
+            f"the plan omits {plural(split, 'GPU')} in MIG mode: ranks cannot communicate between slices",
+        ),
         (
             unknown,
             f"{', '.join(unknown)} is not in the catalogue: without `rigtune bench` there is no step time",
@@ -151,7 +155,7 @@ def _host_memory_per_rank(facts: MachineFacts, ranks: int) -> Figure | None:
     bounds = [float(bound) for bound in (available, value_or(memory.limit_bytes, None)) if bound is not None]
     if not bounds:
         return None
-    source = f"available host memory or its limit, over {ranks} ranks"
+    source = f"available host memory or its limit, over {plural(ranks, 'rank')}"
     return Figure(value=min(bounds) / ranks, basis="measured", source=source)
 
 

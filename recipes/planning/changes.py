@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from probes.base.units import plural
 from recipes.job.pins import Pins
 from recipes.job.workload import Tuning, Workload, stored_bits
 from recipes.machine.cluster_records import Cluster
@@ -97,7 +98,7 @@ def _refined(before: _Change | None, change: _Change) -> str:
     while many - few > 1:
         middle = (few + many) // 2
         few, many = (few, middle) if change.asked.with_nodes(middle).fits else (middle, many)
-    return f"{many} nodes"
+    return plural(many, "node")
 
 
 def _less_headroom(asked: Asked) -> Iterator[_Change]:

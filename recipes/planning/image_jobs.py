@@ -2,6 +2,7 @@
 
 import math
 
+from probes.base.units import plural
 from recipes.constants import constant
 from recipes.job.workload import Optimizer, Precision, VisionModel, VisionWorkload
 from recipes.machine.cluster_records import Cluster
@@ -70,8 +71,8 @@ def why_image_micro_batch(chosen: Choice) -> str:
     """Return the reason for the images per forward pass."""
     share = chosen.micro_batch * chosen.grad_accum
     if chosen.grad_accum == 1:
-        return f"a rank's whole share of the global batch, {share} images, fits at once"
+        return f"a rank's whole share of the global batch, {plural(share, 'image')}, fits at once"
     return (
-        f"{chosen.micro_batch} images per forward pass: the divisor of a rank's {share} images that fits and "
-        "is the fastest"
+        f"{plural(chosen.micro_batch, 'image')} per forward pass: the divisor of a rank's "
+        f"{plural(share, 'image')} that fits and is the fastest"
     )

@@ -5,7 +5,7 @@ import math
 import msgspec
 
 from probes.base.record import EvidenceRef
-from probes.base.units import count, gib, gib_of_terms
+from probes.base.units import count, gib, gib_of_terms, plural
 from recipes.environment.environment_plan import EnvVar, HostSetting
 from recipes.job.pins import Pins
 from recipes.job.workload import AnyWorkload, VisionWorkload, Workload
@@ -193,7 +193,7 @@ def decisions_of(
             pins.grad_accum,
             basis="rule",
             because=f"global batch {workload.global_batch} = micro-batch {chosen.micro_batch} x "
-            f"{chosen.grad_accum} x {chosen.degrees.dp * chosen.degrees.fsdp} data-parallel ranks",
+            f"{chosen.grad_accum} x {plural(chosen.degrees.dp * chosen.degrees.fsdp, 'data-parallel rank')}",
         ),
         _of_setting(settings.batch, None),
         Decision(

@@ -4,6 +4,7 @@ import math
 
 from probes.base.errors import UsageError
 from probes.base.record import quoted
+from probes.base.units import plural
 from recipes.job.pins import Pins
 from recipes.job.workload import AnyWorkload, VisionWorkload, Workload
 from recipes.machine.cluster_records import Cluster
@@ -80,7 +81,8 @@ def require_sound(workload: AnyWorkload, cluster: Cluster, pins: Pins, program: 
         ),
         (
             ranks not in (None, cluster.ranks_per_node),
-            f"{ranks} ranks per node are pinned, but the cluster was described with {cluster.ranks_per_node}",
+            f"the pins state {plural(ranks or 0, 'rank')} per node, but the cluster was described "
+            f"with {cluster.ranks_per_node}",
             "describe the cluster with the pinned number",
         ),
     )
@@ -120,7 +122,7 @@ def nothing_legal(request: Request) -> NoLayoutError:
         words = ", ".join(f"{name.replace('_', '-')} {value}" for name, value in fixed.items())
         return NoLayoutError(
             f"{request.program.title} has no layout with {words} for {workload.model.id} on "
-            f"{cluster.world_size} ranks and a global batch of {workload.global_batch}",
+            f"{plural(cluster.world_size, 'rank')} and a global batch of {workload.global_batch}",
             f"change a pin, the batch or the program: degrees must divide {_sizes(request)}",
         )
     multiple = cluster.world_size * (pins.micro_batch or 1)

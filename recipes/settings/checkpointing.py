@@ -5,7 +5,7 @@ import math
 import msgspec
 
 from probes.base.record import Reason, Record, Unknown
-from probes.base.units import GB, duration, gib
+from probes.base.units import GB, duration, gib, plural
 from recipes.constants import constant
 from recipes.job.models.blocks import blocks_of
 from recipes.job.models.counts import parameter_count
@@ -149,7 +149,7 @@ def checkpoints_of(
         because = setting.because
         if every >= workload.steps:
             because += f"; the run has only {workload.steps} steps, so save at its end"
-        text = f"{every} steps ({setting.text})"
+        text = f"{plural(every, 'step')} ({setting.text})"
         setting = msgspec.structs.replace(setting, text=text, because=because)
     plan = Checkpoints(bytes=size, write_s=write_s, mtbf_s=mtbf, interval_s=interval, every_steps=every)
     return plan, (setting, *timeout_settings(cluster, write_s))

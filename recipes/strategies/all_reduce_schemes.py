@@ -3,7 +3,7 @@
 import math
 
 from probes.base.record import Unknown, value_or
-from probes.base.units import duration
+from probes.base.units import duration, plural
 from recipes.job.models.blocks import blocks_of
 from recipes.machine.cluster_records import Cluster
 from recipes.predict.speed.collectives import Collective, Group, collective_time_s, world_group
@@ -102,14 +102,15 @@ def other_buffers(strategy: Strategy, here: Situation) -> Verdict:
     before = rest + costs[1]
     gain = min((costs[1] - costs[best]) / before, here.exposed_s / here.total_s)
     because = (
-        f"with the defaults: {numbers[1]:.0f} messages per step, {duration(costs[1])} visible, "
+        f"with the defaults: {plural(round(numbers[1]), 'message')} per step, {duration(costs[1])} visible, "
         f"{duration(before)} per step"
     )
     if best == 1:
         return judged(strategy, here, 0.0, before, (because, f"no multiple up to {_TIMES[-1]} is faster"))
     value = f"{best * cycle * 1000:g} ms" if is_cycle else f"{best * threshold / 2**20:g} MiB"
     fastest = (
-        f"fastest of the values tried: {value}, {numbers[best]:.0f} messages, {duration(costs[best])} visible"
+        f"fastest of the values tried: {value}, {plural(round(numbers[best]), 'message')}, "
+        f"{duration(costs[best])} visible"
     )
     return judged(strategy, here, gain, before * (1 - gain), (because, fastest))
 

@@ -21,6 +21,7 @@ from typing import Annotated, Literal, NamedTuple
 import msgspec
 
 from probes.base.record import Record
+from probes.base.units import plural
 from recipes.tuning.chance import is_faster
 
 Outcome = Literal["measured", "out_of_memory", "failed", "too_slow"]
@@ -202,7 +203,7 @@ def _verdict(
         because = f"the fastest candidate saves less than {100 * rules.worthwhile:g} %"
         return _decided(number, remaining, "baseline", because, tested)
     if number == rules.most_rounds:
-        because = f"after {number} rounds the fastest candidate is not faster by more than chance"
+        because = f"after {plural(number, 'round')} the fastest candidate is not faster by more than chance"
         return _decided(number, remaining, "baseline", because, tested)
     return None
 

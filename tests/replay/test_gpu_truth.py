@@ -184,4 +184,4 @@ def test_mig_profiles_of_the_list() -> None:
 def test_a_cut_report_is_named() -> None:
     facts = facts_of("nvsmi_text/h100-8x-truncated-output.txt")
     assert facts.attached_gpus == 8
-    assert [unread.why for unread in facts.unread] == ["8 GPUs are attached, but 1 are in the report"]
+    assert [unread.why for unread in facts.unread] == ["the header counts 8 GPUs, but the report contains 1"]

@@ -46,8 +46,9 @@ def _title(answer: Imported) -> str:
         return f"{title}: {plural(len(answer.missing), 'setting')} missing for a recipe"
     layout = recipe.parallelism
     return (
-        f"{title}: {recipe.model_id} on {layout.nodes} x {layout.ranks_per_node} ranks, {layout.strategy}, "
-        f"micro-batch {layout.micro_batch} x {layout.grad_accum} = global batch {layout.global_batch}"
+        f"{title}: {recipe.model_id} on {layout.nodes} x {plural(layout.ranks_per_node, 'rank')}, "
+        f"{layout.strategy}, micro-batch {layout.micro_batch} x {layout.grad_accum} = "
+        f"global batch {layout.global_batch}"
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from assistant.pages.blocks import Column, Page, Row, Section, Table, section, words
 from assistant.pages.verdict.verdict_page import problem
 from probes.base.grouping import grouped
-from probes.base.units import duration, gib, percent
+from probes.base.units import duration, gib, percent, plural
 from probes.judging.findings import Status
 from recipes.launch.verification import Comparison, Verification, VerifyPlan
 
@@ -62,8 +62,8 @@ def _figures(result: Verification) -> Page:
     """Return what ran, and its figures beside their predictions."""
     device = f", {result.device_name}" if result.device_name else ""
     ran = (
-        f"{result.name}: {result.steps} steps on world size {result.world_size}, {result.backend}{device}"
-        + (" (your program)" if result.program == "own" else "")
+        f"{result.name}: {plural(result.steps, 'step')} on world size {result.world_size}, "
+        f"{result.backend}{device}" + (" (your program)" if result.program == "own" else "")
     )
     headings = ("", "predicted", "measured", "error", "within its interval")
     time = result.step_time_s
@@ -93,9 +93,11 @@ def _cells(row: Comparison, spelled: Callable[[float], str]) -> tuple[str, str, 
 def verify_plan_page(planned: VerifyPlan) -> Page:
     """Return what a verification would run: the commands, the files and the assertions."""
     program = "your own program" if planned.program == "own" else "the reference workload"
+    steps = plural(planned.steps, "step")
     return (
         section(
-            "", [f"{planned.name}: smoke test, then {planned.steps} steps of {program}; nothing is started"]
+            "",
+            [f"{planned.name}: smoke test, then {steps} of {program}; nothing is started"],
         ),
         section(
             "Commands",

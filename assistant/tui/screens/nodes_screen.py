@@ -23,6 +23,7 @@ from assistant.tui.frame import Frame, ScrollBox
 from assistant.tui.node_list import NodeList
 from assistant.tui.session import State
 from assistant.usecases.fleet.check_fleet import StoredRun
+from probes.base.units import plural
 from probes.fleet.comparing.fleet_finding import FleetFinding
 from probes.fleet.fleet_result import NodeResult
 
@@ -123,7 +124,7 @@ class NodesScreen(Frame):
             self.desk.say("There is no node to copy.", is_problem=True)
             return
         self.app.copy_to_clipboard(self.fleet.folded(nodes))
-        self.desk.say(f"Copied the names of {len(nodes)} nodes.")
+        self.desk.say(f"Copied the names of {plural(len(nodes), 'node')}.")
 
     def leave(self) -> bool:
         field = self.query_one("#query", Input)

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
 
-from probes.base.units import MIB
+from probes.base.units import MIB, plural
 from probes.bench.bench_requests import (
     BenchRequest,
     Case,
@@ -69,7 +69,7 @@ class AnswerFiles:
         if len(set(ended.values())) < 2:
             return ""
         last, first = min(ended, key=ended.__getitem__), max(ended, key=ended.__getitem__)
-        return f"rank {last} had ended {ended[last]} cases, rank {first} had ended {ended[first]}"
+        return f"rank {last} had ended {plural(ended[last], 'case')}, rank {first} had ended {ended[first]}"
 
 
 class NewMeasurements:

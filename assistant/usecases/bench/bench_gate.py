@@ -6,6 +6,7 @@ from assistant.processes.interpreter import Interpreter, choose_interpreter
 from assistant.processes.runner import busy_gpus, busy_host
 from probes.base.errors import InterpreterError
 from probes.base.record import Record
+from probes.base.units import plural
 from probes.bench.bench_requests import BenchRequest
 from probes.facts import MachineFacts
 from recipes.machine.ranks import training_gpus
@@ -55,7 +56,8 @@ def gate_of(facts: MachineFacts, python: str | None) -> Gate:
     built = f"built for CUDA {interpreter.cuda}" if interpreter.cuda else "built without CUDA"
     why = f": {interpreter.cuda_error}" if interpreter.cuda_error else ""
     message = (
-        f"torch {interpreter.torch} in {interpreter.path} ({built}) can use none of the {len(gpus)} GPUs{why}"
+        f"torch {interpreter.torch} in {interpreter.path} ({built}) "
+        f"can use none of {plural(len(gpus), 'GPU')}{why}"
     )
     return Gate(interpreter=interpreter, hindrance=Hindrance(kind="unsupported", message=message))
 

@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from probes.base.record import EvidenceRef, Reason, Unknown, first_unknown, known, value_or
-from probes.base.units import gb_per_s
+from probes.base.units import gb_per_s, plural
 from probes.catalogue.hardware import GpuModel
 from probes.facts import Gpu, NvLink
 from probes.facts.gpu_facts import UNNUMBERED
@@ -209,7 +209,7 @@ def nvlink_errors(gpu: Gpu, evidence: Evidence) -> Judged:
         return unknown_among(*(link.replay_errors for link in links))
     bad = [(link, words) for link in counted if (words := _errors(link))]
     if not bad:
-        return f"{len(counted)} links without errors"
+        return f"{plural(len(counted), 'link')} without errors"
     severe = any(_is_severe(link, full.value) for link, _ in bad)
     return ERRORS.problem(
         f"GPU{gpu.index}",

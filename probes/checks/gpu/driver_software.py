@@ -7,6 +7,7 @@ Source: NVIDIA driver documentation (library and module must have one version); 
 from collections.abc import Iterator
 
 from probes.base.record import NOT_RECORDED, Reason, Unknown, known
+from probes.base.units import plural
 from probes.base.versions import at_least
 from probes.facts import Gpu
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
@@ -90,8 +91,8 @@ def device_nodes(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
         return NODES.warned(
             HOST,
             "device files of the GPUs are missing",
-            expected=f"{_CONTROL}, {_MEMORY} and {len(gpus)} GPUs in /dev",
-            observed=f"{len(cards)} GPUs" + (f"; missing: {', '.join(missing)}" if missing else ""),
+            expected=f"{_CONTROL}, {_MEMORY} and {plural(len(gpus), 'GPU')} in /dev",
+            observed=f"{plural(len(cards), 'GPU')}" + (f"; missing: {', '.join(missing)}" if missing else ""),
             remedy=Remedy(
                 text="Create the files with nvidia-modprobe; in a container, the GPU container runtime "
                 "provides them.",
@@ -100,7 +101,7 @@ def device_nodes(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
             ),
         )
     return NODES.passed(
-        HOST, "the GPU device files exist", observed=f"{len(cards)} GPUs, {_CONTROL}, {_MEMORY}"
+        HOST, "the GPU device files exist", observed=f"{plural(len(cards), 'GPU')}, {_CONTROL}, {_MEMORY}"
     )
 
 

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 
 from probes.base.grouping import first_names, grouped
 from probes.base.record import NOT_RECORDED, Reason, Unknown, items_of, known
+from probes.base.units import plural
 from probes.facts import Accelerator, Gpu, MachineFacts
 from probes.judging.findings import Evidence, Finding, Findings, Judge, Remedy, Status
 from probes.judging.reporting import (
@@ -92,7 +93,7 @@ def gpu_driver(evidence: Evidence) -> Findings:
         return DRIVER.failed(
             HOST,
             "the PCI bus lists GPUs, but the driver lists none",
-            expected=f"{len(on_bus)} GPUs",
+            expected=plural(len(on_bus), "GPU"),
             observed="no driver" if driver is None else "0 GPUs",
             remedy=_INSTALL if driver is None else _REBOOT,
         )
@@ -116,7 +117,7 @@ def _slow(evidence: Evidence, gpus: tuple[Gpu, ...]) -> Iterator[Finding]:
         yield DRIVER.warned(
             HOST,
             "the driver answers slowly",
-            expected=f"its first answers for {len(gpus)} GPUs within {limit_s:g} s",
+            expected=f"its first answers for {plural(len(gpus), 'GPU')} within {limit_s:g} s",
             observed=f"{answer_s:.1f} s",
             remedy=_PERSIST,
         )
@@ -177,7 +178,7 @@ def _no_answer(facts: MachineFacts, unknown: Unknown) -> Finding:
             HOST,
             "GPUs without a driver",
             expected="a driver",
-            observed=f"{len(on_bus)} GPUs on the PCI bus",
+            observed=f"{plural(len(on_bus), 'GPU')} on the PCI bus",
             remedy=_INSTALL,
         )
     if has_no_gpu(facts):
@@ -225,7 +226,7 @@ def _not_a_board(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding | None:
         HOST,
         "no SXM board has this number of GPUs",
         expected=f"{', '.join(wanted)} GPUs",
-        observed=f"{len(gpus)} GPUs",
+        observed=plural(len(gpus), "GPU"),
         remedy=Remedy(
             text="Look for Xid 79 in the kernel log and power the node off and on; if a GPU is still "
             "missing, have the board checked.",
@@ -239,12 +240,12 @@ def _not_a_board(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding | None:
 def _counted(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
     """Compare the list of GPUs with the driver's own count and with the PCI bus."""
     on_bus, attached = evidence.facts.pci_gpus, evidence.facts.attached_gpus
-    available = f"{len(gpus)} GPUs"
+    available = plural(len(gpus), "GPU")
     if isinstance(attached, int) and attached > len(gpus):
         return COUNT.warned(
             HOST,
             "the driver counts more GPUs than it describes",
-            expected=f"{attached} GPUs",
+            expected=plural(attached, "GPU"),
             observed=available,
             remedy=Remedy(
                 text="The output may be truncated: capture it again. If the numbers still differ, a GPU is "
@@ -264,7 +265,7 @@ def _counted(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
         return COUNT.warned(
             HOST,
             "this container or job sees fewer GPUs than the machine has",
-            expected=f"{len(on_bus)} GPUs",
+            expected=plural(len(on_bus), "GPU"),
             observed=available,
             remedy=Remedy(
                 text="If training should use all GPUs, start the container or the job with all of them."
@@ -273,7 +274,7 @@ def _counted(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
     return COUNT.failed(
         HOST,
         "the driver lists fewer GPUs than the PCI bus",
-        expected=f"{len(on_bus)} GPUs",
+        expected=plural(len(on_bus), "GPU"),
         observed=f"{available}; not listed: {', '.join(missing) or 'unknown'}",
         remedy=Remedy(
             text="Look for Xid 79 in the kernel log and restart the machine; if the GPU is still missing, "
@@ -354,7 +355,7 @@ def accelerators(evidence: Evidence) -> Iterator[Finding]:
     for name, devices in by_name.items():
         yield _unread(name, devices)
     if not others and known(gpus) and gpus:
-        yield ACCELERATORS.passed(HOST, "all accelerators are NVIDIA GPUs", observed=f"{len(gpus)} GPUs")
+        yield ACCELERATORS.passed(HOST, "all accelerators are NVIDIA GPUs", observed=plural(len(gpus), "GPU"))
     elif not others:
         yield ACCELERATORS.skipped(HOST, "there is no accelerator of a vendor other than NVIDIA")
 
@@ -367,7 +368,8 @@ def _unread(name: str, devices: list[Accelerator]) -> Finding:
             HOST,
             f"{name} without a driver",
             expected="a driver",
-            observed=f"{len(without_driver)} of {len(devices)} devices: {', '.join(without_driver)}",
+            observed=f"{len(without_driver)} of {plural(len(devices), 'device')}: "
+            f"{', '.join(without_driver)}",
             remedy=Remedy(
                 text="Install the vendor's driver, or load it if it is installed.", command="lspci -k"
             ),

@@ -11,6 +11,7 @@ NVIDIA/NVSentinel, thermal margins.
 from collections.abc import Iterable
 
 from probes.base.record import NOT_RECORDED, Reason, Unknown, known, only_known
+from probes.base.units import plural
 from probes.catalogue.thresholds import Thresholds, ViolationLimit
 from probes.facts import Gpu, count_of
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
@@ -109,7 +110,7 @@ def _violations(gpu: Gpu, limits: tuple[ViolationLimit, ...], peers_free: int) -
             f"GPU{gpu.index}",
             "the power limit slowed this GPU down, but not all other GPUs",
             expected="all GPUs alike",
-            observed=f"{capped / _SECOND_US:.3g} s here, 0 on {peers_free} others",
+            observed=f"{capped / _SECOND_US:.3g} s here, 0 on {plural(peers_free, 'other')}",
             remedy=Remedy(
                 text="This is normal if only this GPU had work; otherwise compare power limits and cooling.",
                 command="nvidia-smi -q -d POWER",

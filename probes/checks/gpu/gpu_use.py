@@ -7,7 +7,7 @@ of hung NCCL collectives (full SM load, no memory traffic).
 """
 
 from probes.base.record import Unknown, first_unknown, known
-from probes.base.units import gib
+from probes.base.units import gib, plural
 from probes.catalogue.thresholds import Thresholds
 from probes.facts import Gpu, GpuProcess
 from probes.judging.findings import Evidence, Judge, Remedy
@@ -86,7 +86,7 @@ def gpu_memory_leftover(gpu: Gpu, evidence: Evidence) -> Judged:
     if isinstance(processes, Unknown):
         return processes
     if processes:
-        return f"{gib(used)} by {len(processes)} processes"
+        return f"{gib(used)} by {plural(len(processes), 'process')}"
     return LEFTOVER.warned(
         f"GPU{gpu.index}",
         "memory is in use, but no process that uses it is visible from here",
@@ -156,7 +156,7 @@ def gpu_spinning(gpu: Gpu, evidence: Evidence) -> Judged:
     if not spinning:
         if unread := first_unknown(*(process.memory_percent for process in full)):
             return unread
-        return "1 process" if len(processes) == 1 else f"{len(processes)} processes"
+        return plural(len(processes), "process")
     first = spinning[0]
     return SPINNING.warned(
         f"GPU{gpu.index}",

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from probes.base.record import Reason, Unknown, first_unknown, items_of, known
-from probes.base.units import gib, percent
+from probes.base.units import gib, percent, plural
 from probes.facts import Gpu, MachineFacts, Nic, NumaNode
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
 from probes.judging.rails import training_rails
@@ -117,7 +117,7 @@ def numa_hidden(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
         HOST,
         "all GPUs report one NUMA node on a server with two sockets",
         expected="at least two NUMA nodes",
-        observed=f"node {next(iter(nodes))} for all {len(gpus)} GPUs",
+        observed=f"node {next(iter(nodes))} for all {plural(len(gpus), 'GPU')}",
         remedy=Remedy(
             text="Turn node interleaving off and NUMA on in the BIOS; a virtual machine needs the nodes of "
             "its host.",
@@ -216,7 +216,9 @@ def _sockets_by_node(facts: MachineFacts) -> dict[int, int] | Unknown:
         return unknown_among(facts.numa_nodes, facts.cpu.sockets)
     nodes = sorted(node.index for node in facts.numa_nodes if node.can_hold_ranks)
     if not nodes or facts.cpu.sockets < 1 or len(nodes) % facts.cpu.sockets:
-        return Unknown(Reason.NOT_SUPPORTED, f"{len(nodes)} NUMA nodes on {facts.cpu.sockets} sockets")
+        return Unknown(
+            Reason.NOT_SUPPORTED, f"{len(nodes)} NUMA nodes on {plural(facts.cpu.sockets, 'socket')}"
+        )
     return {node: position * facts.cpu.sockets // len(nodes) for position, node in enumerate(nodes)}
 
 

@@ -110,8 +110,8 @@ def _as_fast(evidence: Evidence, kind: str, judged: Sequence[Earlier]) -> Findin
     return BASELINE.passed(
         HOST,
         f"as fast as in {_KINDS[kind]}"
-        + (f", and faster in {len(faster)} of {len(judged)} cases" if faster else ""),
-        observed=f"{shown}{more}" if shown else f"{len(judged)} cases",
+        + (f", and faster in {len(faster)} of {plural(len(judged), 'case')}" if faster else ""),
+        observed=f"{shown}{more}" if shown else plural(len(judged), "case"),
         evidence=refs_of(case.measured for case in best or judged),
     )
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 
 from probes.base.grouping import grouped
 from probes.base.record import Reason, Unknown, value_or
-from probes.base.units import gb_per_s, gib
+from probes.base.units import gb_per_s, gib, plural
 from probes.compare.reference_rows import ToolReferences, load_references
 from probes.compare.reference_values import Expected, ring_rate, status_of
 from probes.compare.slow_parts import collapse_of
@@ -274,7 +274,7 @@ def tool_complaints(results: tuple[ToolResult, ...], evidence: Evidence) -> Iter
 
 
 def _of(point: ToolResult) -> str:
-    return f" on {point.ranks} GPUs" if point.ranks else ""
+    return f" on {plural(point.ranks, 'GPU')}" if point.ranks else ""
 
 
 def _value(result: ToolResult) -> float:

@@ -67,7 +67,8 @@ def fabric_links(ports: tuple[FabricPort, ...], evidence: Evidence) -> Iterator[
         yield LINKS.passed(
             HOST,
             "every cabled port has its partner",
-            observed=f"{len(cabled)} ports with a partner, {len(ports) - len(cabled)} without a cable",
+            observed=f"{plural(len(cabled), 'port')} with a partner, "
+            f"{len(ports) - len(cabled)} without a cable",
             evidence=_first(ports),
         )
 
@@ -134,7 +135,7 @@ def fabric_isolation(ports: tuple[FabricPort, ...], evidence: Evidence) -> Itera
         yield ISOLATION.passed(
             HOST,
             "the hosts see other nodes of the fabric",
-            observed=f"{len({port.node for port in hosts})} hosts",
+            observed=f"{plural(len({port.node for port in hosts}), 'host')}",
             evidence=_first(hosts),
         )
         return

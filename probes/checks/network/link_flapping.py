@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from probes.base.grouping import grouped
 from probes.base.record import Unknown, items_of, known
+from probes.base.units import plural
 from probes.facts import Interface, LogEvent
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
 from probes.judging.reporting import HOST, Judged, events_in, judge_each
@@ -53,7 +54,7 @@ def link_flapping(evidence: Evidence) -> Iterator[Finding]:
         yield FLAPPING.passed(
             HOST,
             "the log reports no link that goes up and down repeatedly",
-            observed=f"{_times(losses)} losses of a link",
+            observed=f"{plural(_times(losses), 'loss')} of a link",
         )
     elif isinstance(facts.interfaces, Unknown):
         yield FLAPPING.undetermined(HOST, facts.interfaces, what="the network interfaces")
@@ -77,12 +78,12 @@ def _judge(
     if isinstance(changes, Unknown):
         return changes
     if changes <= limit.value:
-        return f"{changes} changes"
+        return plural(changes, "change")
     return FLAPPING.warned(
         interface.name,
         "the link went up and down many times",
         expected=f"at most {limit.value:g} changes since boot",
-        observed=f"{changes} changes",
+        observed=plural(changes, "change"),
         remedy=REMEDY,
         evidence=(limit.ref,),
     )
@@ -100,13 +101,13 @@ def _judge_losses(
             device,
             "the log reports many losses of this link",
             expected=f"fewer than {limit.value:g} losses",
-            observed=f"{_times(events)} losses, first: {events[0].message}",
+            observed=f"{plural(_times(events), 'loss')}, first: {events[0].message}",
             remedy=REMEDY,
             evidence=(*refs, limit.ref),
         )
     last = _last_loss(events, [event for event in returns if event.device == device])
     if last is not None:
-        times = "1 loss" if _times(events) == 1 else f"{_times(events)} losses"
+        times = plural(_times(events), "loss")
         return FLAPPING.warned(
             device,
             "the link went down and did not come up again",

@@ -12,6 +12,7 @@ import re
 import shlex
 
 from probes.base.record import Unknown, first_unknown, items_of, known
+from probes.base.units import plural
 from probes.facts import Gid, MachineFacts, Nic, value_of
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
 from probes.judging.rails import training_rails
@@ -157,7 +158,7 @@ def nic_gid(nic: Nic, evidence: Evidence) -> Judged:
         "the port has only link-local RoCE v2 addresses" if second else "the port has no RoCE v2 address",
         fails=not second,
         expected="a RoCE v2 GID with an address of the network" if second else "a GID of type RoCE v2",
-        observed=", ".join(gid.gid for gid in second) or f"{len(nic.gids)} GIDs, none of RoCE v2",
+        observed=", ".join(gid.gid for gid in second) or f"{plural(len(nic.gids), 'GID')}, none of RoCE v2",
         remedy=Remedy(
             text="Give its network interface an IP address.",
             command=f"ip address add ADDRESS/PREFIX dev {shlex.quote(netdev)}",

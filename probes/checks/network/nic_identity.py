@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 from probes.base.patterns import pattern
 from probes.base.record import EvidenceRef, Unknown, known, value_or
+from probes.base.units import plural
 from probes.catalogue.hardware import MachineModel
 from probes.catalogue.nic_models import Layout, expected_ref, load_nic_models
 from probes.facts import Nic
@@ -72,7 +73,7 @@ def _by_places(nics: tuple[Nic, ...], layout: Layout) -> Finding:
         return COUNT.failed(
             HOST,
             "NICs of this machine are missing",
-            expected=f"{len(layout.rails)} NICs in a {layout.title}",
+            expected=f"{plural(len(layout.rails), 'NIC')} in a {layout.title}",
             observed=f"none at {', '.join(place.address for place in missing)}",
             remedy=_MISSING,
             evidence=refs,
@@ -89,7 +90,7 @@ def _by_number(machine: MachineModel, rails: Rails) -> Finding:
         return COUNT.failed(
             HOST,
             "training ports of this machine are missing",
-            expected=f"{machine.nic_count} ports: {machine.title}",
+            expected=f"{plural(machine.nic_count, 'port')}: {machine.title}",
             observed=f"{present}",
             remedy=_MISSING,
             evidence=refs,

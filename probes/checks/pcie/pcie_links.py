@@ -14,6 +14,7 @@ from collections.abc import Iterator
 import msgspec
 
 from probes.base.record import Reason, Unknown, items_of, known, only_known, value_or
+from probes.base.units import plural
 from probes.facts import Gpu, MachineFacts, PciDevice
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
 from probes.judging.reporting import (
@@ -297,7 +298,7 @@ def pcie_errors(evidence: Evidence) -> Iterator[Finding]:
         elif verdict:
             counted.append(subject_of(device, names))
     if counted:
-        yield ERRORS.passed(HOST, "few or no PCIe errors since boot", observed=f"{len(counted)} devices")
+        yield ERRORS.passed(HOST, "few or no PCIe errors since boot", observed=plural(len(counted), "device"))
     elif known(logged) and not findings:
         yield ERRORS.passed(HOST, "the log reports no PCIe error of a device that training uses")
     elif not findings:

@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator
 
 from probes.base.grouping import grouped, largest
 from probes.base.record import NOT_RECORDED, Unknown, first_unknown, items_of, known, only_known, value_or
-from probes.base.units import quantity
+from probes.base.units import plural, quantity
 from probes.base.versions import at_least
 from probes.facts import MachineFacts, Nic, PciDevice, is_virtual
 from probes.facts.measurements import Measurement
@@ -172,13 +172,13 @@ def _of_lines(bridges: list[PciDevice]) -> Finding:
     redirecting = [bridge for bridge in bridges if REDIRECTS & set(_controls(bridge))]
     if not redirecting:
         return ACS.passed(
-            HOST, "no bridge redirects", observed=f"{len(bridges)} lines", evidence=bridges[0].evidence
+            HOST, "no bridge redirects", observed=plural(len(bridges), "line"), evidence=bridges[0].evidence
         )
     return ACS.warned(
         HOST,
         "bridges send peer-to-peer traffic through the host",
         expected="no redirect above a GPU or NIC",
-        observed=f"{len(redirecting)} of {len(bridges)} bridges: "
+        observed=f"{len(redirecting)} of {plural(len(bridges), 'bridge')}: "
         f"{', '.join(_controls(redirecting[0])).replace('_', ' ')}",
         remedy=_CLEAR,
         evidence=tuple(ref for bridge in redirecting[:4] for ref in bridge.evidence),
@@ -221,7 +221,9 @@ def _judged(evidence: Evidence, devices: tuple[PciDevice, ...]) -> Iterator[Find
         reason = silent or first_unknown(*(device.parent for device in devices)) or unread_tree(facts)
         yield ACS.undetermined(HOST, reason, what="the ACS controls of the bridges")
     elif not redirecting:
-        yield ACS.passed(HOST, "no bridge above a GPU or NIC redirects", observed=f"{len(bridges)} bridges")
+        yield ACS.passed(
+            HOST, "no bridge above a GPU or NIC redirects", observed=plural(len(bridges), "bridge")
+        )
 
 
 def _slow_copies(evidence: Evidence) -> list[Measurement]:

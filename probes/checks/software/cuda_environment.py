@@ -138,7 +138,7 @@ def cuda_visible_devices(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterator[
     yield VISIBLE.warned(
         HOST,
         problem,
-        expected=f"not set, or {len(gpus)} GPUs",
+        expected=f"not set, or {plural(len(gpus), 'GPU')}",
         observed=setting(variable),
         remedy=Remedy(
             text="Remove the variable, and let the launcher assign the GPUs.", command=removal(variable)
@@ -190,7 +190,7 @@ def omp_threads(variables: Variables, evidence: Evidence) -> Finding:
     if number * ranks > max(cpus, 1):
         return _threads(
             variable.value,
-            f"{plural(ranks, 'rank')} of {number} threads do not fit on {cpus} CPUs",
+            f"{plural(ranks, 'rank')} of {plural(number, 'thread')} do not fit on {plural(cpus, 'CPU')}",
             f"at most {max(1, cpus // ranks)}",
         )
     return THREADS.passed(

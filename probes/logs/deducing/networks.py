@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 
 from probes.base.grouping import grouped
+from probes.base.units import plural
 from probes.logs.cause_rows import load_causes
 from probes.logs.deducing.common import completed, deduced, named, nodes_of, value_of
 from probes.logs.deducing.meeting_interfaces import interface_of
@@ -229,7 +230,10 @@ def hcas_differ(logged: LoggedEvents) -> Iterator[Event]:
     if len(counts) > 1 and len({event.host for event in counts.values()}) > 1 and nodes_of(logged) > 1:
         fewest = counts[min(counts)]
         yield deduced(
-            fewest, DeducedHcasDiffer(names=fewest.what.names, why=f"other processes use {max(counts)} HCAs")
+            fewest,
+            DeducedHcasDiffer(
+                names=fewest.what.names, why=f"other processes use {plural(max(counts), 'HCA')}"
+            ),
         )
 
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import msgspec
 
 from probes.base.record import Unknown, first_unknown, line_ref, map_known, only_known
+from probes.base.units import plural
 from probes.facts import Count, Gpu, GpuProcess, Unread
 from probes.facts.gpu_facts import UNNUMBERED
 from probes.parsers.nvidia_smi.nvidia_words import event_reasons, is_failure, memory_bytes, printed, whole
@@ -95,7 +96,7 @@ def unread(text: str) -> tuple[Unread, ...]:
             source="",
             line=number,
             text=", ".join(cells)[:120],
-            why=f"{len(cells)} cells where the header has {len(header.columns)}",
+            why=f"{plural(len(cells), 'cell')} where the header has {len(header.columns)}",
         )
         for number, cells, header in _rows(text)
         if header is not None and len(cells) > 1 and len(cells) != len(header.columns)

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import msgspec
 
 from probes.base.record import NOT_RECORDED, Record, Unknown, line_ref
+from probes.base.units import plural
 from probes.facts import Gpu, Unread
 from probes.facts.gpu_facts import UNNUMBERED
 from probes.parsers.nvidia_smi.nvidia_words import printed, whole
@@ -121,7 +122,7 @@ def parse_smi_text(text: str) -> SmiText:
     gpus = tuple(_gpu(index, block, driver) for index, block in enumerate(blocks))
     attached = whole(header.get("attached"), "attached GPUs") if "attached" in header else NOT_RECORDED
     if isinstance(attached, int) and attached > len(gpus):
-        why = f"{attached} GPUs are attached, but {len(gpus)} are in the report"
+        why = f"the header counts {plural(attached, 'GPU')}, but the report contains {len(gpus)}"
         cuts.append(Unread(source="", line=len(text.splitlines()), why=why))
     return SmiText(
         driver_version=driver,

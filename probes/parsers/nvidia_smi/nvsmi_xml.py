@@ -5,6 +5,7 @@ from typing import Any
 from xml.etree.ElementTree import Element, ParseError, XMLPullParser
 
 from probes.base.record import Reason, Record, Unknown
+from probes.base.units import plural
 from probes.facts import Gpu, Unread
 from probes.parsers.nvidia_smi.nvidia_words import printed, whole
 from probes.parsers.nvidia_smi.nvsmi_sections import Tree, path_word, read_tree
@@ -54,7 +55,7 @@ def unread(text: str) -> tuple[Unread, ...]:
     elif log.problem:
         line, why = len(text.splitlines()), log.problem
     elif isinstance(log.attached_gpus, int) and log.attached_gpus > len(log.gpus):
-        why = f"{log.attached_gpus} GPUs are attached, but {len(log.gpus)} are in the log"
+        why = f"the log counts {plural(log.attached_gpus, 'GPU')}, but contains {len(log.gpus)}"
     return (Unread(source="", line=line, why=why),) if why else ()
 
 

@@ -7,6 +7,7 @@ from typing import get_args
 import msgspec
 
 from probes.base.errors import InputError
+from probes.base.units import plural
 from recipes.job.candidate import Schedule
 from recipes.job.training_recipes import RateSchedule
 from recipes.job.workload import Optimizer, Precision, TransformerModel, Tuning
@@ -349,7 +350,7 @@ class _Draft:
         folder = settings.text("working_directory") or ""
         recipe = Recipe(
             name=name,
-            title=f"{model.title} on {size.nodes} x {size.ranks_per_node} ranks, imported",
+            title=f"{model.title} on {size.nodes} x {plural(size.ranks_per_node or 0, 'rank')}, imported",
             program=self._program(),
             job=self.job,
             model=ModelShape(

@@ -4,6 +4,7 @@ import math
 from typing import NamedTuple
 
 from probes.base.errors import InputError
+from probes.base.units import plural
 from recipes.job.candidate import Degrees
 from recipes.launch.imports.chains import PER_NODE
 from recipes.launch.imports.resolving import Settings
@@ -147,7 +148,7 @@ def distribution_of(settings: Settings, size: Size, program: str, layers: int | 
     tp, pp, cp = (settings.whole(name) or 1 for name in ("tp", "pp", "cp"))
     if world % (tp * pp * cp) and size.nodes and size.ranks_per_node:
         raise InputError(
-            f"{world} ranks cannot be divided by tp {tp} x pp {pp} x cp {cp}: "
+            f"{plural(world, 'rank')} cannot be divided by tp {tp} x pp {pp} x cp {cp}: "
             + _stated(settings, "nodes", "ranks_per_node", "tp", "pp", "cp"),
             "give --nodes and --ranks-per-node of the run that the files describe",
         )
@@ -222,8 +223,9 @@ def batch_of(settings: Settings, degrees: Degrees, program: str) -> Batch:
         total = micro * accum * replicas
     if micro and accum and total and micro * accum * replicas != total:
         raise InputError(
-            f"micro-batch {micro} x {accum} accumulation steps x {replicas} replicas is not the global batch "
-            f"{total}: " + _stated(settings, "micro_batch", "grad_accum", "global_batch"),
+            f"micro-batch {micro} x {plural(accum, 'accumulation step')} x "
+            f"{plural(replicas, 'replica')} is not the global batch {total}: "
+            + _stated(settings, "micro_batch", "grad_accum", "global_batch"),
             "correct one of them; --nodes and --ranks-per-node state the size of the run",
         )
     return Batch(micro, accum, total)

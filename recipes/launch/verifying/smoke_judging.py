@@ -276,7 +276,8 @@ def _sums(recipe: Recipe, report: SmokeReport, nonce: int) -> Finding:
         "ranks of another run took part in the all-reduce"
         if is_foreign
         else "the all-reduce has a wrong result",
-        expected=f"sum of rank + 1 = {expected[0]:g} over {world} ranks, all with the number of this run",
+        expected=f"sum of rank + 1 = {expected[0]:g} over {plural(world, 'rank')}, "
+        "all with the number of this run",
         observed=f"rank {first.rank}: {first.rank_sum:g} over {first.one_sum:g} ranks"
         + (", some with another number" if is_foreign else ""),
         remedy=Remedy(

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterator
 
+from probes.base.units import plural
 from recipes.lint.context import Context
 from recipes.lint.document import Document, Place, lines_of
 from recipes.lint.rule_table import Documents, Findings, make_finding, per_document
@@ -163,7 +164,8 @@ def _per_machine(total: int, machines: int, each: int | None) -> str:
     if total != (each or 8):
         return ""
     if each is not None:
-        return f"{stated} of {each} GPUs: it counts the processes of all machines, here {machines * each}"
+        stated = f"{stated} of {plural(each, 'GPU')}"
+        return f"{stated}: it counts the processes of all machines, here {machines * each}"
     return f"{stated}; it counts the processes of all machines, and one machine usually has 8 GPUs"
 
 

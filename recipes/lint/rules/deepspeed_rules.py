@@ -3,6 +3,7 @@
 import re
 
 from probes.base.grouping import first_names
+from probes.base.units import plural
 from recipes.lint.context import Context
 from recipes.lint.document import Command, Document
 from recipes.lint.reach import given_to, setting_for
@@ -124,7 +125,7 @@ def batches(documents: Documents, context: Context) -> Findings:
                 "deepspeed-batch",
                 document,
                 item.place,
-                f"{stated} and {world} ranks give {part * world}",
+                f"{stated} and {plural(world, 'rank')} give {part * world}",
                 fix="Remove one of the three values; DeepSpeed then computes it.",
             )
 

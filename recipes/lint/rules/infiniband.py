@@ -3,6 +3,7 @@
 import re
 
 from probes.base.record import items_of, known
+from probes.base.units import plural
 from probes.facts import Nic
 from probes.judging.environment_values import chosen, parse_names
 from probes.judging.rails import is_down, is_up
@@ -246,8 +247,8 @@ def queues(document: Document, context: Context) -> Findings:
                 "ib-timeout-long",
                 document,
                 item.place,
-                f"NCCL_IB_TIMEOUT={text} waits about {seconds / 60:.0f} minutes before a dead link is "
-                "reported",
+                f"NCCL_IB_TIMEOUT={text} waits about {plural(round(seconds / 60), 'minute')} before "
+                "a dead link is reported",
                 fix="Remove the line: 20 is the default since NCCL 2.23; 22 is enough for a large fabric.",
             )
     for item, text in literal_settings(document, "NCCL_IB_QPS_PER_CONNECTION"):

@@ -3,6 +3,7 @@
 import re
 
 from probes.base.record import Record
+from probes.base.units import plural
 from recipes.lint.context import Context
 from recipes.lint.document import Command, Document
 from recipes.lint.rule_table import Findings, make_finding, per_document
@@ -66,7 +67,8 @@ def _judged(document: Document, command: Command, job: _Job) -> Findings:
             "megatron-world",
             document,
             command.place,
-            f"{split} needs {size} ranks for one copy of the model, but {job.world} ranks are started",
+            f"{split} needs {size} ranks for one copy of the model, "
+            f"but the job starts {plural(job.world, 'rank')}",
             fix=f"Start a multiple of {size} ranks, or lower one of the degrees.",
         )
         return
@@ -122,12 +124,12 @@ def _virtual(document: Document, command: Command, job: _Job, layers: int | None
         return
     layers_per_stage = layers // job.pipeline
     if layers_per_stage % (each or ways or 1):
-        pieces = f"{each} layers for each virtual stage" if each else f"{ways} virtual stages"
+        pieces = f"{plural(each, 'layer')} for each virtual stage" if each else f"{ways} virtual stages"
         yield make_finding(
             "megatron-shape",
             document,
             command.place,
-            f"a pipeline stage of {layers_per_stage} layers cannot be divided into {pieces}",
+            f"a pipeline stage of {plural(layers_per_stage, 'layer')} cannot be divided into {pieces}",
             fix="Write a number that divides the layers of a stage.",
         )
     elif job.pipeline == 1:
@@ -148,7 +150,7 @@ def _wide(document: Document, command: Command, job: _Job) -> Findings:
             "megatron-tensor-wide",
             document,
             command.place,
-            f"tensor parallelism of {job.tensor} needs several machines of {each} GPUs",
+            f"tensor parallelism of {job.tensor} needs several machines of {plural(each, 'GPU')}",
             fix=f"Write at most {each}, and split the rest by pipeline or data parallelism; machines that "
             "NVLink connects may use more.",
         )

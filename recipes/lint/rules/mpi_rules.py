@@ -144,7 +144,7 @@ def placement(document: Document, context: Context) -> Findings:
                 "mpi-slots",
                 document,
                 command.place,
-                f"{ranks} ranks on {len(hosts)} hosts of one slot each",
+                f"{plural(ranks, 'rank')} on {plural(len(hosts), 'host')} of one slot each",
                 fix="Write the slots: -H "
                 + ",".join(f"{host}:{-(-ranks // len(hosts))}" for host in hosts)
                 + ".",
@@ -178,7 +178,7 @@ def _counted(document: Document, command: Command, hosts: list[str]) -> Findings
             "mpi-slots",
             document,
             command.place,
-            f"{ranks} ranks on {slots} slots",
+            f"{plural(ranks, 'rank')} on {plural(slots, 'slot')}",
             fix="Raise the slots, or start fewer ranks.",
         )
 
@@ -280,7 +280,8 @@ def _list_for_deepspeed(document: Document, other: Document, command: Command) -
             "hostfile-few",
             other,
             command.place,
-            f"{wanted} nodes are requested, but {document.name} lists {plural(len(hosts), 'host')}",
+            f"{document.name} lists {plural(len(hosts), 'host')}, "
+            f"but the job requests {plural(wanted, 'node')}",
             fix="Name more hosts, or request fewer.",
         )
 
@@ -297,6 +298,6 @@ def _list_for_mpi(document: Document, other: Document, command: Command) -> Find
             "hostfile-few",
             other,
             command.place,
-            f"{ranks} ranks, but {document.name} has {plural(slots, 'slot')}",
+            f"{plural(ranks, 'rank')}, but {document.name} has {plural(slots, 'slot')}",
             fix="Raise the slots, or start fewer ranks.",
         )

@@ -3,6 +3,7 @@
 import re
 
 from probes.base.record import known
+from probes.base.units import plural
 from probes.base.versions import at_least
 from recipes.lint.context import Context
 from recipes.lint.document import Document, Place
@@ -205,9 +206,9 @@ def threads(document: Document, context: Context) -> Findings:
             "threads-too-many",
             document,
             item.place,
-            f"{each} ranks of {count} threads on {asked} CPUs"
+            f"{each} ranks of {plural(count, 'thread')} on {plural(asked, 'CPU')}"
             if each > 1
-            else f"{count} threads on {asked} CPUs",
+            else f"{plural(count, 'thread')} on {plural(asked, 'CPU')}",
             fix=f"Write at most {max(1, asked // each)}.",
         )
     elif (
@@ -222,7 +223,7 @@ def threads(document: Document, context: Context) -> Findings:
             "threads-too-many",
             document,
             item.place,
-            f"{ranks} ranks of {count} threads on {cpus} CPUs",
+            f"{plural(ranks, 'rank')} of {plural(count, 'thread')} on {plural(cpus, 'CPU')}",
             fix=f"Write at most {max(1, cpus // ranks)}.",
         )
 
@@ -258,7 +259,7 @@ def timeouts(document: Document, context: Context) -> Findings:
                 document,
                 item.place,
                 f"DEEPSPEED_TIMEOUT={seconds} is in minutes: after a hang, the job keeps its nodes for "
-                f"{seconds / 60:.0f} hours",
+                f"{plural(round(seconds / 60), 'hour')}",
                 fix="Write the number of minutes; 30 is the default.",
             )
         if item.name == "TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC" and seconds is not None and seconds > 7200:
@@ -267,7 +268,7 @@ def timeouts(document: Document, context: Context) -> Findings:
                 document,
                 item.place,
                 f"{item.name}={seconds}: after a hang, the job keeps its nodes for "
-                f"{seconds / 3600:.0f} hours",
+                f"{plural(round(seconds / 3600), 'hour')}",
                 fix="900 to 1800 is enough for long compiles and checkpoints.",
             )
 

@@ -245,8 +245,8 @@ def _pods(document: Document, command: Command, pods: int | None) -> Findings:
             "kubernetes-nodes-differ",
             document,
             command.place,
-            f"the launcher expects {wanted} machines, but the job has {plural(pods, 'pod')}",
-            fix=f"Write {pods}, or request {wanted} pods.",
+            f"the launcher expects {plural(wanted, 'machine')}, but the job has {plural(pods, 'pod')}",
+            fix=f"Write {pods}, or request {plural(wanted, 'pod')}.",
         )
 
 
@@ -317,7 +317,7 @@ def skypilot_tasks(document: Document, context: Context) -> Findings:
                 "skypilot-gpus-fewer",
                 document,
                 command.place,
-                f"{wanted} ranks on each node, but a node has {plural(gpus, 'GPU')}",
+                f"{plural(wanted, 'rank')} on each node, but a node has {plural(gpus, 'GPU')}",
                 fix="Write --nproc-per-node=$SKYPILOT_NUM_GPUS_PER_NODE.",
             )
         machines = option_number(document, command, "nnodes", "num-machines")
@@ -326,7 +326,7 @@ def skypilot_tasks(document: Document, context: Context) -> Findings:
                 "skypilot-nodes-differ",
                 document,
                 command.place,
-                f"the launcher expects {machines} machines, but num_nodes is {nodes}",
+                f"the launcher expects {plural(machines, 'machine')}, but num_nodes is {nodes}",
                 fix="Write --nnodes=$SKYPILOT_NUM_NODES.",
             )
 

@@ -94,7 +94,7 @@ def nodes(document: Document, context: Context) -> Findings:
                 "slurm-nodes-differ",
                 document,
                 command.place,
-                f"the job requests {asked} nodes, but {starts(command)} waits for {stated}",
+                f"the job requests {plural(asked, 'node')}, but {starts(command)} waits for {stated}",
                 fix="Write $SLURM_NNODES instead of the number.",
             )
         elif asked > 1 and step is not None and _is_alone(document, command):
@@ -102,7 +102,7 @@ def nodes(document: Document, context: Context) -> Findings:
                 "slurm-nodes-differ",
                 document,
                 command.place,
-                f"the job requests {asked} nodes, but "
+                f"the job requests {plural(asked, 'node')}, but "
                 + (
                     "--nnodes is 1"
                     if "nnodes" in command.options
@@ -121,7 +121,7 @@ def nodes(document: Document, context: Context) -> Findings:
                 "slurm-srun-missing",
                 document,
                 command.place,
-                f"without srun, {starts(command)} runs on the first of {asked} nodes only",
+                f"without srun, {starts(command)} runs on the first of {plural(asked, 'node')} only",
                 fix="Start it with srun, one task on each node: srun --ntasks-per-node=1 "
                 f"{starts(command)} ...",
             )
@@ -271,8 +271,8 @@ def _task_ranks(document: Document, command: Command, step: Command) -> Findings
             "slurm-more-ranks-than-gpus",
             document,
             step.place,
-            f"{each} tasks on each node, but the job requests {plural(gpus, 'GPU')} per node",
-            fix=f"Start {plural(gpus, 'task')} on each node, or request {each} GPUs.",
+            f"{plural(each, 'task')} on each node, but the job requests {plural(gpus, 'GPU')} per node",
+            fix=f"Start {plural(gpus, 'task')} on each node, or request {plural(each, 'GPU')}.",
         )
 
 

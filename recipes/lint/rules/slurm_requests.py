@@ -4,6 +4,7 @@ import difflib
 import posixpath
 import re
 
+from probes.base.units import plural
 from recipes.lint.context import Context
 from recipes.lint.document import Directive, Document, Place, lines_of
 from recipes.lint.rule_table import Findings, make_finding, per_document
@@ -200,9 +201,9 @@ def _gpus(document: Document) -> Findings:
     if total is None:
         return
     if nodes and each and total != nodes * each:
-        requested = f"{nodes} nodes of {each} GPUs"
+        requested = f"{plural(nodes, 'node')} of {plural(each, 'GPU')}"
     elif task and tasks and total != tasks * task:
-        requested = f"{tasks} tasks of {task} GPUs"
+        requested = f"{plural(tasks, 'task')} of {plural(task, 'GPU')}"
     else:
         return
     yield make_finding(

@@ -204,8 +204,8 @@ def access(a: int, b: int, capability: str, status: str) -> PeerAccess:
     ("facts", "words"),
     [
         (h100_node(), ""),
-        (with_gpus(h100_node(), 3, nvlinks=nvlinks(1)), "1 of 18 NVLinks of GPU3 are down"),
-        (with_gpus(h100_node(), 3, nvlinks=nvlinks(17)), "17 of 18 NVLinks of GPU3 are down"),
+        (with_gpus(h100_node(), 3, nvlinks=nvlinks(1)), "GPU3 has 1 of 18 NVLinks down"),
+        (with_gpus(h100_node(), 3, nvlinks=nvlinks(17)), "GPU3 has 17 of 18 NVLinks down"),
         # All links down is a machine without NVLink, and disabled links are the site's choice.
         (with_gpus(h100_node(), 3, nvlinks=nvlinks(18)), ""),
         (with_gpus(h100_node(), 3, nvlinks=nvlinks(2, disabled=True)), ""),

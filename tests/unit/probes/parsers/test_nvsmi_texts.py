@@ -132,7 +132,7 @@ def test_report() -> None:
 def test_a_report_names_where_it_was_cut() -> None:
     assert [line.why for line in nvsmi_text.unread(REPORT)] == [
         "the report was shortened here",
-        "3 GPUs are attached, but 2 are in the report",
+        "the header counts 3 GPUs, but the report contains 2",
     ]
 
 

@@ -20,8 +20,8 @@ def resolved(row: dict[str, str], **changes: str) -> ResolvedCase:
 @pytest.mark.parametrize(
     ("row", "changes", "column", "remedy"),
     [
-        (MIXTURE, {"n_gpus": "1", "ep": "8"}, "ep is 8", "1 GPUs"),
-        (MIXTURE, {"n_gpus": "4", "ep": "8"}, "ep is 8", "the 4 GPUs: choose a divisor of 4"),
+        (MIXTURE, {"n_gpus": "1", "ep": "8"}, "ep is 8", "1 GPU"),
+        (MIXTURE, {"n_gpus": "4", "ep": "8"}, "ep is 8", "4 GPUs: choose a divisor of 4"),
         (
             MIXTURE,
             {"n_gpus": "8", "pp": "2", "ep": "8"},
@@ -30,7 +30,7 @@ def resolved(row: dict[str, str], **changes: str) -> ResolvedCase:
         ),
         (DENSE, {"n_gpus": "8", "ep": "2"}, "ep is 2", "has no experts: leave it blank"),
         (DENSE, {"n_gpus": "81", "pp": "81"}, "pp is 81", "80 layers: give at most 80"),
-        (MIXTURE, {"pp": "8", "ep": "8"}, "ep is 8", "1 GPUs of a pipeline stage"),
+        (MIXTURE, {"pp": "8", "ep": "8"}, "ep is 8", "1 GPU of a pipeline stage"),
         (MIXTURE, {"n_gpus": "24", "ep": "3"}, "ep is 3", "8 experts"),
         (DENSE, {"pp": "4", "vp": "200"}, "vp is 200", "give at most 20"),
         (DENSE, {"vp": "2"}, "vp is 2", "leave vp blank"),

@@ -73,8 +73,8 @@ def test_a_model_that_no_recording_confirmed_is_not_judged() -> None:
     ("kinds", "is_usual", "words"),
     [
         (("NVLINK", "NVLINK"), True, ""),
-        (("NVLINK", "SYS"), True, "1 of 2 pairs of GPUs have no NVLink"),
-        (("SYS", "PHB", "NVLINK"), True, "2 of 3 pairs of GPUs have no NVLink"),
+        (("NVLINK", "SYS"), True, "no NVLink joins 1 of 2 pairs of GPUs"),
+        (("SYS", "PHB", "NVLINK"), True, "no NVLink joins 2 of 3 pairs of GPUs"),
         (("NVLINK", ""), True, ""),
         (("NVLINK", "SYS"), False, ""),
         ((), True, ""),
