@@ -280,6 +280,20 @@ def test_the_warm_up_keeps_its_samples_but_has_some_hundred_steps_at_large_batch
     assert settings_of(text("bert-base", 2**16, 512)).warmup.value == 2000
 
 
+@pytest.mark.parametrize(
+    ("model", "batch", "length", "because"),
+    [
+        ("llama-2-7b", 1024, 4096, "2000 steps (recipe of Llama 2 7B); 8.39 B tokens"),
+        ("llama-2-7b", 512, 4096, "with as many samples at this batch: 4000 steps; 8.39 B tokens"),
+        ("gpt2", 512, 1024, "): 716 steps; 375 M tokens"),
+    ],
+)
+def test_a_warm_up_states_its_steps_if_they_are_not_those_of_the_recipe(
+    model: str, batch: int, length: int, because: str
+) -> None:
+    assert settings_of(text(model, batch, length)).warmup.because.endswith(because)
+
+
 def test_weight_decay_names_the_value_that_keeps_the_time_scale() -> None:
     row = next(each for each in settings_of(text("gpt2", 2048, 1024)).others if each.name == "weight_decay")
     assert row.text == "0.1"
