@@ -199,7 +199,10 @@ def test_a_slow_driver_is_a_warning_with_the_time(slow: str, nvml_standin: NvmlS
 
 @pytest.mark.parametrize(
     ("scenario", "code", "words"),
-    [("slow = nvmlDeviceGetHandleByIndex_v2 0.7", 0, ""), ("hang = nvmlDeviceGetTemperature 3", 1, "GPU3")],
+    [
+        ("slow = nvmlDeviceGetHandleByIndex_v2 0.7", 0, ""),
+        pytest.param("hang = nvmlDeviceGetTemperature 3", 1, "GPU3", marks=pytest.mark.slow),
+    ],
 )
 def test_the_prolog_refuses_jobs_for_a_gpu_that_hangs_and_not_for_a_slow_driver(
     scenario: str, code: int, words: str, nvml_standin: NvmlStandin, tmp_path: Path

@@ -127,7 +127,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "ddp": ({"model": "llama-3-8b"}, "needs 184.8 GiB of 78.5 GiB"),
     "zero1": ({"model": "llama-3-8b"}, "has no setting for it; offered by DeepSpeed"),
     "zero2": ({"model": "gpt2", "program": "deepspeed", "nodes": 2, "network": SLOW}, "56.4 % longer"),
-    "fsdp": ({"model": "llama-3-8b", "nodes": 2, "network": SLOW}, "10 min 32 s per step, 682 % longer"),
+    "fsdp": ({"model": "llama-3-8b", "nodes": 2, "network": SLOW}, "10 min 41 s per step, 682 % longer"),
     "hsdp": ({"model": "gpt2"}, "no layout with strategy hsdp"),
     "tensor-parallel": ({"model": "gpt2"}, "does not divide layers"),
     "pipeline-parallel": ({"model": "gpt2"}, "266 ms per step against 241 ms"),
