@@ -143,9 +143,7 @@ def load(path: str | None = None) -> Plan:
             values = json.load(file)
         return Plan(**values, **values["degrees"])
     except (OSError, ValueError, LookupError, TypeError) as error:
-        raise PlanError(
-            f"{path!r} is not a readable plan.json (give load(PATH), or set RIGTUNE_RECIPE): {error}"
-        ) from None
+        raise PlanError(f"{path!r} is no plan.json (load(PATH) or RIGTUNE_RECIPE): {error}") from None
 
 
 def choose_device(kind: str) -> torch.device:
@@ -238,8 +236,7 @@ def recompute(blocks: Sequence[nn.Module], plan: Plan, *, keeps_random_state: bo
         raise PlanError("activation_checkpointing is full, but the model repeats no layer: give blocks=LIST")
     for place, block in enumerate(blocks if plan.activation_checkpointing == "full" else ()):
         if math.floor((place + 1) * plan.recomputed_share) > math.floor(place * plan.recomputed_share):
-            # The checkpoint is around the block's forward, not around the call of the block, so that FSDP's
-            # hooks gather the parameters before the block computes again.
+            # Around forward and not around the call, so that FSDP's hooks gather the parameters before it.
             again = functools.partial(checkpoint, use_reentrant=False, preserve_rng_state=keeps_random_state)
             block.forward = functools.partial(again, block.forward)
 
