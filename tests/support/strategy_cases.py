@@ -120,7 +120,7 @@ RECOMMENDED: dict[str, dict[str, Any]] = {
     "tf-parameter-server": {"model": "gpt2", "program": "tensorflow", "facts": uneven_node()},
     "mig": {"model": "gpt2", "per_node": 1, "sequence_length": 128, "global_batch": 4},
 }
-"""For each strategy, a job for which it is chosen or worth an experiment. DataParallel has no such job."""
+"""A job for each strategy that rigtune chooses or calls worth an experiment there; DataParallel never is."""
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "data-parallel": ({"model": "gpt2"}, "copies 475 MiB of weights to 7 GPUs"),
@@ -155,4 +155,4 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "tf-parameter-server": ({"model": "gpt2"}, "offered by TensorFlow"),
     "mig": ({"model": "gpt2"}, "the job uses 8 GPUs together"),
 }
-"""For each strategy, a job that it does not suit, and a part of the reason that rigtune gives."""
+"""A job for each strategy for which rigtune advises against it, with a part of the stated reason."""

@@ -59,9 +59,9 @@ def test_the_terminal_ui_needs_all_three_streams(monkeypatch, term, closed, has)
 def test_without_a_terminal_the_command_names_the_alternative(monkeypatch, capsys, term):
     monkeypatch.setenv("TERM", term)
     assert command_line(["tui"]) == ExitCode.USAGE
-    told = capsys.readouterr().err
-    assert ("TERM=dumb cannot show the UI" in told) is (term == "dumb")
-    assert "rigtune auto" in told
+    errors = capsys.readouterr().err
+    assert ("TERM=dumb cannot show the UI" in errors) is (term == "dumb")
+    assert "rigtune auto" in errors
 
 
 @pytest.fixture

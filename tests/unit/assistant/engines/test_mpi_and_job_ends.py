@@ -58,8 +58,8 @@ def test_the_nodes_of_a_job_share_the_end_of_mpirun(mpirun, body, end):
 def test_a_job_that_does_not_end_is_timed_out_on_each_node(mpirun, monkeypatch):
     mpirun("exec sleep 50")
     monkeypatch.setattr(mpi_engine, "HEAD_MARGIN_S", 0.1)
-    found = ends(JOB._replace(limit_s=0.15))
-    assert found == [NodeEnd(node, "timed-out", None, "no end within 0.15 s") for node in ("a", "b")]
+    node_ends = ends(JOB._replace(limit_s=0.15))
+    assert node_ends == [NodeEnd(node, "timed-out", None, "no end within 0.15 s") for node in ("a", "b")]
 
 
 def test_a_job_of_mpirun_has_all_cores_and_a_group_for_each_host(mpirun):
@@ -90,8 +90,8 @@ def test_separate_commands_are_planned_for_the_first_node(nodes, lines):
 def test_separate_commands_are_started_one_by_one(mpirun):
     pytest.importorskip("ClusterShell")
     mpirun('[ "$4" = b ] && exit 5; shift 4; exec "$@"')
-    found = {end.node: (end.outcome, end.exit_code) for end in ends(Wanted(("a", "b"), ("true",), 60.0))}
-    assert found == {"a": ("ok", 0), "b": ("exit", 5)}
+    outcomes = {end.node: (end.outcome, end.exit_code) for end in ends(Wanted(("a", "b"), ("true",), 60.0))}
+    assert outcomes == {"a": ("ok", 0), "b": ("exit", 5)}
 
 
 @pytest.mark.parametrize(
@@ -163,10 +163,12 @@ def test_the_users_error_is_printed_with_its_hint(monkeypatch, tmp_path):
     ],
 )
 def test_the_outcome_of_a_node_follows_its_exit_code_and_size(code, sent, end):
-    found = end_of("a", code, "words", sent)
-    assert (found.outcome, found.exit_code) == end[:2]
-    assert found.detail.startswith(end[2])
-    assert not sent > LONGEST_ANSWER_BYTES or found.detail.endswith(f" {LONGEST_ANSWER_BYTES // 2**20} MiB")
+    node_end = end_of("a", code, "words", sent)
+    assert (node_end.outcome, node_end.exit_code) == end[:2]
+    assert node_end.detail.startswith(end[2])
+    assert not sent > LONGEST_ANSWER_BYTES or node_end.detail.endswith(
+        f" {LONGEST_ANSWER_BYTES // 2**20} MiB"
+    )
 
 
 def test_records_are_kept_up_to_the_longest_answer(monkeypatch):

@@ -89,8 +89,8 @@ def test_an_output_that_reached_its_limit_was_cut_off(tmp_path, monkeypatch, mos
 def test_a_node_without_an_end_is_explained_by_the_error_output(
     tmp_path, stderr, may_repeat, again, end
 ) -> None:
-    found, events = reported(tmp_path, {}, stderr, may_repeat=may_repeat)
-    assert found == again
+    result, events = reported(tmp_path, {}, stderr, may_repeat=may_repeat)
+    assert result == again
     assert [(event.outcome, end[1] in event.detail) for event in events] == ([(end[0], True)] if end else [])
 
 

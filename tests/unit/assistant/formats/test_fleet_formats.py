@@ -187,8 +187,8 @@ def test_a_hand_over_names_its_run_its_rates_and_its_gaps() -> None:
     ],
 )
 def test_github_gets_an_end_column_only_within_one_line(place: Place, shown: str) -> None:
-    found = LintFinding(rule_id="r", severity="error", document="a:b.sh", place=place, message="no, 5 %")
-    line = github_text(LintReport(findings=(found,)))
+    finding = LintFinding(rule_id="r", severity="error", document="a:b.sh", place=place, message="no, 5 %")
+    line = github_text(LintReport(findings=(finding,)))
     assert line.startswith(f"::error file=a%3Ab.sh,{shown}=rigtune r::")
     assert line.endswith("::no, 5 %25\n")
 

@@ -344,7 +344,7 @@ def test_a_folder_that_cannot_be_written_later_fails_its_benchmark_alone(stand_i
 
 
 def test_the_suites_keep_their_time():
-    """By the stated costs of their benchmarks, the suites take at most 2 and 15 minutes."""
+    """The stated costs of the benchmarks add up to at most 2 minutes (quick) and 15 minutes (full)."""
     assert sum(row.cost_s for row in BENCHMARKS if "quick" in row.suites) <= 120
     assert sum(row.full_cost_s for row in BENCHMARKS if "full" in row.suites) <= 900
 

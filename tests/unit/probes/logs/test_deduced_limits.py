@@ -46,8 +46,8 @@ def result(mib: int, gb_per_s: float, *, in_place: bool = False) -> Event:
 )
 def test_a_port_that_goes_down_again_and_again(states: list[str], flaps: str | None) -> None:
     events = [event("kernel.link", {"device": "eth0", "state": state}, host="n1") for state in states]
-    found = deduced(port_flaps, *events)
-    assert [each.why for each in found] == ([f"{flaps} in this log"] if flaps else [])
+    deduced_events = deduced(port_flaps, *events)
+    assert [each.why for each in deduced_events] == ([f"{flaps} in this log"] if flaps else [])
 
 
 def test_ports_are_counted_by_host_and_device() -> None:
@@ -69,8 +69,8 @@ def test_ports_are_counted_by_host_and_device() -> None:
 )
 def test_a_pcie_error_that_was_not_corrected(severity: str, bus: str | None, words: str | None) -> None:
     fields: dict[str, Any] = {"severity": severity, "bus": bus} if bus else {"severity": severity}
-    found = deduced(pcie_errors, event("kernel.aer", fields))
-    assert [each.message for each in found] == ([f"a PCIe error {words}"] if words else [])
+    deduced_events = deduced(pcie_errors, event("kernel.aer", fields))
+    assert [each.message for each in deduced_events] == ([f"a PCIe error {words}"] if words else [])
 
 
 @pytest.mark.parametrize(
@@ -88,8 +88,8 @@ def test_a_driver_of_an_older_major_version(api: int, built: str, actual: str | 
         event("nccl.driver", {"api": api}),
         event("nccl.version", {"version": "2.20", "cuda": built}),
     )
-    found = deduced(driver_older, *events)
-    assert [(each.actual, each.needed) for each in found] == ([(actual, built)] if actual else [])
+    deduced_events = deduced(driver_older, *events)
+    assert [(each.actual, each.needed) for each in deduced_events] == ([(actual, built)] if actual else [])
 
 
 def channel(transport: str, network: str | None, *, gdr: bool, host: str = "n1") -> Event:
@@ -154,8 +154,8 @@ def start(rank: int, ranks: int, **envelope: Any) -> Event:
     ],
 )
 def test_ranks_that_no_line_names(events: list[Event], names: str | None) -> None:
-    found = deduced(unnamed_ranks, *events)
-    assert [each.names for each in found] == ([names] if names else [])
+    deduced_events = deduced(unnamed_ranks, *events)
+    assert [each.names for each in deduced_events] == ([names] if names else [])
 
 
 def status(rank: int, seq: int, enqueued: int) -> Event:
@@ -174,11 +174,11 @@ def status(rank: int, seq: int, enqueued: int) -> Event:
 def test_ranks_that_never_enqueued_a_collective(
     statuses: list[Event], names: str | None, seq: int | None
 ) -> None:
-    found = deduced(stragglers, *statuses)
-    assert len(found) == (names is not None)
+    deduced_events = deduced(stragglers, *statuses)
+    assert len(deduced_events) == (names is not None)
     if names is not None:
-        assert found[0].seq == seq
-        assert names in found[0].names
+        assert deduced_events[0].seq == seq
+        assert names in deduced_events[0].names
 
 
 @pytest.mark.parametrize(
@@ -220,6 +220,8 @@ def test_a_bandwidth_that_collapses_for_large_messages(rows: list[tuple[int, flo
 )
 def test_an_unhealthy_fabric(health: str | None, state: int | None, words: str | None) -> None:
     fields: dict[str, Any] = {"health": health, "state": state}
-    found = deduced(fabric_degraded, event("nccl.mnnvl", {k: v for k, v in fields.items() if v is not None}))
-    assert len(found) == (words is not None)
-    assert words is None or words in found[0].why
+    deduced_events = deduced(
+        fabric_degraded, event("nccl.mnnvl", {k: v for k, v in fields.items() if v is not None})
+    )
+    assert len(deduced_events) == (words is not None)
+    assert words is None or words in deduced_events[0].why

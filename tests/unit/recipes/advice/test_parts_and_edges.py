@@ -123,10 +123,10 @@ def test_one_gpu_is_a_possible_number() -> None:
 def test_a_processor_is_found_by_the_model_that_the_kernel_prints(
     model: str, power_w: float | None, lanes: tuple[int, int] | None
 ) -> None:
-    found = processor_of(model)
-    assert (found is None) == (lanes is None)
-    if found is not None:
-        assert (found[1], (found[0].lanes, found[0].lanes_of_two)) == (power_w, lanes)
+    processor = processor_of(model)
+    assert (processor is None) == (lanes is None)
+    if processor is not None:
+        assert (processor[1], (processor[0].lanes, processor[0].lanes_of_two)) == (power_w, lanes)
 
 
 @pytest.mark.parametrize(
@@ -143,9 +143,9 @@ def test_a_processor_is_found_by_the_model_that_the_kernel_prints(
 def test_the_maker_follows_the_gpus_or_else_the_accelerators(
     facts: MachineFacts, maker: str, words: str
 ) -> None:
-    found = parts_of(facts, CATALOGUE)
-    assert found.maker == maker
-    assert words in found.accelerators
+    parts = parts_of(facts, CATALOGUE)
+    assert parts.maker == maker
+    assert words in parts.accelerators
 
 
 @pytest.mark.parametrize(

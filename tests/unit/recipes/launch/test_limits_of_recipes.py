@@ -132,8 +132,8 @@ def test_hsdp_has_groups_of_at_least_two_ranks(make_recipe) -> None:
 def test_numbers_have_bounds(make_recipe, name: str, value: float, is_valid: bool) -> None:
     recipe = make_recipe()
     convergence = msgspec.structs.replace(recipe.convergence, **{name: value})
-    found = places(msgspec.structs.replace(recipe, convergence=convergence))
-    assert (f"convergence.{name}" in found) is not is_valid
+    used_places = places(msgspec.structs.replace(recipe, convergence=convergence))
+    assert (f"convergence.{name}" in used_places) is not is_valid
 
 
 @pytest.mark.parametrize(
@@ -148,8 +148,10 @@ def test_numbers_have_bounds(make_recipe, name: str, value: float, is_valid: boo
 )
 def test_a_model_must_be_one_that_can_be_built(make_recipe, changes: dict[str, int], place: str) -> None:
     recipe = make_recipe()
-    found = places(msgspec.structs.replace(recipe, model=msgspec.structs.replace(recipe.model, **changes)))
-    assert found == [place] * bool(place)
+    used_places = places(
+        msgspec.structs.replace(recipe, model=msgspec.structs.replace(recipe.model, **changes))
+    )
+    assert used_places == [place] * bool(place)
 
 
 @pytest.mark.parametrize(
@@ -208,10 +210,10 @@ def test_a_command_names_what_it_starts(make_recipe, command: Command, place: st
 def test_options_that_the_plan_decides_are_taken_out(
     words: tuple[str, ...], kept: tuple[str, ...], replaced: tuple[str, ...]
 ) -> None:
-    found = without_decisions(words, {"lr", "learning_rate", "target_modules"})
-    assert (found.kept, found.replaced) == (kept, replaced)
-    assert found.notes == tuple(f"The plan replaces your argument {each}" for each in replaced)
-    assert all("-" not in name for name in found.names)
+    kept_words = without_decisions(words, {"lr", "learning_rate", "target_modules"})
+    assert (kept_words.kept, kept_words.replaced) == (kept, replaced)
+    assert kept_words.notes == tuple(f"The plan replaces your argument {each}" for each in replaced)
+    assert all("-" not in name for name in kept_words.names)
 
 
 def test_words_become_options_and_words_again() -> None:

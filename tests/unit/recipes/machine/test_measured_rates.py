@@ -75,8 +75,8 @@ def timed(size: int, seconds: float, ranks: int = 8, **more: object) -> Measurem
 def test_a_hop_takes_its_part_of_the_smallest_all_reduce(ranks: int, hop_s: float | None) -> None:
     """A ring of N ranks has 2 (N - 1) hops."""
     times = (timed(2048, 20e-6, ranks), timed(1024, 14e-6, ranks), timed(0, 1e-6, ranks))
-    found = value(rates.measured_hop(times, ranks))
-    assert found == (None if hop_s is None else pytest.approx(hop_s))
+    latency_s = value(rates.measured_hop(times, ranks))
+    assert latency_s == (None if hop_s is None else pytest.approx(hop_s))
 
 
 @pytest.mark.parametrize(
@@ -150,8 +150,10 @@ def test_figures_of_the_data_come_from_their_last_run() -> None:
         one("read_rate_per_s", rate, block_bytes=size, data_path="/data")
         for rate, size in ((5e3, 4096), (4e3, 131072), (3e3, 65536), (0.0, 131072))
     )
-    found = {size: value(rates.measured_reads((each,))) for each in reads for size in [each.median]}
-    assert [rate for rate in found.values() if rate is not None] == [value(rates.measured_reads(reads))]
+    reads_by_size = {size: value(rates.measured_reads((each,))) for each in reads for size in [each.median]}
+    assert [rate for rate in reads_by_size.values() if rate is not None] == [
+        value(rates.measured_reads(reads))
+    ]
     writes = (one("write_bandwidth_bytes_per_s", 2e9, data_path="/data"),)
     assert value(rates.measured_writes(writes)) == 2e9
     assert rates.measured_writes((one("write_bandwidth_bytes_per_s", 0.0),)) is None
@@ -180,9 +182,9 @@ def test_figures_of_the_data_come_from_their_last_run() -> None:
 )
 def test_benchmarks_that_others_disturbed_are_named(conditions: dict[str, object], words: str) -> None:
     made = measured("gemm", "gemm_flops_per_s", "GPU0", 1.0, conditions=conditions)  # type: ignore[arg-type]
-    found = rates.disturbances((made,))
-    assert len(found) == bool(words)
-    assert "".join(found).startswith(words)
+    disturbances = rates.disturbances((made,))
+    assert len(disturbances) == bool(words)
+    assert "".join(disturbances).startswith(words)
 
 
 NODE = h100_node()

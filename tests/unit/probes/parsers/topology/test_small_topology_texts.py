@@ -105,8 +105,8 @@ def header(kind: int, following: int) -> bytes:
     ],
 )
 def test_the_chain_of_extended_capabilities(first: bytes, controls: int | None) -> None:
-    found = parse_config(config_space(first)).acs
-    assert (len(found) if isinstance(found, tuple) else found) == controls
+    access_control = parse_config(config_space(first)).acs
+    assert (len(access_control) if isinstance(access_control, tuple) else access_control) == controls
 
 
 def test_a_cut_space_does_not_show_the_access_controls() -> None:
