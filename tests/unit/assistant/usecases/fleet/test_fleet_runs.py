@@ -289,7 +289,6 @@ def test_one_mapping_redacts_all_names_of_a_run(folder, tmp_path, capsys, comman
         *NAMES,
         "gpu[0",
         ADDRESS,
-        "10.20.",
         SERIAL,
         UUID,
         OTHER,
