@@ -15,7 +15,7 @@ test: $(VENV)/.installed-test
 	$(BIN)/ruff check assistant probes recipes tests
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest -n 2 -rs $(PYTEST_ARGS)
+	$(BIN)/pytest -n 2 --dist worksteal -rs $(PYTEST_ARGS)
 
 $(VENV)/.made:
 	@$(PYTHON) -c 'import sys; sys.exit("rigtune needs Python 3.10 or newer, this is " + sys.version.split()[0]) if sys.version_info < (3, 10) else None'

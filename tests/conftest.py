@@ -20,8 +20,11 @@ from probes.base.errors import InterpreterError
 from recipes.launch.recipe import Command, Convergence, Parallelism, Recipe, Resources
 from tests.support.model_shapes import decoder_shape
 
-# No test depends on the speed of the machine.
-settings.register_profile("rigtune", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# No test depends on the speed of the machine, and the same tree gives the same result each time.
+# `pytest --hypothesis-profile=explore` draws new examples at each run.
+_UNTIMED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("rigtune", _UNTIMED, derandomize=True)
+settings.register_profile("explore", _UNTIMED)
 settings.load_profile("rigtune")
 
 # Under nohup, all processes of the tests would inherit that SIGHUP is ignored, so that traps never run.

@@ -145,14 +145,10 @@ def test_without_permission_nothing_passes(nvml_standin: NvmlStandin) -> None:
     assert not passed & {"gpu-driver", "ecc-uncorrected", "nvlink-active", "gpu-lost"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "function",
-    [
-        pytest.param("nvmlInit_v2", marks=pytest.mark.slow),
-        pytest.param("nvmlDeviceGetCount_v2", marks=pytest.mark.slow),
-        "nvmlDeviceGetTemperature",
-        pytest.param("nvmlDeviceGetNvLinkState", marks=pytest.mark.slow),
-    ],
+    ["nvmlInit_v2", "nvmlDeviceGetCount_v2", "nvmlDeviceGetTemperature", "nvmlDeviceGetNvLinkState"],
 )
 def test_a_call_that_never_returns_costs_seconds(function: str, nvml_standin: NvmlStandin) -> None:
     said = check(nvml_standin(f"gpu_count = 8\nhang = {function}\n"))
@@ -163,7 +159,11 @@ def test_a_call_that_never_returns_costs_seconds(function: str, nvml_standin: Nv
 
 
 @pytest.mark.parametrize(
-    "function", ["nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetComputeRunningProcesses_v3"]
+    "function",
+    [
+        "nvmlDeviceGetHandleByIndex_v2",
+        pytest.param("nvmlDeviceGetComputeRunningProcesses_v3", marks=pytest.mark.slow),
+    ],
 )
 def test_a_gpu_that_hangs_is_one_finding_and_the_others_are_judged(
     function: str, nvml_standin: NvmlStandin
@@ -181,7 +181,11 @@ def test_a_gpu_that_hangs_is_one_finding_and_the_others_are_judged(
 
 @pytest.mark.parametrize(
     "slow",
-    ["nvmlDeviceGetHandleByIndex_v2 0.7", "nvmlInit_v2 6", "nvmlDeviceGetHandleByIndex_v2 6 3"],
+    [
+        "nvmlDeviceGetHandleByIndex_v2 0.7",
+        "nvmlInit_v2 6",
+        pytest.param("nvmlDeviceGetHandleByIndex_v2 6 3", marks=pytest.mark.slow),
+    ],
 )
 def test_a_slow_driver_is_a_warning_with_the_time(slow: str, nvml_standin: NvmlStandin) -> None:
     said = check(nvml_standin(f"gpu_count = 8\nslow = {slow}\n"), "--budget", "5", "--exit-profile", "slurm")
