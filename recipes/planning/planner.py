@@ -28,6 +28,7 @@ from recipes.machine.cluster_records import Cluster
 from recipes.planning.examined import Examined
 from recipes.planning.layout_reasons import Comparison, is_tie, lost_because, not_searched
 from recipes.planning.plan import Choice, Plan, Rejected
+from recipes.planning.program_jobs import with_all_logits
 from recipes.planning.programs import OWN, Program, program_named
 from recipes.planning.reasons import decisions_of, memory_warning, rejection, tightest
 from recipes.planning.refusals import nothing_legal, require_sound
@@ -286,7 +287,7 @@ def request_of(
         offload=offload is not None,
         offload_weights=offload == "weights",
     )
-    return Request(workload, cluster, stack, program, pins, base)
+    return Request(with_all_logits(workload, stack), cluster, stack, program, pins, base)
 
 
 def _named(candidate: Candidate) -> Candidate:
