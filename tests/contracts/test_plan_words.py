@@ -1,0 +1,81 @@
+"""Ask `rigtune plan` realistic questions, and check that its sentences agree with its figures."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from assistant.cli import rigtune
+
+
+@pytest.fixture(autouse=True)
+def _wide_page_and_own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setenv("COLUMNS", "400")
+
+
+def _invoked(question: str) -> Result:
+    return CliRunner().invoke(rigtune, ["plan", *shlex.split(question)])
+
+
+def _text(question: str) -> str:
+    return " ".join(_invoked(question).stdout.split())
+
+
+def _answer(question: str) -> dict[str, Any]:
+    answer: dict[str, Any] = json.loads(_text(f"{question} --format json"))
+    return answer
+
+
+def test_reason_of_an_image_model_names_the_computation() -> None:
+    text = _text("resnet50 --gpu V100 --gpus 8 --nodes 4 --program horovod")
+    assert re.search(r"micro-batch 16 is .* slower: compute .* ms longer", text)
+
+
+def test_reason_names_what_shrinks_if_the_step_grows_by_much_less() -> None:
+    text = _text("phi-3.5-moe --gpu A100 --gpus 8 --program hf-trainer --tuning lora")
+    assert re.search(r"micro-batch 16 is .* recomputation .* longer, exposed communication .* shorter", text)
+
+
+def test_warning_and_margin_state_the_same_memory() -> None:
+    text = _text("llama-3-70b --gpu H100 --gpus 8 --nodes 4 --program megatron")
+    (warned,) = re.findall(r"may run out of memory: (\S+ GiB) are needed", text)
+    assert f"({warned} needed when memory is short" in text
+
+
+@pytest.mark.parametrize(
+    ("gpu", "read", "unread"),
+    [
+        ("Gaudi3", "", "NCCL_DEBUG PYTORCH_CUDA_ALLOC_CONF CUDA_DEVICE_MAX_CONNECTIONS"),
+        ("MI300X", "NCCL_DEBUG", "CUDA_DEVICE_MAX_CONNECTIONS"),
+        ("H100", "NCCL_DEBUG CUDA_DEVICE_MAX_CONNECTIONS", ""),
+    ],
+)
+def test_variables_are_those_that_the_gpu_s_software_reads(gpu: str, read: str, unread: str) -> None:
+    text = _text(f"llama-3-8b --gpu {gpu} --gpus 8")
+    assert all(name in text for name in read.split())
+    assert not any(name in text for name in unread.split())
+
+
+def test_network_without_rdma_gets_no_setting_of_roce() -> None:
+    question = (
+        "llama-3-70b --gpu H100 --gpus 8 --nodes 4 --program megatron --network '8x400G Ethernet, no RDMA'"
+    )
+    assert "NCCL_IB" not in _text(question)
+
+
+def test_sensitivity_of_a_job_that_does_not_fit() -> None:
+    text = _text("llama-3-8b --machine rtx4090-2 --sensitivity")
+    assert text.startswith("No single change of the hardware makes the job fit")
+    assert "no plan" in text
+    assert "the same" not in text
+
+
+def test_note_on_batches_that_grow_and_shrink_with_the_nodes() -> None:
+    assert "the global batch is between 504 and 520" in _text("gpt2 --machine dgx-h100 --nodes 1,2,3,5")
