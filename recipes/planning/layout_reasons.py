@@ -262,7 +262,11 @@ def share_decision(chosen: Choice, pins: Pins, basis: Basis) -> tuple[Decision, 
     if pins.recomputed_share is None and chosen.recomputed_share == 1.0:
         return ()
     is_pinned = pins.recomputed_share is not None
-    because = "" if is_pinned else "the smallest part of the layers with which the layout fits"
+    because = (
+        ""
+        if is_pinned
+        else "the smallest part of the layers, in steps of a quarter, with which the layout fits"
+    )
     value = f"{chosen.recomputed_share:g}"
     return (decision("recomputed_share", value, pins.recomputed_share, basis=basis, because=because),)
 

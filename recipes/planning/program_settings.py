@@ -7,6 +7,7 @@ from recipes.job.candidate import Degrees, Sharding
 from recipes.job.workload import Workload
 from recipes.planning.plan import Plan
 from recipes.planning.programs import Program
+from recipes.planning.space import whole_layers
 from recipes.settings.setting import Optimization
 
 _SHARED_OUT = 3
@@ -173,7 +174,9 @@ def _values(layout: Layout) -> dict[str, str]:
         "sequence_parallel": "",
         "recompute_granularity": layout.activation_checkpointing,
         "recompute_method": "uniform" if recomputes_all else "block",
-        "recomputed_layers": "1" if recomputes_all else str(math.ceil(layout.recomputed_share * per_part)),
+        "recomputed_layers": "1"
+        if recomputes_all
+        else str(whole_layers(layout.recomputed_share, layout.layers, parts)),
         "recomputed_share": f"{layout.recomputed_share:g}",
         "layers_per_part": str(per_part),
         "schedule": layout.schedule,

@@ -79,3 +79,21 @@ def test_sensitivity_of_a_job_that_does_not_fit() -> None:
 
 def test_note_on_batches_that_grow_and_shrink_with_the_nodes() -> None:
     assert "the global batch is between 504 and 520" in _text("gpt2 --machine dgx-h100 --nodes 1,2,3,5")
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "deepseek-v3 --gpu H800 --nodes 256 --precision fp8 --global-batch 16384",
+        "llama-3-70b --gpu H100 --gpus 8 --nodes 4 --pin pp=16 --pin vp=5 --pin cp=2",
+    ],
+)
+def test_recomputed_share_is_a_number_of_whole_layers(question: str) -> None:
+    text, answer = (ask(f"{question} --program megatron") for ask in (_text, _answer))
+    degrees, layers = answer["chosen"]["degrees"], answer["workload"]["model"]["layers"]
+    per_part = -(-layers // (degrees["pp"] * degrees["vp"]))
+    assert answer["chosen"]["activation_checkpointing"] == "full"
+    found = re.search(r"--recompute-method (\w+) --recompute-num-layers (\d+)", text)
+    assert found is not None
+    recomputed = per_part if found[1] == "uniform" else int(found[2])
+    assert answer["chosen"]["recomputed_share"] == pytest.approx(recomputed / per_part)
