@@ -105,15 +105,20 @@ def default_workload(
         adapter_rank=adapter_rank or rank_of_program or DEFAULT_ADAPTER_RANK,
     )
     if global_batch is None:
-        known = known_for(workload, stated, (program.id, *program.stacks))
-        usual_batch = max(1, round(usual_samples(known, length, stated)))
-        sharing = most_ranks_per_sequence(model, cluster, program)
-        global_batch = shared_batch(usual_batch, cluster.world_size, sharing)
+        global_batch = open_batch(workload, cluster, program, stated)
     if steps is None:
         wanted = samples if tokens is None else tokens / length
         default = int(constant(f"default_steps_{cluster.device}"))
         steps = default if wanted is None else max(1, math.ceil(wanted / global_batch))
     return msgspec.structs.replace(workload, global_batch=global_batch, steps=steps)
+
+
+def open_batch(workload: Workload, cluster: Cluster, program: Program, stated: Stated) -> int:
+    """Return the sequences per step of a job whose batch the user does not give."""
+    known = known_for(workload, stated, (program.id, *program.stacks))
+    usual_batch = max(1, round(usual_samples(known, workload.sequence_length, stated)))
+    sharing = most_ranks_per_sequence(workload.model, cluster, program)
+    return shared_batch(usual_batch, cluster.world_size, sharing)
 
 
 def most_ranks_per_sequence(model: TransformerModel, cluster: Cluster, program: Program) -> int:

@@ -97,3 +97,39 @@ def test_recomputed_share_is_a_number_of_whole_layers(question: str) -> None:
     assert found is not None
     recomputed = per_part if found[1] == "uniform" else int(found[2])
     assert answer["chosen"]["recomputed_share"] == pytest.approx(recomputed / per_part)
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "llama-3-70b --machine dgx-h200 --nodes 4 --program lightning",
+        "llama-3-8b --gpu A100 --gpus 8 --program accelerate --sequence-length 131072 --task fine-tuning",
+    ],
+)
+def test_suggestions_for_a_job_that_does_not_fit_work_literally(question: str) -> None:
+    refused = _invoked(question).exception
+    changes = re.findall(r"\((--[^)]+)\)", getattr(refused, "hint", ""))
+    assert changes
+    for change in changes:
+        option = change.split()[0]
+        kept = re.sub(rf"{option} \S+", "", question)
+        assert _invoked(f"{kept} {change}").exit_code == 0, change
+
+
+@pytest.mark.parametrize(
+    ("pins", "hint"),
+    [
+        ("--pin tp=3", "tp can be 1, 2, 4, 8 here"),
+        ("--pin tp=8 --pin pp=4", "tp 8 x pp 4 needs a multiple of 32 ranks, and there are 8"),
+        ("--pin vp=2 --pin pp=1", "pp 1 is none"),
+        ("--pin vp=7 --pin pp=4", "vp can be 1, 2, 4, 8 with pp 4"),
+        ("--pin schedule=zero-bubble", "schedules of Megatron-LM"),
+        ("--pin sharding=zero3", "shardings of Megatron-LM"),
+        ("--strategy zero1 --pin fsdp=2", "pin strategy fsdp or hsdp"),
+        ("--micro-batch 16 --pin grad_accum=3", "micro-batch 16 x grad-accum 3 does not divide"),
+        ("--micro-batch 32 --pin grad_accum=1", "needs 16 data-parallel ranks, and 8 ranks cannot"),
+    ],
+)
+def test_refused_pins_name_the_problem(pins: str, hint: str) -> None:
+    refused = _invoked(f"llama-3-8b --machine dgx-h100 --program megatron {pins}")
+    assert hint in getattr(refused.exception, "hint", "")
