@@ -33,6 +33,8 @@ def _conflicts(request: Request) -> Iterator[str]:
 def _impossible_degrees(request: Request) -> Iterator[str]:
     """Yield each pinned degree that is impossible here even without other pins."""
     world, pins = request.cluster.world_size, request.pins
+    if request.model is None and any(getattr(pins, name) for name in ("tp", "pp", "cp", "ep", "vp")):
+        yield "an image model can be divided only by dp and fsdp"
     degrees = {
         "tp": tensor_degrees(request),
         "pp": pipeline_degrees(request, world),

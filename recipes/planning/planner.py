@@ -115,10 +115,14 @@ def default_workload(
 
 def open_batch(workload: Workload, cluster: Cluster, program: Program, stated: Stated) -> int:
     """Return the sequences per step of a job whose batch the user does not give."""
-    known = known_for(workload, stated, (program.id, *program.stacks))
-    usual_batch = max(1, round(usual_samples(known, workload.sequence_length, stated)))
     sharing = most_ranks_per_sequence(workload.model, cluster, program)
-    return shared_batch(usual_batch, cluster.world_size, sharing)
+    return shared_batch(usual_batch(workload, program, stated), cluster.world_size, sharing)
+
+
+def usual_batch(workload: Workload, program: Program, stated: Stated) -> int:
+    """Return the sequences per step of the recipe on which the job is based, whatever the number of ranks."""
+    known = known_for(workload, stated, (program.id, *program.stacks))
+    return max(1, round(usual_samples(known, workload.sequence_length, stated)))
 
 
 def most_ranks_per_sequence(model: TransformerModel, cluster: Cluster, program: Program) -> int:

@@ -133,3 +133,22 @@ def test_suggestions_for_a_job_that_does_not_fit_work_literally(question: str) -
 def test_refused_pins_name_the_problem(pins: str, hint: str) -> None:
     refused = _invoked(f"llama-3-8b --machine dgx-h100 --program megatron {pins}")
     assert hint in getattr(refused.exception, "hint", "")
+
+
+def test_batch_of_the_recipe_is_kept_if_the_layout_can_share_it() -> None:
+    answer = _answer("deepseek-v3 --gpu H800 --nodes 256 --program megatron --precision fp8")
+    assert answer["chosen"]["global_batch"] == 15360
+    assert not any("critical batch" in words for words in answer["warnings"])
+
+
+def test_rounded_batch_has_a_reason_and_no_warning() -> None:
+    text = _text("llama-3-8b --gpu H100 --gpus 3")
+    assert "global batch 513" in text
+    assert "the nearest batch that all ranks can share" in text
+    assert "critical batch" not in text
+
+
+def test_recipe_of_resnet50_is_not_borrowed() -> None:
+    text = _text("resnet50 --gpu A100 --gpus 8")
+    assert "borrowed" not in text
+    assert "usual are 1024 images" in text
