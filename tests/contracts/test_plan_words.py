@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import shlex
 from pathlib import Path
@@ -152,3 +153,17 @@ def test_recipe_of_resnet50_is_not_borrowed() -> None:
     text = _text("resnet50 --gpu A100 --gpus 8")
     assert "borrowed" not in text
     assert "usual are 1024 images" in text
+
+
+@pytest.mark.parametrize(
+    ("question", "nodes"),
+    [
+        ("llama-3-70b --machine dgx-h100 --nodes 8 --pin tp=4", 8),
+        ("chinchilla-70b --machine dgx-a100 --nodes 64", 64),
+        ("mixtral-8x7b --machine dgx-h100 --nodes 2 --pin ep=2", 2),
+    ],
+)
+def test_axes_of_maxtext_fill_the_nodes(question: str, nodes: int) -> None:
+    text = _text(f"{question} --program maxtext")
+    sizes = {kind: map(int, re.findall(rf"{kind}_\w+_parallelism (\d+)", text)) for kind in ("ici", "dcn")}
+    assert {kind: math.prod(values) for kind, values in sizes.items()} == {"ici": 8, "dcn": nodes}
