@@ -326,6 +326,7 @@ def _lost_tie(member: Examined, chosen: Examined) -> str:
         "but shares more of the training state",
         "but recomputes more",
         "but cuts stages into more parts" if parts else "but divides the model over more ranks",
+        "but has more micro-batches",
     )
     differing = [place for place in range(len(words)) if mine[place] != theirs[place]]
     if differing and mine[differing[0]] > theirs[differing[0]]:
