@@ -215,7 +215,7 @@ def _sizes_by_place(layout: Layout) -> dict[str, str]:
     degrees, room = layout.degrees, layout.ranks_per_node or _ranks(layout.degrees)
     shards = degrees.fsdp // degrees.ep if degrees.fsdp % degrees.ep == 0 else degrees.fsdp
     sizes = {"tp": degrees.tp, "cp": degrees.cp, "ep": degrees.ep, "fsdp": shards, "dp": degrees.dp}
-    values = {}
+    values: dict[str, int] = {}
     for name, size in sizes.items():
         inside = math.gcd(size, room)
         room //= inside

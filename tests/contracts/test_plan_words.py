@@ -172,3 +172,10 @@ def test_axes_of_maxtext_fill_the_nodes(question: str, nodes: int) -> None:
 def test_faster_layout_with_more_micro_batches_has_a_reason() -> None:
     text = _text("llama-3-8b --gpu H100 --gpus 8 --nodes 2 --global-batch 128 --program megatron")
     assert "1.5 % faster, within the tie, but has more micro-batches" in text
+
+
+def test_length_with_a_unit_is_refused_with_an_example() -> None:
+    refused = CliRunner().invoke(
+        rigtune, ["plan", "llama-3-8b", "--gpu", "H100", "--sequence-length", "128k"], standalone_mode=False
+    )
+    assert "give all digits: 131072" in str(refused.exception)
