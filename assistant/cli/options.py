@@ -159,6 +159,21 @@ class _Count(click.ParamType):  # type: ignore[type-arg]
 
 
 TOKENS = _Count()
+
+
+class _Length(click.ParamType):  # type: ignore[type-arg]
+    """A number of tokens in digits: `128k` could be 128000 or 131072."""
+
+    name = "integer"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        try:
+            return int(str(value))
+        except ValueError:
+            problem = f"{quoted(str(value)[:40])} is not a whole number of tokens; give all digits: 131072"
+            self.fail(problem, param, ctx)
+
+
 _MOST_SIZES = 64
 """Maximum number of sizes on one scaling curve."""
 
@@ -228,7 +243,7 @@ def plan_options(function: Command) -> Command:
             click.option(
                 "--image-size", type=int, metavar="PIXELS", help="Side of the images, for image models."
             ),
-            click.option("--sequence-length", type=int, metavar="TOKENS", help="Tokens per sequence."),
+            click.option("--sequence-length", type=_Length(), metavar="TOKENS", help="Tokens per sequence."),
             click.option(
                 "--precision",
                 type=click.Choice(("bf16", "fp16", "fp32", "fp8", "mxfp8", "nvfp4")),

@@ -33,11 +33,17 @@ from recipes.planning.image_jobs import image_workload
 from recipes.planning.objectives import Objective, Size, best_size
 from recipes.planning.own_step import with_own_steps
 from recipes.planning.plan import Plan
-from recipes.planning.planner import default_workload, make_plan, native_precision, shared_batch
+from recipes.planning.planner import (
+    default_workload,
+    make_plan,
+    native_precision,
+    shared_batch,
+)
 from recipes.planning.program_comparison import fastest_program
 from recipes.planning.programs import OWN, REFERENCE_PROGRAM, Program, program_named
 from recipes.planning.resorts import best_plan
 from recipes.planning.run_cost import RunLength, run_cost
+from recipes.planning.usual_batch import with_usual_batch
 from recipes.planning.verified_step import with_verified_steps
 from recipes.planning.what_if import Variation
 from recipes.settings.recipe_choice import optimizer_of
@@ -152,16 +158,27 @@ def plan_of(
     ) -> Plan:
         cluster = cluster_at(size)
         workload = _workload_of(model, cluster, request, program, length, rounds_batch=change is not None)
+        plan = planned_job(size, cluster, workload, model, headroom)
+
+        def with_batch(batch: int) -> Plan:
+            given = msgspec.structs.replace(request, global_batch=batch)
+            workload = _workload_of(model, cluster, given, program, length)
+            return planned_job(size, cluster, workload, model, headroom)
+
+        return plan if request.global_batch else with_usual_batch(plan, program, request.stated, with_batch)
+
+    def planned_job(
+        size: Size,
+        cluster: Cluster,
+        workload: AnyWorkload,
+        model: TransformerModel | VisionModel,
+        headroom: float | None,
+    ) -> Plan:
         pins = request.pins
         if change is not None:  # a change may take a GPU from each node
             pins = msgspec.structs.replace(pins, ranks_per_node=None)
         stated = _stated(request, workload)
-        # Measured steps of the user's own program do not apply to the reference workload.
-        timed = cluster
-        if request.model and program.id != REFERENCE_PROGRAM:
-            timed = with_own_steps(cluster, workload, measurements)
-        if request.model:
-            timed = with_verified_steps(timed, workload, measurements, program.id)
+        timed = _with_measured_steps(cluster, workload, measurements, program) if request.model else cluster
         # Last resorts (another program, fewer GPUs, offloading) are tried only for the whole machine. Goals
         # that may leave GPUs idle compare plans of several sizes anyway.
         is_whole = size == whole and change is None and request.objective in ("throughput", "time")
@@ -194,15 +211,29 @@ def plan_of(
         )
 
     plan = best_size(plan_at, whole, request.objective)
-    step = plan.chosen.predicted.step_time_s.total
-    if (
-        request.program
-        or change is not None
-        or isinstance(step, Unknown)
-        or not isinstance(plan.workload, Workload)
-    ):
+    if request.program or change is not None:
         return plan
-    cluster = plan.cluster if request.objective in ("cost", "fewest-gpus") else cluster_at(None)
+    is_smaller = request.objective in ("cost", "fewest-gpus")
+    return _with_fastest_program(plan, plan.cluster if is_smaller else cluster_at(None), request)
+
+
+def _with_measured_steps(
+    cluster: Cluster, workload: AnyWorkload, measurements: tuple[Measurement, ...], program: Program
+) -> Cluster:
+    """Return the cluster with the measured steps of the user's own program and of verified recipes.
+
+    Steps of the user's own program do not apply to the reference workload.
+    """
+    is_own = program.id != REFERENCE_PROGRAM
+    timed = with_own_steps(cluster, workload, measurements) if is_own else cluster
+    return with_verified_steps(timed, workload, measurements, program.id)
+
+
+def _with_fastest_program(plan: Plan, cluster: Cluster, request: PlanRequest) -> Plan:
+    """Return the plan with the program that trains its job fastest on the cluster."""
+    step = plan.chosen.predicted.step_time_s.total
+    if isinstance(step, Unknown) or not isinstance(plan.workload, Workload):
+        return plan
     fastest = fastest_program(
         plan.workload,
         cluster,

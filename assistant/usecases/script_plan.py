@@ -16,8 +16,10 @@ from recipes.job.workload import Workload
 from recipes.launch.edited import text_workload_of
 from recipes.launch.imports.better_plan import ScriptPlan, script_plan
 from recipes.launch.recipe import Recipe
+from recipes.planning.program_jobs import program_job, with_all_logits
 from recipes.planning.programs import program_named
-from recipes.predict.candidate_prediction import predict
+from recipes.predict.job_prediction import memory_for, predicted_for
+from recipes.predict.stacks import load_stacks
 
 _UNIMPORTANT = {"steps": "1000", "learning_rate": "1e-4"}
 """Settings that a prediction does not depend on, for files that do not state them."""
@@ -74,8 +76,9 @@ def plan_from_script(
     workload = text_workload_of(recipe)
     if isinstance(best.workload, Workload):  # with the plan's assumptions about the job
         workload = msgspec.structs.replace(best.workload, global_batch=recipe.parallelism.global_batch)
-    stack = program_named(program).stack_for(workload.tuning)
-    predicted = predict(workload, recipe.parallelism.candidate, cluster, stack=stack)
+    stack = load_stacks()[program_named(program).stack_for(workload.tuning)]
+    job = program_job(with_all_logits(workload, stack), recipe.parallelism.candidate, cluster, stack)
+    predicted = predicted_for(job, memory_for(job))
     return script_plan(imported, recipe, files, predicted, best)
 
 

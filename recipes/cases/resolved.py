@@ -39,11 +39,12 @@ from recipes.job.workload import (
 )
 from recipes.machine.cluster_records import Cluster
 from recipes.planning.layout_words import short_words
+from recipes.planning.program_jobs import program_job
 from recipes.planning.programs import OWN, program_named, program_of_stack
 from recipes.planning.search import search_with_headroom
 from recipes.planning.space import Request
 from recipes.predict.stacks import Stack, stack_named
-from recipes.predict.training_job import ImageJob, Job, TransformerJob, job_of
+from recipes.predict.training_job import ImageJob, Job, TransformerJob
 
 Here = Callable[[int | None, int | None], Cluster]
 """Function that returns this machine with the case's number of GPUs and GPUs per node.
@@ -300,7 +301,7 @@ class _OpenCase:
             require_whole(self._model, candidate)
         if choice.words:
             notes.append(choice.words)
-        job = job_of(self._workload(candidate), candidate, self._cluster, self._stack)
+        job = program_job(self._workload(candidate), candidate, self._cluster, self._stack)
         return self._resolved(case, job, notes, layout.notes)
 
     def _resolved(

@@ -10,9 +10,9 @@ import msgspec
 
 from recipes.cases.case import Case
 from recipes.cases.table_words import Numbers, Task, adapter_targets_of, names_zero, sharing_of, task_of
-from recipes.constants import constant
 from recipes.job.workload import Optimizer, Precision, TransformerModel, VisionModel
 from recipes.machine.cluster_records import Cluster
+from recipes.planning.program_jobs import over_deepspeed
 from recipes.predict.stacks import ADAPTERS, SHARDED_ADAPTERS, UNKNOWN, Stack, load_stacks, stack_named
 
 _SHOWN = 40
@@ -53,8 +53,9 @@ def software_of(case: Case) -> tuple[Stack, tuple[str, ...]]:
         or (case.zero_stage and not case.sharding)
         or "deepspeed" in case.stack.lower()
     )
-    if stack.gathers_modules == "zero" and is_zero:
-        stack = _over_deepspeed(stack)
+    if stack.gathers_modules == "zero" and (is_zero or case.sharding):
+        # A stated sharding that does not name ZeRO is FSDP's.
+        stack = over_deepspeed(stack) if is_zero else msgspec.structs.replace(stack, gathers_modules="never")
     if case.ep == 1 and stack.extends_experts:
         stack = msgspec.structs.replace(stack, experts="grouped")
     return _with_adapters(stack, case), notes
@@ -100,29 +101,6 @@ def _like(case: Case) -> str:
     if (case.tp or 1) * (case.pp or 1) > 1 and not (names_zero(words) or case.zero_stage):
         return _DIVIDED
     return _ZERO if case.zero_stage or sharing.sharding not in (None, "none") else UNKNOWN
-
-
-def _over_deepspeed(stack: Stack) -> Stack:
-    """Return the stack with the states that DeepSpeed keeps.
-
-    DeepSpeed's engine casts weights to 16 bits and keeps fp32 master weights (runtime/engine.py).
-    """
-    zero = load_stacks()[_ZERO]
-    memory = msgspec.structs.replace(
-        stack.memory,
-        mixed_states=zero.memory.mixed_states,
-        bucket_elements=constant("deepspeed_bucket_elements"),
-        step_elements=zero.memory.step_elements,
-        step_copies=zero.memory.step_copies,
-        shards_in_fp32=False,
-    )
-    return msgspec.structs.replace(
-        stack,
-        gathers_modules=zero.gathers_modules,
-        overlaps_gradients=zero.overlaps_gradients,
-        gradient_bytes=zero.gradient_bytes,
-        memory=memory,
-    )
 
 
 _SQUAD_LENGTH = 384

@@ -9,6 +9,7 @@ from probes.base.record import StrictRecord
 from probes.base.rows import load_rows
 from recipes.machine.cluster_records import Transport
 
+Vendor = Literal["nvidia", "amd", "intel"]
 Tier = Literal["required", "recommended", "default", "experiment", "workaround"]
 """Importance of a variable.
 
@@ -28,6 +29,8 @@ class When(StrictRecord, kw_only=True):
     gpus: tuple[str, ...] = ()
     """Ids of GPU rows, one of which the cluster has."""
     architectures: tuple[str, ...] = ()
+    vendors: tuple[Vendor, ...] = ()
+    """Vendors of the GPUs; empty for all GPUs whose collectives are NCCL's or RCCL's if `device` is cuda."""
     programs: tuple[str, ...] = ()
     interfaces: tuple[str, ...] = ()
     """Network interfaces, all of which exist."""

@@ -12,12 +12,12 @@ from recipes.launch.recipe import Chosen, Environment, Prediction, Recipe
 from recipes.launch.reference_files import model_of
 from recipes.launch.resolve import prediction_of
 from recipes.machine.cluster_records import Cluster
+from recipes.planning.program_jobs import program_job, with_all_logits
 from recipes.planning.programs import program_named
 from recipes.planning.reasons import MEMORY_WARNING, margin_decision, memory_warning
 from recipes.predict.breakdowns import MemoryBreakdown
 from recipes.predict.job_prediction import memory_for, predicted_for
 from recipes.predict.stacks import load_stacks
-from recipes.predict.training_job import job_of
 from recipes.settings.convergence import value_texts
 
 _BEFORE = (
@@ -69,7 +69,7 @@ def _predicted_again(recipe: Recipe, machine: Cluster) -> tuple[Prediction, Memo
         machine, nodes=parallelism.nodes, ranks_per_node=parallelism.ranks_per_node
     )
     stack = load_stacks()[program_named(recipe.program).stack_for(recipe.job.tuning)]
-    job = job_of(workload, parallelism.candidate, cluster, stack)
+    job = program_job(with_all_logits(workload, stack), parallelism.candidate, cluster, stack)
     predicted = predicted_for(job, memory_for(job))
     figures = prediction_of(predicted, makes_data=recipe.command.kind == "reference")
     known = [figure for figure in msgspec.structs.astuple(figures) if figure is not None]

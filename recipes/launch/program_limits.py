@@ -174,6 +174,7 @@ def _layout(recipe: Recipe) -> Layout:
         tuning=recipe.job.tuning,
         adapter_rank=recipe.job.adapter_rank,
         layers=_layers(recipe),
+        ranks_per_node=parallelism.ranks_per_node,
     )
 
 

@@ -49,6 +49,10 @@ _PER_GPU = re.compile(r"(?:\bper|/)\s*(?:gpu|gcd|rank|accelerator|device)\b", re
 _WHOLE_NODE = re.compile(
     r"(?:\bper|/|\ba)\s*(?:node|host|server|machine)\b|\b(?:one|single)\b", re.IGNORECASE
 )
+_WITHOUT_RDMA = re.compile(
+    r"\b(?:no|non|not|without|w/o)[\s-]+RDMA\b|\bRDMA\s+(?:off|disabled)\b", re.IGNORECASE
+)
+_NEGATED = re.compile(r"\b(?:no|non|not|without|w/o)[\s-]+(?:ro?ce|infini\s?band|IB|EFA)\b", re.IGNORECASE)
 _TRANSPORTS: tuple[tuple[re.Pattern[str], Transport], ...] = (
     (re.compile(r"\bEFA(?:v\d)?\b", re.IGNORECASE), "efa"),
     (re.compile(r"TCP-?XO?\b|\bTCP-?X\b", re.IGNORECASE), "tcpxo"),
@@ -149,14 +153,22 @@ def _rate(number: str, unit: str, in_bytes: bool) -> float:
 
 @functools.lru_cache(maxsize=1024)
 def transport_of(text: str) -> Transport:
-    """Return the transport of the compute network in the text; of several, the first in `_TRANSPORTS`."""
+    """Return the transport of the compute network in the text; of several, the first in `_TRANSPORTS`.
+
+    A network of which the text states that it has no RDMA is Ethernet with TCP.
+    """
     parts = _network_parts(text)
+    if any(_WITHOUT_RDMA.search(part) for part, _ in parts):
+        return "ethernet"
     surest = max((rank for part, rank in parts if _transport(part) != "unknown"), default=0)
     return _transport(" , ".join(part for part, rank in parts if rank == surest))
 
 
 def _transport(part: str) -> Transport:
-    return next((kind for pattern, kind in _TRANSPORTS if pattern.search(part)), "unknown")
+    if _WITHOUT_RDMA.search(part):
+        return "ethernet"
+    stated = _NEGATED.sub("", part)
+    return next((kind for pattern, kind in _TRANSPORTS if pattern.search(stated)), "unknown")
 
 
 @functools.lru_cache(maxsize=1024)

@@ -12,9 +12,10 @@ from probes.base.units import plural
 from recipes.job.pins import Pins
 from recipes.job.workload import Tuning, Workload, stored_bits
 from recipes.machine.cluster_records import Cluster
-from recipes.planning.planner import request_of
+from recipes.planning.planner import open_batch, request_of
 from recipes.planning.programs import Program, load_programs
 from recipes.planning.search import search_with_headroom
+from recipes.settings.setting import Stated
 
 _MOST_TIMES = 1024
 """Largest factor on the number of nodes that is tried."""
@@ -37,6 +38,8 @@ class Asked(NamedTuple):
     pins: Pins
     program: Program
     headroom: float | None
+    stated: Stated | None = None
+    """Knowledge from which the plan chose the batch; None if the user gave the batch."""
 
     @property
     def fits(self) -> bool:
@@ -48,11 +51,20 @@ class Asked(NamedTuple):
     def with_nodes(self, nodes: int) -> "Asked":
         """Return the request on this number of nodes, with the next batch that all ranks can share."""
         cluster = msgspec.structs.replace(self.cluster, nodes=nodes)
+        if self.stated is not None:
+            return self._replace(cluster=cluster).with_open_batch()
         ranks = cluster.world_size
         batch = -(-self.workload.global_batch // ranks) * ranks
         return self._replace(
             cluster=cluster, workload=msgspec.structs.replace(self.workload, global_batch=batch)
         )
+
+    def with_open_batch(self) -> "Asked":
+        """Return the request with the batch that a plan of it would choose; a batch of the user's stays."""
+        if self.stated is None:
+            return self
+        batch = open_batch(self.workload, self.cluster, self.program, self.stated)
+        return self._replace(workload=msgspec.structs.replace(self.workload, global_batch=batch))
 
 
 class _Change(NamedTuple):
@@ -129,8 +141,22 @@ def _shorter_sequence(asked: Asked) -> Iterator[_Change]:
         length //= 2
         workload = msgspec.structs.replace(asked.workload, sequence_length=length)
         yield _Change(
-            f"sequences of {length} tokens (--sequence-length {length})", asked._replace(workload=workload)
+            f"sequences of {length} tokens (--sequence-length {length})",
+            asked._replace(workload=workload).with_open_batch(),
         )
+
+
+def _no_accumulation(asked: Asked) -> Iterator[_Change]:
+    """Yield the batch of one sequence per rank: some software keeps whole gradients to accumulate them."""
+    ranks = asked.cluster.world_size
+    if (
+        asked.pins.micro_batch is None
+        and asked.pins.grad_accum is None
+        and asked.workload.global_batch > ranks
+    ):
+        workload = msgspec.structs.replace(asked.workload, global_batch=ranks)
+        words = f"one sequence per rank and step, without accumulation (--global-batch {ranks})"
+        yield _Change(words, asked._replace(workload=workload, stated=None))
 
 
 def _adapters(asked: Asked) -> Iterator[_Change]:
@@ -142,14 +168,15 @@ def _adapters(asked: Asked) -> Iterator[_Change]:
             asked.workload, tuning=tuning, base_bits=stored_bits(tuning), fine_tuning=True
         )
         what = "adapters over 4-bit weights" if tuning == "qlora" else "adapters instead of all weights"
-        yield _Change(f"{what} (--tuning {tuning})", asked._replace(workload=workload))
+        yield _Change(f"{what} (--tuning {tuning})", asked._replace(workload=workload).with_open_batch())
 
 
 def _other_program(asked: Asked) -> Iterator[_Change]:
     for other in load_programs().values():
         trains = asked.workload.precision in other.precisions and asked.workload.tuning in other.tunings
         if other.is_suggested and trains and other.id != asked.program.id:
-            yield _Change(f"another program (--program {other.id})", asked._replace(program=other))
+            words = f"another program (--program {other.id})"
+            yield _Change(words, asked._replace(program=other).with_open_batch())
 
 
 _KINDS: tuple[_Kind, ...] = (
@@ -157,6 +184,7 @@ _KINDS: tuple[_Kind, ...] = (
     _fewer_pins,
     _more_nodes,
     _shorter_sequence,
+    _no_accumulation,
     _adapters,
     _other_program,
 )

@@ -7,10 +7,11 @@ from typing import NamedTuple
 from probes.base.record import Unknown, value_or
 from recipes.job.candidate import Candidate, Degrees, Sharding
 from recipes.machine.cluster_records import Cluster
+from recipes.planning.program_jobs import program_job
 from recipes.planning.space import Recomputation, Request, Shape, candidate_of
 from recipes.predict.breakdowns import MemoryBreakdown, TimeBreakdown
 from recipes.predict.job_prediction import memory_for
-from recipes.predict.training_job import Job, job_of
+from recipes.predict.training_job import Job
 
 Key = tuple[Degrees, Sharding]
 """A set of degrees with its sharding; the search keeps the best member of each."""
@@ -58,7 +59,7 @@ def with_bubble(time: TimeBreakdown | Unknown, share: float) -> float:
 def job_at(request: Request, shape: Shape, micro_batch: int, again: Recomputation) -> Job:
     """Return the job with this shape, micro-batch and recomputation."""
     candidate = candidate_of(request, shape, micro_batch, again)
-    return job_of(request.workload, candidate, request.cluster, request.stack)
+    return program_job(request.workload, candidate, request.cluster, request.stack)
 
 
 def with_memory(request: Request, shape: Shape, micro_batch: int, again: Recomputation) -> Examined:

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from probes.base.record import Unknown
+from probes.base.record import Unknown, value_or
 from probes.base.units import duration, gib
 from recipes.constants import constant
 from recipes.job.candidate import Candidate
@@ -24,6 +24,8 @@ from recipes.predict.breakdowns import COMPUTE_TERMS, TIME_TERMS, TimeBreakdown
 _LEAVES = (*COMPUTE_TERMS, *(term for term in TIME_TERMS if term != "compute"))
 _NEARLY = 0.5
 """A second term is named if its growth is at least this share of the largest growth."""
+_FULLY = 1.5
+"""A term that shrinks is named too if the named terms grow by more than this multiple of the step."""
 _MOST_ALTERNATIVES = 4
 
 
@@ -260,7 +262,11 @@ def share_decision(chosen: Choice, pins: Pins, basis: Basis) -> tuple[Decision, 
     if pins.recomputed_share is None and chosen.recomputed_share == 1.0:
         return ()
     is_pinned = pins.recomputed_share is not None
-    because = "" if is_pinned else "the smallest part of the layers with which the layout fits"
+    because = (
+        ""
+        if is_pinned
+        else "the smallest part of the layers, in steps of a quarter, with which the layout fits"
+    )
     value = f"{chosen.recomputed_share:g}"
     return (decision("recomputed_share", value, pins.recomputed_share, basis=basis, because=because),)
 
@@ -284,17 +290,27 @@ def _percent(part: float) -> str:
 
 
 def _longer_terms(slow: TimeBreakdown | Unknown | None, fast: TimeBreakdown | Unknown | None) -> str:
-    """Return the terms of a step that grow most: `exposed communication 1.2 s longer`."""
+    """Return the terms of a step that grow most: `exposed communication 1.2 s longer`.
+
+    If they grow by much more than the step, the term that shrinks most follows.
+    """
     if not isinstance(slow, TimeBreakdown) or not isinstance(fast, TimeBreakdown):
         return ""
-    growths = []
-    for name in _LEAVES:
-        more, less = getattr(slow, name), getattr(fast, name)
-        if not isinstance(more, Unknown) and not isinstance(less, Unknown) and more > less:
-            growths.append((more - less, name.replace("_", " ")))
-    growths.sort(reverse=True)
-    named = [row for row in growths[:2] if row[0] >= _NEARLY * growths[0][0]]
-    return ", ".join(f"{name} {duration(seconds)} longer" for seconds, name in named)
+    # The computation of image models has no terms of its own.
+    has_terms = any(value_or(getattr(slow, name), 0.0) for name in COMPUTE_TERMS)
+    changes = []
+    for name in _LEAVES if has_terms else TIME_TERMS:
+        there, here = getattr(slow, name), getattr(fast, name)
+        if not isinstance(there, Unknown) and not isinstance(here, Unknown):
+            changes.append((there - here, name.replace("_", " ")))
+    changes.sort(reverse=True)
+    named = [row for row in changes[:2] if row[0] > 0 and row[0] >= _NEARLY * changes[0][0]]
+    words = [f"{name} {duration(seconds)} longer" for seconds, name in named]
+    longer = value_or(slow.total, 0.0) - value_or(fast.total, 0.0)
+    shrunk, name = changes[-1] if changes else (0.0, "")
+    if shrunk < 0 and sum(seconds for seconds, _ in named) > _FULLY * longer:
+        words.append(f"{name} {duration(-shrunk)} shorter")
+    return ", ".join(words)
 
 
 def _lost_tie(member: Examined, chosen: Examined) -> str:
@@ -310,6 +326,7 @@ def _lost_tie(member: Examined, chosen: Examined) -> str:
         "but shares more of the training state",
         "but recomputes more",
         "but cuts stages into more parts" if parts else "but divides the model over more ranks",
+        "but has more micro-batches",
     )
     differing = [place for place in range(len(words)) if mine[place] != theirs[place]]
     if differing and mine[differing[0]] > theirs[differing[0]]:

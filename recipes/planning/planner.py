@@ -28,6 +28,7 @@ from recipes.machine.cluster_records import Cluster
 from recipes.planning.examined import Examined
 from recipes.planning.layout_reasons import Comparison, is_tie, lost_because, not_searched
 from recipes.planning.plan import Choice, Plan, Rejected
+from recipes.planning.program_jobs import with_all_logits
 from recipes.planning.programs import OWN, Program, program_named
 from recipes.planning.reasons import decisions_of, memory_warning, rejection, tightest
 from recipes.planning.refusals import nothing_legal, require_sound
@@ -104,15 +105,24 @@ def default_workload(
         adapter_rank=adapter_rank or rank_of_program or DEFAULT_ADAPTER_RANK,
     )
     if global_batch is None:
-        known = known_for(workload, stated, (program.id, *program.stacks))
-        usual_batch = max(1, round(usual_samples(known, length, stated)))
-        sharing = most_ranks_per_sequence(model, cluster, program)
-        global_batch = shared_batch(usual_batch, cluster.world_size, sharing)
+        global_batch = open_batch(workload, cluster, program, stated)
     if steps is None:
         wanted = samples if tokens is None else tokens / length
         default = int(constant(f"default_steps_{cluster.device}"))
         steps = default if wanted is None else max(1, math.ceil(wanted / global_batch))
     return msgspec.structs.replace(workload, global_batch=global_batch, steps=steps)
+
+
+def open_batch(workload: Workload, cluster: Cluster, program: Program, stated: Stated) -> int:
+    """Return the sequences per step of a job whose batch the user does not give."""
+    sharing = most_ranks_per_sequence(workload.model, cluster, program)
+    return shared_batch(usual_batch(workload, program, stated), cluster.world_size, sharing)
+
+
+def usual_batch(workload: Workload, program: Program, stated: Stated) -> int:
+    """Return the sequences per step of the recipe on which the job is based, whatever the number of ranks."""
+    known = known_for(workload, stated, (program.id, *program.stacks))
+    return max(1, round(usual_samples(known, workload.sequence_length, stated)))
 
 
 def most_ranks_per_sequence(model: TransformerModel, cluster: Cluster, program: Program) -> int:
@@ -286,7 +296,7 @@ def request_of(
         offload=offload is not None,
         offload_weights=offload == "weights",
     )
-    return Request(workload, cluster, stack, program, pins, base)
+    return Request(with_all_logits(workload, stack), cluster, stack, program, pins, base)
 
 
 def _named(candidate: Candidate) -> Candidate:

@@ -7,6 +7,7 @@ from recipes.job.candidate import Degrees, Sharding
 from recipes.job.workload import Workload
 from recipes.planning.plan import Plan
 from recipes.planning.programs import Program
+from recipes.planning.space import whole_layers
 from recipes.settings.setting import Optimization
 
 _SHARED_OUT = 3
@@ -37,6 +38,8 @@ class Layout(NamedTuple):
     adapter_rank: int
     layers: int
     optimization: Optimization = Optimization()
+    ranks_per_node: int = 0
+    """0 if unknown."""
 
 
 def layout_of(plan: Plan) -> Layout:
@@ -61,6 +64,7 @@ def layout_of(plan: Plan) -> Layout:
         adapter_rank=0 if text is None else text.adapter_rank,
         layers=1 if text is None else text.model.layers + text.model.encoder_layers,
         optimization=plan.optimization,
+        ranks_per_node=plan.cluster.ranks_per_node,
     )
 
 
@@ -110,7 +114,8 @@ def _values(layout: Layout) -> dict[str, str]:
     Degrees of 1 and options that the layout does not need are left out. If parameters are sharded,
     recomputation is a setting of the sharding (`sharded_recomputation`), else of the model
     (`plain_recomputation`). `missing_first` and `missing_last` are the layers by which the first and the last
-    part of a pipeline are smaller than the others. `launched_singly` states that kernels cannot be recorded
+    part of a pipeline are smaller than the others. `node_` and `cross_` before a degree are its parts inside
+    a node and across nodes. `launched_singly` states that kernels cannot be recorded
     as CUDA graphs.
     """
     degrees = layout.degrees
@@ -173,7 +178,9 @@ def _values(layout: Layout) -> dict[str, str]:
         "sequence_parallel": "",
         "recompute_granularity": layout.activation_checkpointing,
         "recompute_method": "uniform" if recomputes_all else "block",
-        "recomputed_layers": "1" if recomputes_all else str(math.ceil(layout.recomputed_share * per_part)),
+        "recomputed_layers": "1"
+        if recomputes_all
+        else str(whole_layers(layout.recomputed_share, layout.layers, parts)),
         "recomputed_share": f"{layout.recomputed_share:g}",
         "layers_per_part": str(per_part),
         "schedule": layout.schedule,
@@ -194,9 +201,26 @@ def _values(layout: Layout) -> dict[str, str]:
         **sizes,
         **always,
         **lengths,
+        **_sizes_by_place(layout),
         **_optimization_values(layout),
         **{name: texts[name] for name, is_needed in sometimes.items() if is_needed},
     }
+
+
+def _sizes_by_place(layout: Layout) -> dict[str, str]:
+    """Return the part of each degree inside a node (`node_tp`) and across nodes (`cross_tp`), above 1.
+
+    The degrees that communicate most are inside. Experts are an axis of their own, which divides `fsdp`.
+    """
+    degrees, room = layout.degrees, layout.ranks_per_node or _ranks(layout.degrees)
+    shards = degrees.fsdp // degrees.ep if degrees.fsdp % degrees.ep == 0 else degrees.fsdp
+    sizes = {"tp": degrees.tp, "cp": degrees.cp, "ep": degrees.ep, "fsdp": shards, "dp": degrees.dp}
+    values: dict[str, int] = {}
+    for name, size in sizes.items():
+        inside = math.gcd(size, room)
+        room //= inside
+        values |= {f"node_{name}": inside, f"cross_{name}": size // inside}
+    return {name: str(size) for name, size in values.items() if size > 1}
 
 
 def _optimization_values(layout: Layout) -> dict[str, str]:

@@ -59,7 +59,7 @@ def bound_words(memory: MemoryBreakdown) -> str:
     what = "needed when memory is short" if memory.margin else "in all"
     summed = f"{start} {what} + {error} for the models' error"
     if memory.margin and memory.total > memory.needed + memory.margin:
-        return f"{gib(memory.upper)} (more than {summed})"
+        return f"{gib(memory.upper)} (all that the allocator keeps, which is more than {summed})"
     return f"{upper} ({summed})"
 
 
@@ -286,19 +286,23 @@ def memory_warning(memory: MemoryBreakdown, cluster: Cluster) -> str:
     limit = cluster.memory_bytes_per_rank
     if limit is None or is_within(memory, cluster):
         return ""
-    words = f"{MEMORY_WARNING}: {memory_risk(memory.needed, memory.upper, limit.value)}"
+    needed = _bound_sizes(memory)[0] if memory.margin else gib(memory.needed)
+    words = f"{MEMORY_WARNING}: {memory_risk(memory.needed, memory.upper, limit.value, needed)}"
     share = math.ceil(100 * (1 - memory.needed / memory.upper)) / 100
     if memory.needed > limit.value or not 0 < share <= _LARGEST_HEADROOM:
         return words
     return f"{words}; --headroom {share:g} prevents that"
 
 
-def memory_risk(needed: float, upper: float, room: float) -> str:
-    """Return in words that a run needs more bytes than the device has, at least in the worst case."""
+def memory_risk(needed: float, upper: float, room: float, needed_words: str = "") -> str:
+    """Return in words that a run needs more bytes than the device has, at least in the worst case.
+
+    `needed_words` is the needed memory as other lines of the plan write it.
+    """
     if needed > room:
         return f"{gib(needed)} are needed, and only {gib(room)} are available"
     rare = f"1 run in 10 needs more than {gib(upper)}"
-    return f"{gib(needed)} are needed, and {gib(room)} are available, but {rare}"
+    return f"{needed_words or gib(needed)} are needed, and {gib(room)} are available, but {rare}"
 
 
 _LARGEST_HEADROOM = 0.9

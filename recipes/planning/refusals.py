@@ -8,6 +8,7 @@ from probes.base.units import plural
 from recipes.job.pins import Pins
 from recipes.job.workload import AnyWorkload, VisionWorkload, Workload
 from recipes.machine.cluster_records import Cluster
+from recipes.planning.pin_conflicts import pin_conflict
 from recipes.planning.programs import Program
 from recipes.planning.space import STRATEGIES, Request, shapes
 from recipes.predict.stacks import load_stacks
@@ -123,7 +124,8 @@ def nothing_legal(request: Request) -> NoLayoutError:
         return NoLayoutError(
             f"{request.program.title} has no layout with {words} for {workload.model.id} on "
             f"{plural(cluster.world_size, 'rank')} and a global batch of {workload.global_batch}",
-            f"change a pin, the batch or the program: degrees must divide {_sizes(request)}",
+            pin_conflict(request)
+            or f"change a pin, the batch or the program: degrees must divide {_sizes(request)}",
         )
     multiple = cluster.world_size * (pins.micro_batch or 1)
     nearest = " or ".join(str(valid) for valid in nearest_global_batches(workload.global_batch, multiple))

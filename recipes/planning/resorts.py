@@ -70,7 +70,9 @@ def best_plan(
             warnings = (*plan.warnings, *_warnings(plan, cluster, base, problem))
             return msgspec.structs.replace(plan, warnings=warnings)
     if isinstance(problem, NoFeasiblePlanError) and cluster.memory_bytes_per_rank is not None:
-        changes = helpful_changes(Asked(workload, cluster, pins, base, headroom))
+        changes = helpful_changes(
+            Asked(workload, cluster, pins, base, headroom, None if stated.batch_is_given else stated)
+        )
         raise NoFeasiblePlanError(str(problem), "; ".join(changes) or _NOTHING_HELPS)
     raise problem
 

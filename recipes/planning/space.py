@@ -30,7 +30,9 @@ Only single sequences and micro-batches that the user fixed may be larger. Micro
 limit.
 """
 _RECOMPUTED = (0.25, 0.5, 0.75, 1.0)
-"""Parts of the layers that programs with a setting for this part may recompute."""
+"""Parts of the layers that programs with a setting for this part may recompute, before rounding up to whole
+layers.
+"""
 _BESIDE = 2
 """Embedding and head, which count as one layer each if the number of layers is not divisible (Megatron-LM:
 --account-for-embedding-in-pipeline-split).
@@ -349,6 +351,27 @@ def recomputations(request: Request) -> tuple[Recomputation, ...]:
     return tuple(option for option in options if option.mode == mode) or (Recomputation(mode, 1.0),)
 
 
+def whole_layers(share: float, layers: int, parts: int) -> int:
+    """Return the layers of each part of a pipeline that a program recomputes for this share of all layers.
+
+    Programs count whole layers of the largest part (Megatron-LM: --recompute-num-layers).
+    """
+    return math.ceil(share * math.ceil(layers / parts) - 1e-9)
+
+
+def _recomputed_share(request: Request, degrees: Degrees, again: Recomputation) -> float:
+    """Return the share of the layers that the program really recomputes; a share that the user fixed stays.
+
+    Parts of a pipeline can have so few layers that a quarter of them is no whole layer.
+    """
+    model, share = request.model, again.share
+    is_open = request.pins.recomputed_share is None and request.stack.recomputes_part
+    if model is None or again.mode != "full" or share >= 1.0 or not is_open:
+        return share
+    layers, parts = model.layers + model.encoder_layers, degrees.pp * degrees.vp
+    return whole_layers(share, layers, parts) / math.ceil(layers / parts)
+
+
 def candidate_of(request: Request, shape: Shape, micro_batch: int, again: Recomputation) -> Candidate:
     """Return the candidate with this shape, micro-batch and recomputation."""
     base = request.base
@@ -359,7 +382,7 @@ def candidate_of(request: Request, shape: Shape, micro_batch: int, again: Recomp
         grad_accum=request.workload.global_batch // (shape.replicas * micro_batch),
         global_batch=request.workload.global_batch,
         activation_checkpointing=again.mode,
-        recomputed_share=again.share,
+        recomputed_share=_recomputed_share(request, shape.degrees, again),
         precision=request.workload.precision,
         sharding=shape.sharding,
         offload=base.offload,

@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple
 from probes.base.record import StrictRecord
 from probes.base.rows import load_rows
 from probes.base.units import count
+from recipes.constants import constant
 from recipes.job.models.counts import parameter_count
 from recipes.job.workload import AnyWorkload, TransformerModel, VisionWorkload, Workload
 from recipes.machine.cluster_records import Basis, Cluster
@@ -93,6 +94,16 @@ def _laws(model: TransformerModel, tokens: float | None) -> Iterator[tuple[Batch
             yield law, arguments[law.of]
 
 
+def _why_another_batch(workload: AnyWorkload, known: Known, stated: Stated) -> str:
+    """Return why an open batch is not the one of the recipe."""
+    if isinstance(workload, Workload) or known.basis == "user" or stated.training_recipe:
+        return "the nearest batch that all ranks can share"
+    least, each = round(constant("image_batch")), round(constant("image_images_per_rank"))
+    most = known.recipe.largest_batch
+    limit = f", up to the {count(round(most))} that lose no accuracy" if most else ""
+    return f"usual are {least} images, on large machines {each} per rank{limit}"
+
+
 def batch_setting(workload: AnyWorkload, cluster: Cluster, known: Known, stated: Stated) -> Setting:
     """Return the decision about the global batch.
 
@@ -105,6 +116,9 @@ def batch_setting(workload: AnyWorkload, cluster: Cluster, known: Known, stated:
         known.basis, f"the recipe {known.owner}"
     )
     why += f"{theirs} has {batch_words(recipe, recipe.batch)}"
+    is_open = not stated.batch_is_given and stated.noise_scale is None
+    if is_open and in_unit_of(recipe, workload) != recipe.batch:
+        why += f"; {_why_another_batch(workload, known, stated)}"
     if stated.noise_scale is not None:
         why += f"; the gradient noise scale that you measured is {count(round(stated.noise_scale))} samples"
     noise = cluster.noise_scale_sequences

@@ -19,6 +19,8 @@ _FEWEST_WARMUP_STEPS = 200
 
 2 / (1 - beta2) is only 40 for a beta2 of 0.95, but recipes use at least a few hundred steps.
 """
+_CLEARLY = 1.1
+"""Ratio from which a batch is clearly beyond a limit that is known within a factor of 2 at best."""
 _LARGER = 1.001
 """Ratio above which two batches or numbers of steps differ, because published ones are rounded."""
 
@@ -79,7 +81,8 @@ def learning_rate(
         factor *= (min(batch, ceiling) / recipe.batch) ** exponent
         if batch > ceiling * _LARGER:
             because += f", capped at a batch of {batch_words(recipe, ceiling)}"
-            warning = _beyond(recipe, batch, ceiling, limit)
+            # A batch that is rounded so that the ranks can share it is not a reason to warn.
+            warning = _beyond(recipe, batch, ceiling, limit) if batch > ceiling * _CLEARLY else ""
         elif recipe.is_fine_tuning:
             warning = (
                 f"the rate for {batch_words(recipe, batch)} per step is outside of what the recipe shows "

@@ -15,11 +15,12 @@ from recipes.job.pins import Pins
 from recipes.machine.cluster_records import Cluster
 from recipes.planning.plan import Choice, Plan
 from recipes.planning.planner import make_plan, request_of
+from recipes.planning.program_jobs import program_job
 from recipes.planning.programs import Program, load_programs, program_named
 from recipes.predict.breakdowns import TimeBreakdown
 from recipes.predict.job_prediction import memory_for, predicted_for
 from recipes.predict.shares import held_by
-from recipes.predict.training_job import ImageJob, Job, job_of
+from recipes.predict.training_job import ImageJob, Job
 from recipes.strategies.strategy_table import Strategy
 
 SCHEMA_VERSION = 1
@@ -97,8 +98,9 @@ class Situation(NamedTuple):
     def job(self) -> Job:
         """The planned job, as the models predict it."""
         plan = self.plan
-        stack = request_of(plan.workload, plan.cluster, self.program, self.pins).stack
-        return job_of(plan.workload, candidate_of_choice(plan.chosen), plan.cluster, stack)
+        request = request_of(plan.workload, plan.cluster, self.program, self.pins)
+        candidate = candidate_of_choice(plan.chosen)
+        return program_job(request.workload, candidate, plan.cluster, request.stack)
 
     @property
     def is_plain(self) -> bool:

@@ -21,12 +21,12 @@ from recipes.launch.resolve import prediction_of
 from recipes.machine.cluster_records import Cluster
 from recipes.planning.examined import Examined
 from recipes.planning.planner import request_of
+from recipes.planning.program_jobs import program_job
 from recipes.planning.programs import OWN, REFERENCE_PROGRAM, program_named
 from recipes.planning.search import neighbours, refusing, search
 from recipes.planning.space import Request, strategy_of
 from recipes.predict.breakdowns import MemoryBreakdown
 from recipes.predict.job_prediction import memory_for, predicted_for, time_for
-from recipes.predict.training_job import job_of
 
 BASELINE = "the recipe"
 """Name of the candidate that is the recipe itself."""
@@ -165,7 +165,7 @@ def _pins(recipe: Recipe) -> Pins | None:
 
 
 def _examined(request: Request, candidate: Candidate) -> Examined:
-    job = job_of(request.workload, candidate, request.cluster, request.stack)
+    job = program_job(request.workload, candidate, request.cluster, request.stack)
     return Examined(candidate, job, memory_for(job), time_for(job))
 
 

@@ -40,7 +40,7 @@ def scaling_page(curve: ScalingCurve) -> Page:
     notes = [
         "efficiency: each GPU relative to the smallest size; added: the GPUs added since the size before"
     ]
-    notes += _growing_batch(answers)
+    notes += _changing_batch(answers)
     return (
         section(_stop_words(curve), [words((note, "dim")) for note in notes]),
         Section("", (Table(columns, rows),)),
@@ -53,14 +53,19 @@ def _numbers(answers: tuple[Answer, ...]) -> tuple[Column, ...]:
     return Column("step", right=True), Column(f"{items}/s", right=True)
 
 
-def _growing_batch(answers: tuple[Answer, ...]) -> list[str]:
-    """Return a note if the global batch grows with the size: as many steps then train more samples."""
+def _changing_batch(answers: tuple[Answer, ...]) -> list[str]:
+    """Return a note if the global batch changes with the size: as many steps then train other samples."""
     batches = [row.global_batch for row in answers if row.layout]
     if not batches or max(batches) == min(batches):
         return []
+    if batches == sorted(batches):
+        return [
+            f"the global batch grows from {batches[0]} to {batches[-1]}, because the GPUs must be able to "
+            "share it; a run of as many steps then trains more samples"
+        ]
     return [
-        f"the global batch grows from {batches[0]} to {batches[-1]}: each GPU needs a sample; a run of as "
-        "many steps then trains more samples"
+        f"the global batch is between {min(batches)} and {max(batches)}, because the GPUs must be able to "
+        "share it; runs of as many steps do not train equally many samples"
     ]
 
 
@@ -88,7 +93,9 @@ def sensitivity_page(answers: Sensitivity) -> Page:
             change.name,
             _gain(change.gain),
             "" if change.twice_gain is None else _gain(change.twice_gain),
-            _layout(change.more) if change.more.layout != answers.base.layout else words(("the same", "dim")),
+            _layout(change.more)
+            if not change.more.layout or change.more.layout != answers.base.layout
+            else words(("the same", "dim")),
         )
         for change in answers.changes
     )
@@ -115,6 +122,8 @@ def best_words(answers: Sensitivity) -> str:
         return (
             f"The speed is unknown, and so is the effect of the hardware: {answers.base.tokens_per_s.detail}"
         )
+    if not answers.best_change and not answers.base.layout:
+        return "No single change of the hardware makes the job fit, not even twice as much"
     if not answers.best_change:
         return "No single change of the hardware would gain anything"
     if isinstance(answers.best_gain, Unknown):

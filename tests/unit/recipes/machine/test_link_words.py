@@ -48,6 +48,11 @@ GBPS = 1e9 / 8
         # one port that can do either rate
         ("BCM57414 NetXtreme-E 10Gb/25Gb RDMA Ethernet Controller", 8, 25, "roce"),
         ("Gig Ethernet", 8, 1, "ethernet"),
+        # a negated transport
+        ("8x400G Ethernet without RDMA", 8, 3200, "ethernet"),
+        ("8x400G, no RDMA", 8, 3200, "ethernet"),
+        ("25 GbE, non-RDMA", 8, 25, "ethernet"),
+        ("8x200G RoCE, no InfiniBand", 8, 1600, "roce"),
         ("Intel X710 2x10GbE SFP+", 8, 20, "ethernet"),
         # rates in words, rates below 1 Gb/s, and counts after the kind of network
         ("10 gigabit ethernet", 8, 10, "ethernet"),

@@ -181,7 +181,7 @@ def test_the_same_request_gives_the_same_plan():
 @pytest.mark.parametrize(
     ("program", "model", "nodes", "strategy", "is_safe"),
     [
-        ("accelerate", "llama-3-8b", 4, "fsdp", True),
+        ("torchtitan", "qwen2.5-7b", 2, "fsdp", True),
         ("deepspeed", "qwen2.5-7b", 1, "zero2", True),  # with a smaller micro-batch
         ("own", "gpt2", 1, "ddp", False),  # a small model is not sharded for it
     ],

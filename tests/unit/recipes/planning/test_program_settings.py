@@ -39,6 +39,7 @@ EVERYTHING = Layout(
     layers=126,
     optimization=Optimization(ramp_from=16, ramp_samples=4096, gradient_clipping=1.0),
 )
+SHARDED = Degrees(dp=2, fsdp=4, tp=4, cp=2, ep=2)
 WSD = EVERYTHING._replace(optimization=Optimization(schedule="wsd", decay_share=0.2))
 
 
@@ -55,6 +56,8 @@ def test_every_setting_of_a_row_gets_a_value_and_every_word_belongs_to_a_setting
         shardings = [
             *(EVERYTHING, WSD, EVERYTHING._replace(activation_checkpointing="selective")),
             EVERYTHING._replace(sharding="zero3"),
+            EVERYTHING._replace(degrees=SHARDED),
+            EVERYTHING._replace(degrees=SHARDED, ranks_per_node=1),
         ]
         assert any(program_settings(alone, layout) or name == "" for layout in shardings), key
     assert set(program.values) <= set(program.settings)
