@@ -53,7 +53,7 @@ def test_a_node_that_lacks_nothing_passes_without_output(preflight, tmp_path):
         (
             {**MODULE, "resources": GPU},
             {"CUDA_VISIBLE_DEVICES": "1"},
-            "the number of visible GPUs is 1, but the ranks of a node need 2",
+            "visible GPUs is 1, but the ranks of a node need 2",
         ),
     ],
 )
