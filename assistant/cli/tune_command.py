@@ -13,6 +13,7 @@ from assistant.cli.recipe_commands import read_recipe
 from assistant.usecases.tune import TuneRequest, experiment_variables, tune_recipe
 from probes.base.errors import ExitCode
 from probes.base.record import quoted
+from probes.base.units import plural
 from recipes.tuning.tune_result import TuneResult
 from recipes.tuning.tune_stages import MOST_CANDIDATES, MOST_STEPS
 from recipes.tuning.variants import variables_to_try
@@ -156,6 +157,6 @@ def tune_command(
         say("rigtune: no environment variable of tier experiment applies here")
     emit_answer(result, output_format, lambda _: tune_page(result), is_wide=True)
     if was_stopped:
-        say(f"rigtune: interrupted; {result.trials} trials are kept, and --resume continues")
+        say(f"rigtune: interrupted; {plural(result.trials, 'trial')} kept, and --resume continues")
         return int(ExitCode.INTERRUPTED)
     return int(ExitCode.OK)

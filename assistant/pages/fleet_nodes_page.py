@@ -138,7 +138,8 @@ def no_reported_gpu(report: NodeReport) -> tuple[Row, ...]:
     elif number == "0":
         reported = words(("The node reports no NVIDIA GPU.", "caution"))
     elif models:
-        reported = words(f"The node reports {number or 'several'} GPUs: {models}.")
+        counted = plural(int(number), "GPU") if number.isdecimal() else f"{number or 'several'} GPUs"
+        reported = words(f"The node reports {counted}: {models}.")
     else:
         reported = words("The report names no GPUs.")
     return (Row(reported), Row(words((recording_words(report.node), "dim"))))

@@ -17,6 +17,7 @@ from assistant.usecases.check import check_machine
 from assistant.usecases.events import Event, StageStarted, Written, result_of, stage
 from assistant.usecases.export import (
     ChangedFileError,
+    batch_system_of,
     export_recipe,
     how_to_start,
     refuse_edited_export,
@@ -42,7 +43,7 @@ from probes.sources.base import Source
 from recipes.job.workload import TransformerModel
 from recipes.launch.launch_files import able_launchers
 from recipes.launch.program_limits import command_without_script, require_files, require_script
-from recipes.launch.recipe import Command
+from recipes.launch.recipe import Command, Recipe
 from recipes.launch.recipe_file import dump_recipe
 from recipes.launch.resolve import recipe_of, require_program
 from recipes.machine.measured_on import machine_words, measured_machine
@@ -82,7 +83,9 @@ class AutoResult(Record, kw_only=True):
     scripts: tuple[str, ...]
     """The scripts that start training, and the tests that they run first on each node (`preflight.sh`)."""
     start: str
-    """The shell command that starts training with the first launcher."""
+    """The shell command that starts training here."""
+    start_remark: str = ""
+    """A sentence about this command and the other way to start on a site with Slurm; empty elsewhere."""
     cannot_start: str = ""
     """Reason why the scripts cannot run on this machine yet; empty if they can or need not run here."""
     is_for_here: bool = True
@@ -159,6 +162,7 @@ def auto(
         export_recipe(recipe, launchers, directory / "launch", overwrite=options.overwrite),
         announces_end=True,
     )
+    start, start_remark = _how_to_start(recipe, launchers, str(directory / "launch"), facts, options)
     scripts = tuple(str(path) for path in paths if path.suffix in (".sh", ".sbatch"))
     return AutoResult(
         directory=str(directory),
@@ -167,9 +171,39 @@ def auto(
         measurements=measured,
         plan=plan,
         scripts=scripts,
-        start=how_to_start(recipe, launchers[0], str(directory / "launch")),
+        start=start,
+        start_remark=start_remark,
         cannot_start=measured.hindrance,
         is_for_here=options.measure,
+    )
+
+
+def _how_to_start(
+    recipe: Recipe, launchers: tuple[str, ...], folder: str, facts: MachineFacts, options: AutoOptions
+) -> tuple[str, str]:
+    """Return the command that starts training, and a sentence about it on a site with Slurm.
+
+    A job of Slurm already has GPUs for torchrun on this node; outside a job, only sbatch reserves GPUs.
+    """
+    here = how_to_start(recipe, launchers[0], folder)
+    if batch_system_of(facts) != "slurm" or not {"torchrun", "slurm"}.issubset(launchers):
+        return here, ""
+    submitted, nodes = how_to_start(recipe, "slurm", folder), recipe.parallelism.nodes
+    script = shlex.quote(f"{folder}/launch.sh")
+    if value_or(facts.scheduler.kind, None) != "slurm" or not options.measure:
+        return submitted, f"{script} starts torchrun without Slurm, which then reserves no GPU for it."
+    job = f"Slurm job {value_or(facts.scheduler.job_id, None) or 'of this shell'}"
+    if nodes == 1:
+        held = value_or(facts.scheduler.node_count, None) or 1
+        others = f", one of the job's {plural(held, 'node')}" if held > 1 else ""
+        return here, (
+            f"This command starts torchrun on this node{others}, inside {job}. From a shell on another node, "
+            f"put `srun --nodes=1 --ntasks=1` before it. For a job of its own: {submitted}"
+        )
+    inside = shlex.join(("bash", "-c", f"exec {script} $SLURM_NODEID"))
+    return submitted, (
+        f"This command submits a new job. To use {plural(nodes, 'node')} of {job} instead: "
+        f"MASTER_ADDR=ADDRESS_OF_THE_FIRST srun --nodes={nodes} --ntasks-per-node=1 {inside}"
     )
 
 

@@ -1,6 +1,7 @@
 """Measure this machine: every benchmark of a suite, in the training interpreter."""
 
 import contextlib
+import secrets
 from collections.abc import Callable, Generator, Iterator
 from datetime import datetime, timezone
 from pathlib import Path
@@ -227,4 +228,5 @@ def context_of(facts: MachineFacts, options: MeasureOptions, visible_gpus: int |
         settings=msgspec.structs.replace(options.settings, folder=options.settings.folder or str(Path.cwd())),
         hosts=options.hosts,
         spread_by=options.spread_by,
+        run_token=secrets.token_hex(8),
     )

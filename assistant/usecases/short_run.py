@@ -22,7 +22,7 @@ from assistant.usecases.run_report import (
     Step,
     read_report,
 )
-from probes.base.units import duration
+from probes.base.units import duration, plural
 from probes.logs.training_steps import StepLog
 from recipes.launch.launch_files import find_launcher
 from recipes.launch.recipe import Recipe
@@ -194,7 +194,8 @@ def short_run(
     if fault or is_enough or (own_log.samples and code == 0):
         failure = fault
     elif not is_reference and code == 0:
-        failure = f"the program wrote fewer than {steps} steps to the file that {REPORT_VARIABLE} names"
+        failure = f"the program wrote fewer than {plural(steps, 'step')} to the file "
+        failure += f"that {REPORT_VARIABLE} names"
     else:
         failure = _failure(lines, code, tail, limit_s)
     has_no_memory = any(isinstance(line, Failed) and line.kind == "out_of_memory" for line in lines)

@@ -81,6 +81,8 @@ class BenchContext(Record, kw_only=True):
     hosts: tuple[str, ...] = ()
     """Hosts to measure across, including this machine's own name; empty for this machine alone."""
     spread_by: SpreadBy = "ssh"
+    run_token: str = ""
+    """Random text of this run, by which its ranks recognise each other; empty where nothing is started."""
 
     @property
     def gpus(self) -> tuple[Gpu, ...]:

@@ -41,8 +41,8 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
             threads_per_rank=context.threads_per_rank,
             budget_s=2 * len(_STREAMS) * len(meetings) * (seconds + _OVERHEAD_S),
             cases=cases,
-            # The token rejects ranks of a run on other hosts that uses the same port.
-            settings={"seconds": seconds, "token": " ".join(context.hosts)},
+            # The token rejects ranks of another run that uses the same port, also on the same hosts.
+            settings={"seconds": seconds, "token": " ".join((context.run_token, *context.hosts))},
             hosts=context.hosts,
             spread_by=context.spread_by,
             needs_torch=False,

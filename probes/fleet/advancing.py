@@ -16,6 +16,7 @@ from probes.fleet.comparing.peers import can_judge
 from probes.fleet.comparing.series import series_of
 from probes.fleet.node_report import Metric, NodeReport, disputed_parts, part_ids
 from probes.fleet.states import (
+    MOST_FAILURES,
     OUT_OF_SERVICE,
     Condition,
     Observation,
@@ -33,8 +34,6 @@ from probes.judging.reporting import unfolded
 States = Mapping[str, PartState]
 _CHECK_OF_KIND = {"slow-part": "peers", "suspect-part": "peers", "slower-than-before": "past"}
 """The comparison, with peers or with the past, behind each kind of finding that fails a part."""
-_MOST_FAILURES = 200
-"""Maximum number of failed checks, and of subjects of a check, that count in the answer of one node."""
 
 
 class Proof(StrictRecord, kw_only=True):
@@ -273,10 +272,10 @@ def _failures(
 ) -> Iterator[tuple[tuple[str, str], str]]:
     """Yield each failed check of the node and of its own parts, with the reason."""
     failed = (reason for reason in report.reasons if reason.status is Status.FAIL)
-    for reason in itertools.islice(failed, _MOST_FAILURES):
+    for reason in itertools.islice(failed, MOST_FAILURES):
         words = f"{reason.subject}: {reason.summary}"
         yield (report.node, reason.check_id), words
-        for slot in itertools.islice(unfolded(reason.subject), _MOST_FAILURES):
+        for slot in itertools.islice(unfolded(reason.subject), MOST_FAILURES):
             if (part := report.parts.get(slot, "")) in own:
                 yield (part, reason.check_id), f"{report.node} {slot}: {reason.summary}"
     parts = {f"{report.node} {metric.slot}": metric for metric in report.metrics} if slow else {}

@@ -79,17 +79,15 @@ def best_interval_h(check: CheckKind, site: Site) -> float:
     return math.sqrt(2 * check.duration_h / rate) if rate > 0 else math.inf
 
 
-def payoff(check: CheckKind | None, interval_h: float | None, site: Site) -> Payoff:
-    """Return the costs of a check at an interval; without a check, people find slow parts by hand."""
+def payoff_without_check(site: Site) -> Payoff:
+    """Return the costs if people find all slow parts by hand."""
+    loss = site.lost_per_hour * _NODE_HOURS * site.by_hand_h
+    return Payoff(check_id="none", interval_h=None, check_cost=0.0, remaining_loss=loss)
+
+
+def payoff(check: CheckKind, interval_h: float, site: Site) -> Payoff:
+    """Return the costs of a check at an interval; people find the other slow parts by hand."""
     per_hour = site.lost_per_hour * _NODE_HOURS
-    if check is None or interval_h is None:
-        finds = 0.0 if check is None else check.finds
-        return Payoff(
-            check_id="none" if check is None else check.id,
-            interval_h=None,
-            check_cost=0.0,
-            remaining_loss=per_hour * site.by_hand_h * (1 - finds),
-        )
     waits_h = min(interval_h / 2, site.by_hand_h)
     return Payoff(
         check_id=check.id,
@@ -123,7 +121,7 @@ def schedule_of(sites: Iterable[Site]) -> Schedule:
             JobSchedule(
                 job_nodes=site.job_nodes,
                 costs=(
-                    payoff(None, None, site),
+                    payoff_without_check(site),
                     *(payoff(kind, kind.usual_interval_h, site) for kind in kinds),
                 ),
                 best_interval_h={kind.id: best_interval_h(kind, site) for kind in kinds if kind.duration_h},

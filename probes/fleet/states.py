@@ -19,10 +19,16 @@ _OUT = ("confirmed", "quarantined")
 """Conditions in which a failure has one effect: if its check led to the state, `passed` becomes 0."""
 OUT_OF_SERVICE: tuple[Condition, ...] = ("confirmed", "quarantined", "repaired")
 """Conditions in which jobs should not get the node."""
-_MOST_EVIDENCE = 64
-"""Maximum number of observations that a state records, and of checks of one subject under suspicion.
+MOST_FAILURES = 200
+"""Maximum number of failed checks, and of subjects of a check, that count in the answer of one node.
 
-A run usually yields fewer observations for one subject, so that none is counted twice.
+It also limits the checks of one subject under suspicion: a check above a lower limit could never confirm.
+"""
+_MOST_EARLIER = 64
+"""Maximum number of counted observations of earlier moments that a state records, for people to read.
+
+All observations of the newest moment are recorded, so that a repeated run counts none of them twice. An older
+observation needs no record, because the state ignores it by its time.
 """
 
 
@@ -37,7 +43,7 @@ class PartState(Record, kw_only=True):
     """Check that led to the state; a pass of another check does not end the state."""
     reason: str = ""
     evidence: tuple[str, ...] = ()
-    """Ids of the observations that were counted, the newest last; the oldest are dropped."""
+    """Ids of the observations that were counted, the newest last; many older ones are dropped."""
     counted_at: datetime.datetime | None = None
     """Moment of the newest counted observation; an older one changes nothing."""
     suspected: dict[str, datetime.datetime] = {}
@@ -88,9 +94,10 @@ def observed(state: PartState | None, observation: Observation) -> PartState:
     is_old = now.counted_at is not None and observation.at < now.counted_at
     if observation.result == "unknown" or observation.id in now.evidence or is_old:
         return now
+    kept = now.evidence if observation.at == now.counted_at else now.evidence[-_MOST_EARLIER:]
     counted = msgspec.structs.replace(
         lapsed(now, observation.at),
-        evidence=(*now.evidence, observation.id)[-_MOST_EVIDENCE:],
+        evidence=(*kept, observation.id),
         counted_at=observation.at,
     )
     return (_failed if observation.result == "fail" else _passed)(counted, observation)
@@ -117,7 +124,7 @@ def _failed(state: PartState, observation: Observation) -> PartState:
             is_proved=proved,
             expires=None,
         )
-    if first is None and len(state.suspected) < _MOST_EVIDENCE:
+    if first is None and len(state.suspected) < MOST_FAILURES:
         state = msgspec.structs.replace(state, suspected={**state.suspected, check_id: at})
     if state.condition != "healthy":
         return state

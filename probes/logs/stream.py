@@ -1,8 +1,8 @@
 """Split the bytes of a log into lines and select those that readers want, for any bytes, in bounded memory.
 
-Lines that differ only in digits and the letters a to f, as in addresses, have the same *shape*. The sieve
-decides after at most 64 lines of a shape whether it selects the shape. It can therefore miss a line if
-earlier lines of the same shape have no sign.
+Lines that differ only in digits and hexadecimal addresses have the same *shape*. The sieve decides after at
+most 64 lines of a shape whether it selects the shape. It can therefore miss a line if more than 64 earlier
+lines of the same shape have the sign only without its digits.
 """
 
 import codecs
@@ -12,8 +12,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 _NUMBERS = b"0123456789"
-_HEXADECIMAL = _NUMBERS + b"abcdefABCDEF"
-"""Digits and letters of addresses and ids, which are ignored when lines are compared."""
+"""Digits, which are ignored when lines are compared."""
+_ADDRESS = re.compile(rb"\b(?:[0-9]{1,64}[A-Fa-f]|[A-Fa-f]{1,64}[0-9]|0[xX])[0-9A-Fa-f]{0,64}\b")
+"""An address or id of digits and letters, which is ignored too; words such as `failed` have no digit."""
 _ENVELOPE_END = b" NCCL "
 """End of the prefix with host, process and GPU, which is ignored when lines are compared."""
 MOST_ALIKE = 20_000
@@ -58,7 +59,7 @@ class _Sign(NamedTuple):
 
 
 class _Shape:
-    """Lines that differ only in digits and the letters a to f."""
+    """Lines that differ only in digits and addresses."""
 
     __slots__ = ("left", "readers", "signs")
 
@@ -78,7 +79,8 @@ _NOTHING = _Shape(0, ())
 class Sieve:
     """Selects the readers that need a line.
 
-    A line of a known shape takes half a microsecond; any other line takes a few microseconds.
+    A line of a known shape takes half a microsecond; a line with a new address and any other line take a few
+    microseconds.
     """
 
     def __init__(self, signs: Sequence[Iterable[bytes]]) -> None:
@@ -104,10 +106,12 @@ class Sieve:
     def readers(self, line: bytes) -> tuple[int, ...]:
         """Return the indices of the readers that may need `line`; empty for most lines."""
         start = line.find(_ENVELOPE_END)
-        key = (line if start < 0 else line[start:]).translate(None, _HEXADECIMAL)
-        shape = self._shapes.get(key)
+        part = line if start < 0 else line[start:]
+        # a line without letters in its addresses has the same key with and without the search for addresses
+        shape = self._shapes.get(part.translate(None, _NUMBERS))
         if shape is None:
-            shape = self._first(line, key)
+            key = _ADDRESS.sub(b"", part).translate(None, _NUMBERS)
+            shape = self._shapes.get(key) or self._first(line, key)
         if not shape.left:
             return ()
         if shape.left > 0:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from probes.base.grouping import grouped
 from probes.base.record import NOT_RECORDED, Reason, Unknown, first_unknown, items_of, known
-from probes.base.units import gib
+from probes.base.units import gib, plural
 from probes.catalogue.hardware import GpuModel
 from probes.catalogue.thresholds import load_thresholds
 from probes.facts import Gpu
@@ -154,5 +154,11 @@ def _cores(parts: Parts) -> Iterator[Observed]:
         yield unread("cores_unknown", cores)
         return
     wanted = int(figure("cores_per_gpu")) * len(parts.gpus)
-    words = {"cores": str(cores), "wanted": str(wanted), "gpus": str(len(parts.gpus))}
+    words = {
+        "cores": str(cores),
+        "counted_cores": plural(cores, "physical core"),
+        "wanted": str(wanted),
+        "gpus": str(len(parts.gpus)),
+        "counted_gpus": plural(len(parts.gpus), "GPU"),
+    }
     yield Observed("cores_few" if cores < wanted else "cores_enough", words)

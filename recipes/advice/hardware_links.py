@@ -5,6 +5,7 @@ from typing import TypeAlias
 
 from probes.base.grouping import grouped
 from probes.base.record import NOT_RECORDED, Unknown, first_unknown, items_of, known, only_known
+from probes.base.units import plural
 from probes.catalogue.hardware import GpuModel
 from probes.facts import Nic, PcieLink
 from probes.judging.affinity import affinity_of
@@ -171,8 +172,9 @@ def _rails(parts: Parts, ports: tuple[Nic, ...], gpus: int) -> Iterator[Observed
     per_gpu = sum(only_known(rates)) / gpus
     words = {
         "ports": fold_names(nic.name for nic in ports),
-        "count": str(len(ports)),
+        "counted_ports": plural(len(ports), "training port"),
         "gpus": str(gpus),
+        "counted_gpus": plural(gpus, "GPU"),
         "rate": listed(only_known(rates), "Gb/s"),
         "per_gpu": f"{per_gpu:.4g}",
     }

@@ -151,7 +151,7 @@ def _roce(parts: Parts, ports: tuple[Nic, ...], stated: TrafficClass | None) -> 
     chosen, origin = _traffic_class(parts, ports, stated)
     words = {
         "ports": _names(ports),
-        "count": str(len(ports)),
+        "count": plural(len(ports), "port"),
         "dscp": str(chosen.dscp),
         "priority": str(chosen.priority),
         "tc": str(chosen.tc),

@@ -77,7 +77,7 @@ def require_sound(workload: AnyWorkload, cluster: Cluster, pins: Pins, program: 
         ),
         (
             warmup is not None and not 0 <= warmup <= workload.steps,
-            f"{warmup} warm-up steps do not fit in {workload.steps} steps",
+            f"{plural(warmup or 0, 'warm-up step')}: too many for a run of {plural(workload.steps, 'step')}",
             "give fewer",
         ),
         (

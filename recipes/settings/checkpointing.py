@@ -148,7 +148,7 @@ def checkpoints_of(
     if not isinstance(every, Unknown):
         because = setting.because
         if every >= workload.steps:
-            because += f"; the run has only {workload.steps} steps, so save at its end"
+            because += f"; the run has only {plural(workload.steps, 'step')}, so save at its end"
         text = f"{plural(every, 'step')} ({setting.text})"
         setting = msgspec.structs.replace(setting, text=text, because=because)
     plan = Checkpoints(bytes=size, write_s=write_s, mtbf_s=mtbf, interval_s=interval, every_steps=every)

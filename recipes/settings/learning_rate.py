@@ -223,8 +223,8 @@ def warmup_steps(workload: AnyWorkload, known: Known) -> Setting:
     if steps > most:
         part = "a tenth" if recipe.longest_warmup == 0.1 else f"{recipe.longest_warmup:.3g}"
         because = (
-            f"{part} of the run of {workload.steps} steps, so that the rest trains at the full rate; "
-            f"for a longer run: {because}"
+            f"{part} of the run of {plural(workload.steps, 'step')}, so that the rest trains at the full "
+            f"rate; for a longer run: {because}"
         )
         steps = most
     if isinstance(workload, Workload):
@@ -251,7 +251,7 @@ def _published_warmup(recipe: TrainingRecipe, workload: AnyWorkload) -> tuple[fl
         case "share":
             return amount * workload.steps, f"{100 * amount:g} % of the run"
         case "steps":
-            return amount, f"{count(round(amount))} steps"
+            return amount, plural(round(amount), "step")
         case "tokens":
             per_step = recipe.batch if recipe.batch_in == "tokens" else _tokens(recipe, workload)
             return amount / per_step, f"{count(round(amount))} tokens"

@@ -126,10 +126,10 @@ def own_name(strategy: Strategy, here: Situation) -> Verdict:
     if ranks == 1:
         return inapplicable(strategy, here, "there is one rank")
     if (nodes == 1) != (strategy.nodes == "one"):
-        return inapplicable(strategy, here, f"it is for {strategy.nodes} node(s), and the plan uses {nodes}")
-    return chosen(
-        strategy, here, f"the program's name for data parallelism over {ranks} ranks on {nodes} node(s)"
-    )
+        wanted = "one node" if strategy.nodes == "one" else "several nodes"
+        return inapplicable(strategy, here, f"it is for {wanted}, and the plan uses {plural(nodes, 'node')}")
+    where = f"{ranks} ranks on {plural(nodes, 'node')}"
+    return chosen(strategy, here, f"the program's name for data parallelism over {where}")
 
 
 def in_one_process(strategy: Strategy, here: Situation) -> Verdict:

@@ -6,6 +6,7 @@ import json
 import signal
 import socket
 import subprocess
+import threading
 
 import pytest
 
@@ -13,6 +14,7 @@ from probes.base.record import to_json
 from probes.bench.across_nodes import pairs_request
 from probes.bench.bench_requests import parse_worker_lines
 from probes.workers.rigtune_worker import multi_host
+from probes.workers.rigtune_worker.bench import network
 from tests.support.bench_answers import BENCHES, bench_context, requests
 
 LIMIT_S = 180
@@ -97,6 +99,24 @@ def test_tcp_by_hand(torch_python, environment, free_port):
         report = json.loads(server.communicate(timeout=LIMIT_S)[0])
     assert report["median_bytes_per_s"] > 1e6
     assert len(report["samples_bytes_per_s"]) >= 3
+
+
+def test_a_rank_of_another_run_on_the_same_hosts_is_rejected(monkeypatch, free_port):
+    mine, others = (requests("network", hosts=HOSTS, run_token=token)[0] for token in ("one", "two"))
+    token, foreign = mine.settings["token"], others.settings["token"]
+    for name, value in {"RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port)}.items():
+        monkeypatch.setenv(name, value)
+    conductor = network.Conductor({"settings": mine.settings, "cases": []}, None, 2)
+    gathering = threading.Thread(target=conductor.gather, daemon=True)
+    gathering.start()
+    monkeypatch.setattr(network, "MEETING_S", 0.5)
+    with pytest.raises(network.CaseError, match="rank 1 could not reach rank 0"):
+        network.meet(1, 5000, foreign)
+    links = [network.meet(rank, 5000 + rank, token) for rank in (0, 1)]
+    gathering.join(LIMIT_S)
+    for open_one in (conductor.listener, *links, *conductor.links.values()):
+        open_one.close()
+    assert {rank: place[1] for rank, place in conductor.places.items()} == {0: 5000, 1: 5001}
 
 
 def test_a_rank_that_nobody_meets_ends_by_itself(torch_python, environment, free_port, tmp_path):

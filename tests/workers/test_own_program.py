@@ -289,7 +289,7 @@ def test_a_setting_that_cannot_be_applied_is_named(in_torch):
         "precision": ({"precision": "fp8"}, "precision is fp8"),
         "recomputation": ({"activation_checkpointing": "selective"}, "activation_checkpointing is selective"),
         "schedule": ({"schedule": "step"}, "schedule is step"),
-        "ranks": ({"dp": 4}, "the plan has dp 4 x fsdp 1 x tp 1 ranks, but 1 were started"),
+        "ranks": ({"dp": 4}, "the plan needs dp 4 x fsdp 1 x tp 1 ranks, but the job has 1: "),
         "tuning": ({"tuning": "lora"}, "tuning is lora: add the adapters"),
         "optimizer": ({"optimizer": "muon"}, "optimizer is muon: give prepare(..., optimizer="),
         "layers": ({"activation_checkpointing": "full"}, "the model repeats no layer: give blocks="),

@@ -80,6 +80,11 @@ def noisy(device, micro_batch=4):
         backward()
     step.model, step.backward = model, backward
     return step
+
+def garbled(device, micro_batch=4):
+    step = noisy(device)
+    step.backward = lambda: 3.0
+    return step
 '''
 
 
@@ -275,6 +280,11 @@ def test_the_noise_scale_of_a_step_whose_noise_is_known(answer_of, users_folder)
     low, high = (the_one(measured, f"noise_scale_{end}_sequences").median for end in ("low", "high"))
     assert low < the_one(measured, "noise_scale_sequences").median < high
     assert the_one(measured, "noise_scale_sequences").median == pytest.approx(2, rel=0.3)
+
+
+def test_a_wrong_result_of_backward_is_not_blamed_on_the_step(answer_of, users_folder):
+    (failure,) = failures(answer_of(tiny(noise_scale, step="users:garbled", folder=users_folder)))
+    assert "`backward` of users:garbled returned float" in failure.message
 
 
 def test_a_step_without_a_model_has_no_noise_scale(answer_of, users_folder):

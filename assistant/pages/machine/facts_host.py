@@ -3,6 +3,7 @@
 from assistant.pages.machine.facts_words import (
     Line,
     Subject,
+    counted,
     first,
     flag,
     joined,
@@ -68,8 +69,8 @@ def _cpu(facts: MachineFacts) -> Line:
         (
             ("model", said(cpu.model, sockets + "{}")),
             ("sockets", cpu.sockets if isinstance(cpu.sockets, Unknown) else ""),
-            ("cores", said(cpu.physical_cores, "{} cores")),
-            ("CPUs", said(cpu.logical_cpus, "{} CPUs")),
+            ("cores", counted(cpu.physical_cores, "core")),
+            ("CPUs", counted(cpu.logical_cpus, "CPU")),
             ("usable CPUs", "" if is_all else said(cpu.allowed_cpus, "{} usable")),
             ("NUMA nodes", nodes if isinstance(nodes, Unknown) else plural(len(nodes), "NUMA node")),
             ("flags", cpu.flags if isinstance(cpu.flags, Unknown) else " ".join(cpu.flags)),

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from assistant.pages.blocks import Tone
 from probes.base.record import Reason, T, Unknown, first_unknown, only_known
-from probes.base.units import gib
+from probes.base.units import gib, plural
 
 Part = tuple[str, str | Unknown]
 """Name of a value, and the value as text.
@@ -69,6 +69,11 @@ def said(value: T | Unknown | None, form: str = "{}", none: str = "") -> str | U
 def size(value: int | Unknown | None, form: str = "{}", none: str = "") -> str | Unknown:
     """Return a size in bytes as text; an unknown size stays unknown."""
     return said(gib(value) if isinstance(value, int) else value, form, none)
+
+
+def counted(value: int | Unknown, noun: str) -> str | Unknown:
+    """Return a number with its noun: `1 core`, `8 cores`; an unknown number stays unknown."""
+    return value if isinstance(value, Unknown) else plural(value, noun)
 
 
 def noted(value: T | Unknown | None, *usual: T, form: str = "{}") -> str | Unknown:

@@ -33,4 +33,6 @@ def _next_steps(result: AutoResult) -> tuple[str, ...]:
             "When this is solved, run the same command again: it measures with the torch that it then finds, "
             "and writes the scripts for it.",
         )
-    return (f"Start training{'' if result.is_for_here else ' on that machine'}:  {result.start}",)
+    place = "" if result.is_for_here else " on that machine"
+    remarks = (result.start_remark,) if result.start_remark else ()
+    return (f"Start training{place}:  {result.start}", *remarks)

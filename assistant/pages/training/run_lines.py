@@ -20,9 +20,14 @@ def run_section(plan: Plan) -> Section:
     return section("Run", [Row(words(line)) for line in lines], indent=2)
 
 
+def _counted(number: float, noun: str) -> str:
+    """Return a number that may be very large, with its noun: `1 step`, `2.4 M steps`."""
+    return plural(1, noun) if number == 1 else f"{count(number)} {noun}s"
+
+
 def run_lines(run: RunCost, *, is_gpu: bool) -> list[str]:
     """Return the length of the run, its hours and price, and the loss to failures of a large run."""
-    length = f"{count(run.steps)} steps, {count(run.samples)} samples"
+    length = f"{_counted(run.steps, 'step')}, {_counted(run.samples, 'sample')}"
     length += f", {count(run.tokens)} tokens" if run.tokens else ""
     if run.length_from == "assumed":
         length += " (assumed: give --tokens, --samples or --steps)"

@@ -81,7 +81,7 @@ class CountedStep:
         with users_errors(self.target):
             report = self.inner()
         self.calls += 1
-        for name, value in items_in(report, self.target).items():
+        for name, value in items_in(report, f"the step of {self.target}").items():
             self.totals[name] += value
 
     def per_step(self) -> list[float]:
@@ -95,15 +95,15 @@ class CountedStep:
         return items
 
 
-def items_in(report: object, target: str) -> dict[str, float]:
-    """Return the tokens, images and samples in a step's result.
+def items_in(report: object, function: str) -> dict[str, float]:
+    """Return the tokens, images and samples in the result of a user's function, which is named in words.
 
     Raises CaseError for anything but None or a dict with positive numbers.
     """
     if report is None:
         return {}
     if not isinstance(report, dict):
-        raise CaseError("unsupported", f"the step of {target} returned {type(report).__name__}: {_RETURN}")
+        raise CaseError("unsupported", f"{function} returned {type(report).__name__}: {_RETURN}")
     items = {}
     for name in set(ITEMS) & set(report):
         try:
@@ -111,9 +111,7 @@ def items_in(report: object, target: str) -> dict[str, float]:
         except (TypeError, ValueError, OverflowError):
             items[name] = 0.0
         if not 0 < items[name] < float("inf"):
-            raise CaseError(
-                "unsupported", f"the step of {target} returned {report[name]!r:.80} {name}: {_RETURN}"
-            )
+            raise CaseError("unsupported", f"{function} returned {report[name]!r:.80} {name}: {_RETURN}")
     return items
 
 

@@ -72,7 +72,7 @@ class Plan(types.SimpleNamespace):
                 raise PlanError(f"{name} is {value}, but rigtune_helper can apply only {choices}")
         if self.dp * self.fsdp * self.tp != ranks:
             words = f"dp {self.dp} x fsdp {self.fsdp} x tp {self.tp}"
-            raise PlanError(f"the plan has {words} ranks, but {ranks} were started: plan for {ranks} ranks")
+            raise PlanError(f"the plan needs {words} ranks, but the job has {ranks}: plan for that number")
         if self.is_sharded and fully_shard is None:
             raise PlanError(f"strategy {self.strategy} needs torch 2.6 (FSDP2), this is {torch.__version__}")
 

@@ -276,7 +276,10 @@ def reason_against_nccl(place: Place) -> str:
     if not torch.cuda.is_available():
         return f"torch {torch.__version__} on {place.host} can use no GPU"
     if local_gpu(place) >= torch.cuda.device_count():
-        return f"local rank {place.local_rank} on {place.host} sees only {torch.cuda.device_count()} GPUs"
+        return (
+            f"local rank {place.local_rank} on {place.host} has no GPU of its own: "
+            f"the number of visible GPUs is {torch.cuda.device_count()}"
+        )
     return ""
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from probes.base.errors import UsageError
 from probes.base.record import StrictRecord
 from probes.base.rows import load_rows
+from probes.base.units import plural
 from recipes.launch.known_names import require_known
 from recipes.launch.plan_remarks import beyond_files
 from recipes.launch.program_files import FolderFile, ProgramFiles, torch_agent
@@ -245,7 +246,7 @@ def _notes(recipe: Recipe, row: TunedModel) -> tuple[str, ...]:
         (
             True,
             "torchtune saves at the end of an epoch only: the run has one epoch of at most "
-            f"{convergence.steps} steps and does not continue by itself",
+            f"{plural(convergence.steps, 'step')} and does not continue by itself",
         ),
         (
             convergence.schedule == "cosine" and convergence.final_share > 0,

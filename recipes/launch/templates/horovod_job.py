@@ -27,7 +27,7 @@ def hosts_of(text: str, nodes: int) -> list[str]:
             "recipe.toml and export again, or export NODE_HOSTS=HOST1,HOST2"
         )
     if len(hosts) != nodes:
-        raise ValueError(f"NODE_HOSTS names {len(hosts)} hosts, but the plan has {nodes} nodes")
+        raise ValueError(f"the number of hosts in NODE_HOSTS is {len(hosts)}, but the plan has {nodes} nodes")
     for host in hosts:
         if not HOST.fullmatch(host):
             raise ValueError(f"NODE_HOSTS: horovodrun takes host names, not {host!r}")

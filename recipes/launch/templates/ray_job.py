@@ -74,7 +74,7 @@ def wait_for_nodes(count: int) -> None:
     give_up = time.monotonic() + JOIN_S
     while (alive := sum(node["Alive"] for node in ray.nodes())) < count:
         if time.monotonic() > give_up:
-            sys.exit(f"ray_job.py: {alive} of {count} nodes joined the Ray cluster within {JOIN_S} s")
+            sys.exit(f"ray_job.py: nodes in the Ray cluster after {JOIN_S} s: {alive} of {count}")
         time.sleep(1)
 
 
@@ -84,8 +84,9 @@ def worker(config: dict[str, Any]) -> None:
     ranks = context.get_local_world_size()
     if ranks != config["ranks_per_node"]:
         raise RuntimeError(
-            f"{ranks} workers run on {socket.gethostname()}, but the plan has {config['ranks_per_node']} per "
-            "node: other jobs use this Ray cluster, or its nodes have other numbers of GPUs"
+            f"the number of workers on {socket.gethostname()} is {ranks}, but the plan has "
+            f"{config['ranks_per_node']} per node: other jobs use this Ray cluster, "
+            "or its nodes have other numbers of GPUs"
         )
     os.chdir(config["folder"])
     name, *arguments = config["command"]

@@ -57,7 +57,9 @@ class Job:
                 "recipe.toml and export again, or export NODE_HOSTS=HOST1,HOST2 in the order of the ranks"
             )
         if len(self.hosts) != self.count:
-            raise JobError(f"NODE_HOSTS names {len(self.hosts)} hosts, but NODE_COUNT is {self.count}")
+            raise JobError(
+                f"the number of hosts in NODE_HOSTS is {len(self.hosts)}, but NODE_COUNT is {self.count}"
+            )
         for host in self.hosts:
             if not _is_host(host):
                 raise JobError(f"NODE_HOSTS: {host!r} is neither a host name nor an address")

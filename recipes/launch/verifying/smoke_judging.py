@@ -175,7 +175,7 @@ def _world_size(recipe: Recipe, report: SmokeReport, nonce: int) -> Finding:
         )
     return _WORLD.failed(
         _JOB,
-        f"the world has {observed} ranks, not {planned}",
+        f"the world has {plural(observed, 'rank')}, not {planned}",
         expected=f"world size {planned} ({recipe.parallelism.nodes} x {recipe.parallelism.ranks_per_node})",
         observed=f"world size {observed}",
         remedy=Remedy(text="export the recipe again, and start it without options that change its size"),
@@ -278,7 +278,7 @@ def _sums(recipe: Recipe, report: SmokeReport, nonce: int) -> Finding:
         else "the all-reduce has a wrong result",
         expected=f"sum of rank + 1 = {expected[0]:g} over {plural(world, 'rank')}, "
         "all with the number of this run",
-        observed=f"rank {first.rank}: {first.rank_sum:g} over {first.one_sum:g} ranks"
+        observed=f"rank {first.rank}: {first.rank_sum:g}, world size {first.one_sum:g}"
         + (", some with another number" if is_foreign else ""),
         remedy=Remedy(
             text="end the other job that uses this address and port, or export another MASTER_PORT"

@@ -60,16 +60,16 @@ def check_room(workers: int, batch_size: int, ranks: int) -> None:
     if batches_bytes > free_bytes:
         raise CaseError(
             "out_of_memory",
-            f"{SHARED_MEMORY} is too small: {ranks} ranks with {workers} workers pass batches of "
-            f"{mib(batches_bytes)} through it,"
-            f" {mib(free_bytes)} are free; in a container give it more (--shm-size)",
+            f"{SHARED_MEMORY} is too small: the batches of all workers need "
+            f"{mib(batches_bytes)} of it (ranks: {ranks}, workers of each rank: {workers}), "
+            f"{mib(free_bytes)} are free; in a container give it more (--shm-size)",
         )
     needed_bytes, available_bytes = batches_bytes + ranks * workers * WORKER_BYTES, available_on_host()
     if available_bytes and needed_bytes > SHARE_OF_MEMORY * available_bytes:
         raise CaseError(
             "out_of_memory",
-            f"{ranks} ranks with {workers} workers need about {mib(needed_bytes)} of memory, "
-            f"{mib(available_bytes)} are available",
+            f"all workers need about {mib(needed_bytes)} of memory (ranks: {ranks}, workers of each rank: "
+            f"{workers}), {mib(available_bytes)} are available",
         )
 
 
@@ -116,7 +116,8 @@ def cause_of(words: str, workers: int) -> tuple[str, str]:
     if "shared memory" in words or "Bus error" in words or "No space left" in words:
         return (
             "out_of_memory",
-            f"{SHARED_MEMORY} is too small for {workers} workers; in a container give it more (--shm-size)",
+            f"{SHARED_MEMORY} is too small (workers of each rank: {workers}); "
+            "in a container give it more (--shm-size)",
         )
     if "signal: Killed" in words:
         return (

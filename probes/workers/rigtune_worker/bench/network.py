@@ -63,6 +63,11 @@ class Link:
         self.connection = connection
         self.file = connection.makefile("rw", encoding="utf-8", newline="\n")
 
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            self.file.close()
+        self.connection.close()
+
     def send(self, **words: Any) -> None:
         self.file.write(json.dumps(words) + "\n")
         self.file.flush()
@@ -103,10 +108,7 @@ def meet(rank: int, data_port: int, token: str) -> Link:
             with contextlib.suppress(ConnectionRefusedError, ValueError):
                 try:
                     link = Link(socket.create_connection((host, port), timeout=PATIENCE_S))
-                    link.send(token=token, rank=rank, port=data_port)
-                    if link.receive().get("token") == token:
-                        link.connection.settimeout(None)
-                        link.connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+                    if is_accepted(link, token=token, rank=rank, port=data_port):
                         return link
                 except ConnectionRefusedError:
                     raise
@@ -117,6 +119,21 @@ def meet(rank: int, data_port: int, token: str) -> Link:
         "crashed",
         f"rank {rank} could not reach rank 0 at {host}, ports {ports()[0]} to {ports()[-1]}: {trouble}",
     )
+
+
+def is_accepted(link: Link, *, token: str, rank: int, port: int) -> bool:
+    """Return whether rank 0 of this run answers; close the link if not."""
+    is_mine = False
+    try:
+        link.send(token=token, rank=rank, port=port)
+        is_mine = link.receive().get("token") == token
+        if is_mine:
+            link.connection.settimeout(None)
+            link.connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    finally:
+        if not is_mine:
+            link.close()
+    return is_mine
 
 
 def listen_on_any(candidates: list[int]) -> socket.socket:
@@ -172,6 +189,8 @@ class Conductor:
                     link.send(token=message["token"])
                     self.links[message["rank"]] = link
                     self.places[message["rank"]] = (address[0], message["port"])
+                    continue
+            link.close()
         # Rank 0 connected over the loopback; the other ranks reach rank 0 at MASTER_ADDR.
         self.places[0] = (os.environ["MASTER_ADDR"], self.places[0][1])
 

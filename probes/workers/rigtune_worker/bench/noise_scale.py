@@ -156,7 +156,7 @@ def own_subject(own: OwnStep, device: torch.device) -> Subject:
     def backward(_number: int) -> float:
         with users_errors(target):
             report = forward_backward()
-        report = items_in(report, target)
+        report = items_in(report, f"`backward` of {target}")
         sequences = report.get("samples") or report.get("images") or counted.micro_batch
         if not sequences:
             raise CaseError(

@@ -20,7 +20,7 @@ elif list=$(nvidia-smi -L 2>/dev/null); then
   gpus=$(grep -c '^  MIG ' <<<"$list") || gpus=$(grep -c '^GPU ' <<<"$list")
 fi
 if [[ -n $gpus && $gpus -lt 8 ]]; then
-  complain "8 ranks need as many GPUs, but $gpus are visible"
+  complain "the number of visible GPUs is $gpus, but the ranks of a node need 8"
 fi
 
 # The modules of the program; torch itself is not imported

@@ -49,7 +49,7 @@ def links(up: int, down: int) -> tuple[NvLink, ...]:
             "",
         ),
         ({"ecc_enabled": False}, "", ", ECC off", ""),
-        ({"ecc_uncorrected_volatile": 1}, "", ", 1 uncorrected ECC errors", "bad"),
+        ({"ecc_uncorrected_volatile": 1}, "", ", uncorrected ECC errors: 1", "bad"),
         ({"row_remap_failed": True}, "", ", row remapping failed", "bad"),
         ({"row_remap_pending": True}, "", ", row remapping pending", "bad"),
         ({"recovery_action": "reset"}, "", ", needs reset", ""),

@@ -308,6 +308,7 @@ def test_what_a_node_says_of_itself_and_its_clock():
         ({"driver": "550"}, "The report names no GPUs."),
         ({"gpus": "0"}, "The node reports no NVIDIA GPU."),
         ({"gpus": "8", "gpu_model": "H100"}, "The node reports 8 GPUs: H100."),
+        ({"gpus": "1", "gpu_model": "H100"}, "The node reports 1 GPU: H100."),
         ({"gpu_model": "H100"}, "The node reports several GPUs: H100."),
     ],
 )

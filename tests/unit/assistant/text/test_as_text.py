@@ -182,9 +182,9 @@ def test_errors_of_a_gpus_memory_are_shown_from_the_first(count: int) -> None:
     health = GpuMemoryHealth(remapped_rows_uncorrected=count)
     facts = with_gpus(h100_node(), 2, memory_health=health, ecc_uncorrected_volatile=count)
     text = " ".join(render_facts(facts).split())
-    for words in ("rows remapped", "uncorrected ECC errors"):
+    for words in ("remapped rows", "uncorrected ECC errors"):
         assert (words in text) == (count > 0)
-        assert count == 0 or f"{count} {words}" in text
+        assert count == 0 or f"{words}: {count}" in text
 
 
 def test_events_tool_results_and_contradictions_are_shown() -> None:

@@ -18,7 +18,9 @@ from assistant.usecases.auto import AutoOptions, auto
 from assistant.usecases.events import Measured, StageFinished
 from assistant.usecases.plan import PlanRequest
 from probes.base.errors import StoppedError, UsageError
+from probes.facts import Scheduler
 from probes.facts.measurements import Measurement, MeasurementSet
+from probes.facts.named import State
 from probes.judging.findings import Status
 from probes.sources.choose import open_source
 from recipes.launch.recipe import Command
@@ -165,3 +167,40 @@ def test_only_launchers_that_can_start_the_program_get_scripts(tmp_path):
     *_, finished = auto(open_source((), "dgx-h100"), options)
     names = {Path(script).name for script in finished.result.scripts}
     assert names == {"launch.sh", "train.sbatch", "preflight.sh"}
+
+
+NO_JOB = Scheduler(kind=None, settings=(State(name="ProctrackType", value="proctrack/cgroup"),))
+JOB = Scheduler(kind="slurm", job_id="77", node_count=2)
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "nodes", "words"),
+    [
+        (Scheduler(kind=None), 1, ("{}/launch.sh", "")),
+        (NO_JOB, 1, ("sbatch {}/train.sbatch", "{}/launch.sh starts torchrun without Slurm")),
+        (JOB, 1, ("{}/launch.sh", "on this node, one of the job's 2 nodes, inside Slurm job 77. ")),
+        (JOB, 1, ("{}/launch.sh", "For a job of its own: sbatch {}/train.sbatch")),
+        (JOB, 2, ("sbatch {}/train.sbatch", "To use 2 nodes of Slurm job 77 instead: ")),
+        (JOB, 2, ("sbatch {}/train.sbatch", "--ntasks-per-node=1 bash -c 'exec {}/launch.sh $SLURM_NODEID'")),
+    ],
+)
+def test_the_start_on_a_site_with_slurm_is_said(monkeypatch, tmp_path, scheduler, nodes, words):
+    def probe(source, options):
+        events = list(probe_machine(source, options))
+        facts = msgspec.structs.replace(events[-1].result, scheduler=scheduler)
+        yield StageFinished(stage="probe", result=facts)
+
+    def measure(facts, options, stop):
+        yield StageFinished(stage="bench", result=MeasurementSet())
+
+    probe_machine = auto_module.probe_machine
+    monkeypatch.setattr(auto_module, "probe_machine", probe)
+    monkeypatch.setattr(auto_module, "measure_machine", measure)
+    request = PlanRequest(model="llama-3-8b", nodes=nodes)
+    *_, finished = auto(
+        open_source((), "dgx-h100"), AutoOptions(directory=str(tmp_path), request=request, measure=True)
+    )
+    start, remark = (each.format(f"{tmp_path}/launch") for each in words)
+    assert finished.result.start == start
+    assert remark in finished.result.start_remark
+    assert finished.result.start_remark in text_of(auto_page(finished.result)).replace("\n", " ")

@@ -16,7 +16,7 @@ from assistant.usecases.bench.bench_run import CaseMeasured, Provisional, run_re
 from assistant.usecases.bench.bench_suite import jobs_of, run_jobs
 from assistant.usecases.bench.bench_watch import Watch
 from assistant.usecases.events import BenchFailed, Measured, Progress, StageFinished, StageStarted
-from assistant.usecases.measure import MeasureOptions, measure_machine
+from assistant.usecases.measure import MeasureOptions, context_of, measure_machine
 from probes.base.errors import UsageError, WorkerError
 from probes.base.table_rows import BenchmarkRow
 from probes.bench.answers import per_rank
@@ -383,3 +383,11 @@ def test_a_machine_is_known_by_its_name_and_its_gpus():
     ]
     assert len({machine_id(facts) for facts in machines}) == len(machines)
     assert machine_id(machines[0]) == machine_id(MachineFacts(hostname="a", gpus=(second, first)))
+
+
+def test_each_run_over_hosts_has_its_own_token() -> None:
+    [row] = [row for row in BENCHMARKS if row.id == "network"]
+    options = MeasureOptions(hosts=("a", "b"))
+    first, second = (row.load().requests(context_of(FACTS, options))[0] for _ in range(2))
+    assert first.settings.pop("token") != second.settings.pop("token")
+    assert first == second

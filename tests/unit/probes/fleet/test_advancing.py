@@ -11,7 +11,7 @@ from probes.base.record import to_json
 from probes.fleet.advancing import Run, advance, load_proofs, summary_of
 from probes.fleet.comparing.compare_nodes import compare_nodes
 from probes.fleet.node_report import NodeReport, Reason
-from probes.fleet.states import repaired
+from probes.fleet.states import MOST_FAILURES, repaired
 from probes.judging.check_table import CHECKS
 from probes.judging.findings import Status
 from tests.support.simulated_fleet import Fleet
@@ -83,6 +83,24 @@ def test_a_silent_node_has_no_state():
 def test_a_new_fault_remains_when_the_old_one_has_ended():
     states, _ = after(report("n", "shm-size"), report("n", "nofile", passed=("shm-size",)))
     assert states["n"].check_id == "nofile"
+
+
+def test_a_pass_counts_once_beside_many_failures():
+    """`after` judges each run twice."""
+    states, _ = after(report("n", "gpu-count"))
+    states["n"] = repaired(states["n"], START)
+    many = tuple(f"check-{number}" for number in range(150))
+    states, _ = after(report("n", *many, passed=("gpu-count",)), states=states, first=1)
+    assert states["n"].passed == 1
+    assert len(states["n"].suspected) == 150
+
+
+def test_every_failure_that_counts_can_confirm():
+    many = tuple(f"check-{number}" for number in range(MOST_FAILURES + 1))
+    runs = (report("n", *many), report("n", many[-2], passed=many[:-2]))
+    assert after(*runs)[0]["n"].condition == "quarantined"
+    runs = (report("n", *many), report("n", many[-1], passed=many[:-1]))
+    assert after(*runs)[0]["n"].condition == "suspect"
 
 
 def test_the_part_keeps_its_own_state_and_a_swapped_one_starts_anew():

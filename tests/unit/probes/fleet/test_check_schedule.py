@@ -5,7 +5,13 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from probes.fleet.check_schedule import Site, best_interval_h, load_check_kinds, payoff
+from probes.fleet.check_schedule import (
+    Site,
+    best_interval_h,
+    load_check_kinds,
+    payoff,
+    payoff_without_check,
+)
 
 KINDS = {kind.id: kind for kind in load_check_kinds()}
 
@@ -20,7 +26,7 @@ KINDS = {kind.id: kind for kind in load_check_kinds()}
 )
 def test_node_hours_per_thousand_node_days(nodes, nothing, passive, daily, weekly_burn_in):
     site = Site(job_nodes=nodes)
-    assert payoff(None, None, site).total == pytest.approx(nothing, abs=0.5)
+    assert payoff_without_check(site).total == pytest.approx(nothing, abs=0.5)
     silent = payoff(KINDS["passive"], 1 / 12, site)
     assert (silent.check_cost, silent.remaining_loss) == (0, pytest.approx(passive, rel=0.03))
     quick = payoff(KINDS["quick"], 24, site)
@@ -44,4 +50,4 @@ def test_the_best_interval_has_the_smallest_cost(nodes, quick, burn_in):
 def test_without_slow_parts_no_check_pays():
     site = Site(slow_per_1000_node_days=0.0)
     assert best_interval_h(KINDS["quick"], site) == float("inf")
-    assert payoff(None, None, site).total == 0
+    assert payoff_without_check(site).total == 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import itertools
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -59,6 +60,21 @@ def test_a_line_with_a_sign_passes_though_one_like_it_has_none() -> None:
     sieve = Sieve(((b"Xid ",), (b"status=12",)))
     assert not sieve.readers(b"status=5")
     assert sieve.readers(b"status=12") == (1,)
+
+
+def test_words_differ_in_the_letters_of_addresses_too() -> None:
+    sieve = Sieve(((b"state DEAD", b"ailed"),))
+    assert not sieve.readers(b"rank 3: state ")
+    assert sieve.readers(b"rank 3: state DEAD") == (0,)
+    assert not sieve.readers(b"worker filed")
+    assert sieve.readers(b"worker failed") == (0,)
+
+
+@pytest.mark.parametrize("prefix", ["at 0x", "GPU ", "0000:"])
+def test_lines_that_differ_in_addresses_alone_are_bounded(prefix: str) -> None:
+    sieve = Sieve(((b"Xid ",),))
+    lines = (f"Xid {prefix}{n * 7919 % (1 << 20) | 1 << 24:x}" for n in range(MOST_ALIKE + 99))
+    assert sum(bool(sieve.readers(line.encode())) for line in lines) == MOST_ALIKE
 
 
 ALL_SIGNS = tuple(reader.signs for reader in line_readers())

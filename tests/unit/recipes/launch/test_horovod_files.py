@@ -103,7 +103,7 @@ def test_horovodrun_keeps_the_interfaces_of_the_plan(start, nodes, value, option
     ("hosts", "message"),
     [
         ("", "NODE_HOSTS is not set"),
-        ("a", "names 1 hosts, but the plan has 2 nodes"),
+        ("a", "the number of hosts in NODE_HOSTS is 1, but the plan has 2 nodes"),
         ("a,fd00::1", "takes host names, not 'fd00::1'"),
         ("a,b:8", "takes host names, not 'b:8'"),
         ("a,$(id)", "takes host names"),

@@ -50,7 +50,11 @@ def test_a_node_that_lacks_nothing_passes_without_output(preflight, tmp_path):
         ({"command": Command(kind="script", target="no such.py")}, {}, "there is no script no such.py in"),
         (MODULE, {"RIGTUNE_LOGS": "/proc/logs"}, "cannot write to the folder /proc/logs"),
         (MODULE, {"INTERPRETER": "/no/python"}, "no Python interpreter /no/python"),
-        ({**MODULE, "resources": GPU}, {"CUDA_VISIBLE_DEVICES": "1"}, "2 ranks need as many GPUs, but 1 "),
+        (
+            {**MODULE, "resources": GPU},
+            {"CUDA_VISIBLE_DEVICES": "1"},
+            "visible GPUs is 1, but the ranks of a node need 2",
+        ),
     ],
 )
 def test_every_fault_of_a_node_stops_the_job_and_is_named(preflight, tmp_path, fields, variables, complaint):

@@ -89,7 +89,7 @@ FAULTS = {
         "gloo; torch on node1 can use no GPU",
     ),
     "foreign ranks": (records(nonce_sum=NONCE * 3 + 99), "verify-all-reduce", "some with another number"),
-    "a wrong sum": (records(rank_sum=9.0), "verify-all-reduce", "rank 0: 9 over 4 ranks"),
+    "a wrong sum": (records(rank_sum=9.0), "verify-all-reduce", "rank 0: 9, world size 4"),
     "sockets between nodes": (records(log=f"{P2P}\n{SOCKET}"), "verify-transport-between", "NET/Socket"),
     "shared memory in a node": (records(log=f"{SHM}\n{IB}"), "verify-transport-within", "SHM/direct"),
 }

@@ -154,7 +154,7 @@ def test_a_single_node_has_no_cluster_and_arguments_arrive_whole(start):
         ({"NODE_RANK": "-1"}, "NODE_RANK is '-1'"),
         ({"NODE_COUNT": "two"}, "NODE_COUNT is 'two'"),
         ({"MASTER_PORT": "65535"}, "MASTER_PORT is '65535'"),
-        ({"NODE_HOSTS": "a"}, "names 1 hosts, but NODE_COUNT is 2"),
+        ({"NODE_HOSTS": "a"}, "the number of hosts in NODE_HOSTS is 1, but NODE_COUNT is 2"),
         ({"NODE_HOSTS": "a,$(touch x)"}, "'$(touch x)' is neither a host name nor an address"),
         ({"NODE_HOSTS": "a,b:22"}, "'b:22' is neither"),
         ({"NODE_HOSTS": 'a,b"'}, "is neither a host name"),
