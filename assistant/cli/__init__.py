@@ -4,6 +4,7 @@ Data goes to stdout, messages go to stderr.
 """
 
 import contextlib
+import errno
 import importlib
 import os
 import signal
@@ -15,7 +16,7 @@ from typing import NoReturn
 import click
 
 from assistant.cli.diagnostics import complain, complain_usage, has_terminal, say
-from probes.base.errors import ExitCode, ResourceError, RigtuneError, UsageError
+from probes.base.errors import ExitCode, OutputError, ResourceError, RigtuneError, UsageError
 from probes.base.nearest import did_you_mean
 
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -42,6 +43,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
 """Module of this package that defines `<name>_command`, and one line of help, by command."""
 
 
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""Errors of a disk, a quota or a file that is full."""
 _AGAIN_AFTER_S = 0.05
 """Seconds until a dropped interrupt is repeated; the callback that dropped it has then ended."""
 
@@ -145,6 +148,13 @@ def command_line(arguments: list[str] | None = None) -> int:
     except MemoryError:
         complain(ResourceError("too little memory"))
         return int(ResourceError.exit_code)
+    except OSError as error:
+        # click writes help texts itself. A full disk is no bug of rigtune.
+        if error.errno not in _FULL:
+            raise
+        words = os.strerror(error.errno).lower()
+        complain(OutputError(f"cannot write: {words}", "free some space, or check the target of stdout"))
+        return int(OutputError.exit_code)
     return int(result) if isinstance(result, int) else int(ExitCode.OK)
 
 
