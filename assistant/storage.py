@@ -318,6 +318,8 @@ def read_measurements(path: Path) -> MeasurementSet:
     """Read a file of `rigtune bench` or `rigtune auto`. Raises InputError with the place of the fault."""
     remedy = "`rigtune bench -o FILE.json` writes such a file"
     data = read_bytes(path)
+    if not data.strip():
+        raise InputError(f"{path} is empty", remedy)
     try:
         version = from_json(data, _Written).schema_version
         measured = from_json(data, MeasurementSet)

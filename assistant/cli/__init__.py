@@ -4,6 +4,7 @@ Data goes to stdout, messages go to stderr.
 """
 
 import contextlib
+import errno
 import importlib
 import os
 import signal
@@ -15,7 +16,7 @@ from typing import NoReturn
 import click
 
 from assistant.cli.diagnostics import complain, complain_usage, has_terminal, say
-from probes.base.errors import ExitCode, ResourceError, RigtuneError, UsageError
+from probes.base.errors import ExitCode, InputError, OutputError, ResourceError, RigtuneError, UsageError
 from probes.base.nearest import did_you_mean
 
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -42,6 +43,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
 """Module of this package that defines `<name>_command`, and one line of help, by command."""
 
 
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""Errors of a disk, a quota or a file that is full."""
+_UNUSABLE = (errno.EACCES, errno.EPERM, errno.ENAMETOOLONG, errno.ELOOP)
+"""Errors of a path that the user may not use, or that no file can have."""
 _AGAIN_AFTER_S = 0.05
 """Seconds until a dropped interrupt is repeated; the callback that dropped it has then ended."""
 
@@ -120,6 +125,20 @@ def _require_folder() -> None:
         raise UsageError("the working folder was removed", "change to an existing folder with cd") from error
 
 
+def _condition(error: OSError) -> RigtuneError | None:
+    """Return the error for the user if the machine is the cause; None if it is a bug of rigtune.
+
+    Click writes help texts itself, so a full disk can appear there. `Path.is_dir` and `Path.exists` raise
+    PermissionError for a path in a folder that the user may not enter.
+    """
+    words = os.strerror(error.errno or 0).lower()
+    if error.errno in _FULL:
+        return OutputError(f"cannot write: {words}", "free some space, or check the target of stdout")
+    if error.errno in _UNUSABLE and error.filename is not None:
+        return InputError(f"cannot use {error.filename}: {words}", "check the path and its permissions")
+    return None
+
+
 def command_line(arguments: list[str] | None = None) -> int:
     """Run the command line with `arguments` (default: the process's) and return the exit code."""
     for number in (signal.SIGTERM, signal.SIGHUP):
@@ -145,6 +164,12 @@ def command_line(arguments: list[str] | None = None) -> int:
     except MemoryError:
         complain(ResourceError("too little memory"))
         return int(ResourceError.exit_code)
+    except OSError as error:
+        condition = _condition(error)
+        if condition is None:
+            raise
+        complain(condition)
+        return int(condition.exit_code)
     return int(result) if isinstance(result, int) else int(ExitCode.OK)
 
 

@@ -141,8 +141,15 @@ def described_run(reach: Reach, question: "Question") -> "FleetRun | None":
 
 
 def emit_engine(row: "EngineRow", reason: str, nodes: tuple[str, ...]) -> None:
-    """Print the engine, the reason why it was chosen, and the nodes: the first lines of every `--dry-run`."""
+    """Print the engine, the reason why it was chosen, and the nodes: the first lines of every `--dry-run`.
+
+    Raises UsageError for a format other than text, because commands to read and to copy have no schema.
+    """
     from assistant.engines.clustershell_runs import folded
+
+    chosen = click.get_current_context().params.get("output_format", "text")
+    if chosen != "text":
+        raise UsageError(f"--dry-run prints text only, and no {chosen}", "leave out --format or --dry-run")
 
     title = row.title_inside if row.title_inside and os.environ.get(row.variable) else row.title
     emit_text(f"# {title}: {reason}\n# {plural(len(nodes), 'node')}: {folded(nodes)}")

@@ -163,7 +163,8 @@ def lint_command(
         if as_diff and not text and not quiet:
             unsafe = sum(bool(finding.unsafe_edits) for finding in linted.report.findings)
             rest = f"; --unsafe-fixes shows {unsafe} that may change the job" if unsafe else ""
-            say(f"no finding has a safe fix{rest}")
+            fix = "fix that can be printed" if unsafe_fixes else f"safe fix{rest}"
+            say(f"no finding has a {fix}")
     return _exit_code(linted, settings.fail_on or "error")
 
 

@@ -134,6 +134,8 @@ def auto(
             measured = yield from _saved(events, path, "measurements", as_written=report_of)
             was_stopped = is_stopped()
         if was_stopped:
+            if not measured.measurements:
+                raise StoppedError("interrupted; no measurement was finished", "give the same command again")
             raise StoppedError(
                 f"interrupted; {plural(len(measured.measurements), 'measurement')} saved: {path}",
                 f"rigtune plan --measurements {shlex.quote(str(path))} makes a plan from them",

@@ -76,7 +76,7 @@ def _judged(path: Path, version: str, commit: str) -> Hook:
     written = origin_of(read_head(path, _HEAD_BYTES).decode("utf-8", "replace"))
     this = f"this is {version} (commit {commit})"
     if written is None:
-        words = 'no line "Written by rigtune VERSION (commit ...)": not exported by rigtune --provision'
+        words = 'no line "Written by rigtune VERSION (commit ...)", which `export --provision` writes'
         return Hook(path=name, state="no hook", words=words)
     if not written[0]:
         words = f"written by a version of rigtune that did not write its number; {this}"

@@ -147,9 +147,12 @@ def _may_be_launch_file(name: str) -> bool:
 
 
 def _unknown(path: Path, text: str) -> str:
+    name = "standard input" if str(path) == "-" else str(path)
+    if not text.strip():
+        return f"{name} is empty and was not judged"
     fault = fault_of_unknown(str(path), text)
     why = f": line {fault.place.line}, {fault.reason}" if fault is not None else ""
-    return f"{path} is not a launch file of a known kind and was not judged{why}"
+    return f"{name} is not a launch file of a known kind and was not judged{why}"
 
 
 def _followed(documents: Sequence[Document], given: set[Path]) -> list[Document]:

@@ -22,6 +22,10 @@ _NOTHING_FOUND = (
     "NCCL_DEBUG=INFO and TORCH_DISTRIBUTED_DEBUG=DETAIL set for the job, and the kernel log of each node "
     "(dmesg -T).",
 )
+_EMPTY = (
+    "The logs are empty. Check that the output of the job, stderr too, is written to them: "
+    "COMMAND > job.log 2>&1.",
+)
 
 
 class Reading:
@@ -74,7 +78,9 @@ class Reading:
                 beside = tuple(map(self._redactor.event, beside))
             explanation = explain(events, facts.as_dict(), last_lines=words, beside=beside)
         else:
-            explanation = Explanation(state="unknown", diagnoses=(), collect_next=_NOTHING_FOUND)
+            is_empty = not any(reader.lines_read for reader in self._sources.values())
+            missing = _EMPTY if is_empty else _NOTHING_FOUND
+            explanation = Explanation(state="unknown", diagnoses=(), collect_next=missing)
         lines = sum(reader.lines_read for reader in self._sources.values())
         return msgspec.structs.replace(explanation, lines_read=lines, sources=tuple(names.values()))
 

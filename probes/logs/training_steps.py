@@ -148,6 +148,20 @@ FORMATS: tuple[Format, ...] = (
         source="hiyouga/LLaMA-Factory, train/callbacks.py (0.9.5): trainer_log.jsonl",
         resolution_s=1.0,
     ),
+    Format(
+        id="reference",
+        title="rigtune's reference workload",
+        starts=pattern(r"^step \d{1,12}/\d{1,12}  loss "),
+        figures=(
+            _figure("step", r"^step "),
+            _figure("loss", r"  loss "),
+            _figure("seconds", r"  step_time ", " s "),
+            _figure("allocated_bytes", r", peak memory ", " GiB allocated", GIB),
+            _figure("reserved_bytes", r" GiB allocated, ", " GiB reserved", GIB),
+        ),
+        signs=("  step_time ", ", peak memory "),
+        source="probes/workers/rigtune_worker/train.py",
+    ),
 )
 _SIGN = re.compile("|".join(re.escape(sign) for kind in FORMATS for sign in kind.signs).encode())
 _PHASES = pattern(r"\b(fwd|bwd|step): (\d{1,12}(?:\.\d{1,6})?)")

@@ -32,12 +32,19 @@ def open_loose(files: Sequence[tuple[str, bytes]]) -> StoredSource:
     """
     together = Answers()
     strangers: list[str] = []
+    is_any_filled = False
     for name, data in files:
         answers_of_file = Answers()
         text = _text_of(unpack(data, name))
+        is_any_filled = is_any_filled or bool(text.strip())
         if not _add_text(text, name, answers_of_file):
             strangers.append(name)
         _merge(together, answers_of_file, name)
+    if files and not is_any_filled:
+        raise InputError(
+            f"{', '.join(strangers)} {'is' if len(strangers) == 1 else 'are'} empty",
+            "Run the command that should have written the text again, and read its messages on stderr.",
+        )
     if len(strangers) == len(files):
         raise InputError(
             f"{', '.join(strangers)} {'is' if len(strangers) == 1 else 'are'} of no kind that rigtune knows",

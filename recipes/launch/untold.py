@@ -7,6 +7,7 @@ import msgspec
 from probes.base.units import plural
 from recipes.launch.placeholders import has_placeholder, names_placeholder
 from recipes.launch.recipe import Command, Recipe, settings
+from recipes.launch.reference_files import PACKAGE
 from recipes.planning.plan import OWN_PROGRAM
 
 UNTOLD = "is told nothing of the plan"
@@ -58,7 +59,8 @@ def untold_warning(command: Command, program: str, values: Mapping[str, object],
     `values` are the values of the placeholders; `text` is the source of the program, empty if it could not be
     read.
     """
-    is_own = command.kind in ("script", "module") and program in _USERS_CODE
+    is_rigtunes = command.kind == "module" and command.target.partition(".")[0] == PACKAGE
+    is_own = command.kind in ("script", "module") and program in _USERS_CODE and not is_rigtunes
     if not is_own or any(sign in text for sign in _SIGNS):
         return ""
     if names_placeholder(command.arguments):

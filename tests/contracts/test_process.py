@@ -62,6 +62,13 @@ def test_a_full_disk_behind_stdout_is_one_line(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("words", ["--help", "--version", "plan --help", "fleet check --help"])
+def test_a_full_disk_behind_a_help_text_is_no_bug(words: str, tmp_path: Path) -> None:
+    done = by_shell(f'"$@" {words} >/dev/full', cwd=tmp_path)
+    assert (done.returncode, len(done.stderr.splitlines())) == (ExitCode.USAGE, 1)
+    assert "cannot write: no space left on device" in done.stderr
+
+
 def test_a_full_disk_behind_stderr_is_borne(tmp_path: Path) -> None:
     assert by_shell('"$@" check --no-such-option 2>/dev/full', cwd=tmp_path).returncode == ExitCode.USAGE
 

@@ -131,6 +131,42 @@ def test_an_unknown_launcher(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("check", "--from"),
+        ("check", "--policy"),
+        ("check", "--measurements"),
+        ("plan", "--machine", "dgx-h100"),
+        ("export",),
+        ("predict",),
+        ("lint",),
+    ],
+    ids=" ".join,
+)
+def test_an_empty_file_is_called_empty(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    # The usual cause is a command that wrote nothing to its output, or a full disk.
+    (tmp_path / "empty.toml").touch()
+    assert_one_line(rigtune(*arguments, "empty.toml", cwd=tmp_path), "empty.toml is empty")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("explain",), ("diff", "live"), ("predict", "--set", "gpu=H100", "--model-file")],
+    ids=" ".join,
+)
+def test_a_path_that_no_file_can_have(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    done = rigtune(*arguments, "a" * 300, cwd=tmp_path)
+    assert_one_line(done, "aaa: file name too long")
+
+
+def test_an_empty_log_is_named_as_the_reason(tmp_path: Path) -> None:
+    (tmp_path / "job.log").touch()
+    done = rigtune("explain", "job.log", cwd=tmp_path)
+    assert done.returncode == 3
+    assert "The logs are empty" in done.stdout
+
+
 def test_a_damaged_recording(tmp_path: Path) -> None:
     recording = tmp_path / "node.json"
     assert (

@@ -259,7 +259,7 @@ async def test_hostile_text_is_neither_markup_nor_control_characters(folder, siz
 @pytest.mark.parametrize(
     ("spoil", "expected"),
     [
-        (lambda folder: None, "is not a folder"),
+        (lambda folder: None, "does not exist"),
         (lambda folder: folder.mkdir(), "has no answers of nodes"),
         (lambda folder: folder.write_text(""), "is not a folder"),
         (lambda folder: _spoilt(folder, OUTCOMES, "damaged\n"), f"{OUTCOMES}, line 2"),

@@ -208,7 +208,8 @@ def stored_runs(folders: Sequence[Path], store: Path | None = None, *, redacting
 def _run_folder(folder: Path) -> Path:
     """Return the folder of a run. Raises InputError if it is none."""
     if not folder.is_dir():
-        raise InputError(f"{folder} is not a folder", "name a folder of `rigtune fleet check`")
+        problem = "is not a folder" if folder.exists() else "does not exist"
+        raise InputError(f"{folder} {problem}", "name a folder of `rigtune fleet check`")
     return folder
 
 

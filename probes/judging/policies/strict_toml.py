@@ -29,6 +29,9 @@ def read_strict(text: str, name: str, kind: type[Kind], *, schema_version: int, 
     InputError. Files of a later `schema_version` are refused, because the meaning of their fields is
     unknown.
     """
+    if not text.strip():
+        # A file that was cut short when the disk was full must not count as a policy without expectations.
+        raise InputError(f"{name} is empty", "restore the file, or write a new one")
     document = parse_toml(text, name)
     version = document.get("schema_version")
     if isinstance(version, int) and version > schema_version:

@@ -27,8 +27,8 @@ _ROWS = (
     row(TrainingNoNumber, "nan", rf"{_LOSS}0\.0\b.{{0,40}}\bgrad_norm['\"]?: ?(?P<value>nan)\b"),
 )
 _NUMBER = r"(-?\d{1,12}(?:\.\d{1,12})?(?:[eE][+-]?\d{1,3})?)"
-_TOTAL = pattern(r"\biteration\s{1,12}\d{1,12}\s{0,2}/\s{0,12}(\d{1,12}) \|")
-"""Number of all steps, which only Megatron reports with each step."""
+_TOTAL = pattern(r"\biteration\s{1,12}\d{1,12}\s{0,2}/\s{0,12}(\d{1,12}) \||^step \d{1,12}/(\d{1,12})  loss ")
+"""Number of all steps, which Megatron and rigtune's reference workload report with each step."""
 _BAR = pattern(r"\d{1,3}%\|.{0,200}?\| (\d{1,12})/(\d{1,12}) \[\d[\d:]{3,12}<")
 """Progress bar of tqdm, with which the Trainer of transformers counts its steps."""
 _SUMMARY = pattern(r"^\{'train_runtime': ")
@@ -45,6 +45,7 @@ SIGNS: tuple[bytes, ...] = (
         b"global_step=",
         b"step=",
         b"step: ",
+        b"  step_time ",
         b"s/it",
         b"it/s",
         b"{'loss': ",
@@ -77,7 +78,7 @@ class Reader:
         is_summary = _SUMMARY.search(text) is not None
         if "step" in figures:
             total = _TOTAL.search(text)
-            self._step, self._steps = int(figures["step"]), int(total[1]) if total else 0
+            self._step, self._steps = int(figures["step"]), int(total[1] or total[2]) if total else 0
         if figures or is_summary:
             self._last, self._finished = line, is_summary
             self._trainer = self._trainer or "step" not in figures

@@ -34,6 +34,8 @@ def model_from_file(text: str, name: str) -> TransformerModel:
 
     `name` is the path, for messages and the id. Raises InputError that names the file and the mistake.
     """
+    if not text.strip():
+        raise InputError(f"{name} is empty", "see `rigtune list models` for presets")
     is_json = text.lstrip().startswith("{")
     try:
         data: Any = json.loads(text) if is_json else parse_toml(text, name)

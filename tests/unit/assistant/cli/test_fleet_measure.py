@@ -86,6 +86,16 @@ def test_a_dry_run_of_one_node_is_refused(capsys):
     assert "fewer than two hosts" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("command", ["check", "capture", "bench", "find-bad"])
+def test_a_dry_run_is_text_and_never_passes_for_json(capsys, command):
+    path = ["--rigtune", "/bin/true"] if command in ("check", "capture") else []
+    words = ["fleet", command, "-w", "n[1-3]", "--engine", "exec", "--dry-run", "--format", "json"]
+    assert command_line([*words, *path]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "--dry-run prints text only" in err
+
+
 def test_a_file_that_cannot_be_written_does_not_cost_the_result(monkeypatch, capsys, tmp_path):
     """The folder of the file vanishes during the search."""
     output = tmp_path / "folder" / "hosts.json"

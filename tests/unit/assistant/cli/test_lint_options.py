@@ -84,6 +84,8 @@ def test_a_patch_changes_only_what_is_safe(capsys):
     assert (code, err) == (1, "")
     assert "+export NCCL_SOCKET_IFNAME=eth0" in out
     assert lint(capsys, "clean.sh", "--diff")[1:] == ("", "no finding has a safe fix\n")
+    nothing = ("", "no finding has a fix that can be printed\n")
+    assert lint(capsys, "clean.sh", "--diff", "--unsafe-fixes")[1:] == nothing
     assert lint(capsys, "clean.sh", "--diff", "-q")[1:] == ("", "")
 
 

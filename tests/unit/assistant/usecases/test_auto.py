@@ -142,6 +142,18 @@ def test_scripts_for_a_catalogue_machine_start_on_that_machine(capsys, tmp_path)
     assert "Start training on that machine:" in capsys.readouterr().out
 
 
+def test_an_interruption_before_the_first_measurement_names_no_results(monkeypatch, tmp_path):
+    def measure(facts, options, stop):
+        os.kill(os.getpid(), signal.SIGINT)
+        assert stop()
+        yield StageFinished(stage="bench", result=MeasurementSet())
+
+    monkeypatch.setattr(auto_module, "measure_machine", measure)
+    with pytest.raises(StoppedError, match="no measurement was finished") as caught:
+        list(auto(open_source((), "dgx-h100"), AutoOptions(directory=str(tmp_path / "run")), stop_on_signals))
+    assert "--measurements" not in caught.value.hint
+
+
 def test_an_interrupted_measurement_is_saved_and_planned_with(monkeypatch, capsys, tmp_path):
     def measure(facts, options, stop):
         yield Measured(measurement=COPY)

@@ -27,7 +27,7 @@ THIS = {"version": "1.2", "commit": "abc"}
         ("# Written by rigtune 1.2 (commit unknown)", "unknown", "by 1.2 (commit unknown); this is 1.2"),
         ("# Written by rigtune 1.1 (commit unknown)", "differs", "by 1.1 (commit unknown); this is 1.2"),
         ("# Written by rigtune.", "differs", "version of rigtune that did not write its number"),
-        ("#!/bin/sh", "no hook", "not exported by rigtune --provision"),
+        ("#!/bin/sh", "no hook", "which `export --provision` writes"),
     ],
 )  # fmt: skip
 def test_a_hook_is_compared_with_the_version_that_wrote_it(

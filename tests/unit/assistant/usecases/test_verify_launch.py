@@ -133,6 +133,12 @@ def test_a_proven_launch_is_measured_and_the_step_is_stored(make_recipe, python,
     assert result.stored.endswith("verified.json")
 
 
+def test_the_smoke_test_is_not_reported_as_a_program_that_ignores_the_plan(make_recipe, python, tmp_path):
+    request = VerifyRequest(steps=8, python=python())
+    events = list(verify_launch(make_recipe(program="own"), request, tmp_path / "run"))
+    assert not [event for event in events if "Warning: rigtune_worker" in str(event)]
+
+
 def test_a_second_verification_replaces_the_step_of_its_job_only(make_recipe, python, tmp_path):
     interpreter = python()
     recipe = make_recipe(made_for=MACHINE)

@@ -32,6 +32,10 @@ def trainer(step: int, steps: int = 30) -> str:
     )
 
 
+def reference(step: int) -> str:
+    return f"[rank0]: step {step}/5  loss {8.4 - step / 10:.3f}  step_time 0.584 s  tokens/s 7,012\n"
+
+
 SUMMARY = "{'train_runtime': 75.1, 'train_samples_per_second': 3.2, 'train_steps_per_second': 0.4, 'train_loss': 2.5}\n"
 
 COURSES = {
@@ -42,6 +46,14 @@ COURSES = {
     "Megatron, finished": (
         "".join(map(megatron, (10, 20, 30, 40))),
         {"step": 40, "steps": 40, "step_seconds": 1.202, "tflops_per_gpu": 410.2, "loss": 4.0, "finished": 1},
+    ),
+    "reference workload": (
+        "".join(map(reference, (1, 2, 3))),
+        {"step": 3, "steps": 5, "step_seconds": 0.584, "loss": 8.1, "finished": 0},
+    ),
+    "reference workload, finished": (
+        "".join(map(reference, range(1, 6))),
+        {"step": 5, "steps": 5, "step_seconds": 0.584, "loss": 7.9, "finished": 1},
     ),
     "DeepSpeed": (
         "".join(map(deepspeed, (10, 20))),

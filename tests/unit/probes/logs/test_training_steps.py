@@ -79,6 +79,21 @@ def torchtitan(step: int) -> str:
     )
 
 
+def reference(step: int) -> str:
+    took_s = 0.716 if step < 4 else 0.6
+    end = (
+        ""
+        if step < 10
+        else (
+            "\ndone: loss 2.990 -> 2.900, median step time 0.6000 s, peak memory 0.25 GiB allocated, "
+            "0.50 GiB reserved per rank"
+        )
+    )
+    return (
+        f"[rank0]: step {step}/10  loss {3 - step / 100:.3f}  step_time {took_s:.3f} s  tokens/s 6,780{end}"
+    )
+
+
 def lightning(step: int) -> str:
     head = "epoch,step,train_loss,val_loss,train|time\n" if step == 1 else ""
     return f"{head}0,{step - 1},{3 - step / 100:.2f},,{step * 0.5}\n0,{step - 1},,1.5,"
@@ -93,6 +108,7 @@ LOGS = {
     "DeepSpeed": (deepspeed, "deepspeed", 0.35, 0.75 * GIB, None),
     "Megatron": (megatron, "megatron", 1.2, 200 * MIB, 400 * MIB),
     "torchtitan": (torchtitan, "torchtitan", 2.0, None, 1.25 * GIB),
+    "reference workload": (reference, "reference", 0.6, 0.25 * GIB, 0.5 * GIB),
     "Lightning": (lightning, "lightning", 0.5, None, None),
 }
 

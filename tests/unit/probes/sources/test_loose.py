@@ -140,7 +140,6 @@ def test_trees_that_contradict_each_other_are_refused():
 @pytest.mark.parametrize(
     "data",
     [
-        b"",
         b"\x00" * 1000,
         b"hello\n",
         b"{}",

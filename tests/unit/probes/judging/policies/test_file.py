@@ -84,8 +84,10 @@ def test_a_whole_policy() -> None:
     assert limits.memlock_minimum_bytes == load_thresholds().memlock_minimum_bytes
 
 
-def test_an_empty_file_demands_nothing() -> None:
-    assert policy_of("") == Policy()
+def test_a_file_with_a_comment_demands_nothing_and_an_empty_file_is_refused() -> None:
+    assert policy_of("# nothing") == Policy()
+    with pytest.raises(InputError, match="is empty"):
+        policy_of(" \n")
     assert thresholds_under(Policy()) is load_thresholds()
 
 
