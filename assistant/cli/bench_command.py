@@ -101,6 +101,7 @@ def _read_shapes(
 )
 @click.option(
     "--model",
+    metavar="MODEL",
     default="",
     help="Measure the matrix products of this model, a preset or a file (default: a reference model).",
 )

@@ -14,10 +14,13 @@ from assistant.usecases.listing import KINDS, list_entries
 
 
 @click.command()
-@click.argument("kind", type=click.Choice(KINDS))
+@click.argument("kind", metavar="TABLE", type=click.Choice(KINDS))
 @format_option("text", "json")
 def list_command(kind: str, output_format: str) -> None:
     """List the rows of a table: checks, benchmarks, launchers, programs, strategies, models and others.
+
+    TABLE is checks, benchmarks, launchers, programs, placeholders, slots, strategies, models, machines, gpus,
+    stacks, training-recipes, kinds or rules.
 
     Programs are the training software that `rigtune plan --program` can plan for. Placeholders are the names
     in braces that the arguments of your own program may contain. Strategies are ways to train on several GPUs

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from assistant.cli import command_line
+from assistant.cli.table_commands import KINDS
 from probes.bench.benchmark_table import BENCHMARKS
 from probes.judging.check_table import CHECKS
 from recipes.launch.program_table import WRITTEN
@@ -73,3 +74,10 @@ def test_programs_are_listed_with_what_they_can_do(capsysbinary) -> None:
         name for name in rows if name in WRITTEN
     ]
     assert not rows["nanotron"]["writes_files"]
+
+
+def test_the_help_names_every_table(capsys):
+    assert command_line(["list", "--help"]) == 0
+    text = capsys.readouterr().out
+    assert "list [OPTIONS] TABLE\n" in text
+    assert [kind for kind in KINDS if kind not in text] == []
