@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 
 from assistant.engines.engine_table import Wanted, joint_command, missing_module
-from assistant.engines.node_command import GRACE_S, HEAD_MARGIN_S, Records, end_of, one_line, timed
+from assistant.engines.node_command import GRACE_S, HEAD_MARGIN_S, Records, bounded, end_of, one_line, timed
 from assistant.engines.shipping import Shipment, node_line
 from assistant.processes.guard import PR_SET_CHILD_SUBREAPER, prctl
 from assistant.storage import scratch_folder, write_bytes
@@ -175,7 +175,9 @@ def run_over(worker: str, wanted: Wanted, sink: Sink, *, settings: dict[str, Any
     task = _task(worker, settings)
     is_direct = worker != "ssh" or bool(wanted.options.get("direct"))
     task.set_default("auto_tree", not is_direct)
-    command = node_line(wanted.command, wanted.limit_s, wanted.ship)
+    # the library keeps a line without an end in memory, so the node itself limits its output
+    line = bounded(node_line(wanted.command, wanted.limit_s, wanted.ship), wanted.limit_s)
+    command = shlex.join(("sh", "-c", f'{line}; exit "$code"'))
     try:
         has_gateways = not is_direct and _load_topology(task, wanted.options.get("topology"))
         is_file = worker == "ssh" and not has_gateways

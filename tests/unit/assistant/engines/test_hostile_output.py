@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
+import tracemalloc
 from pathlib import Path
 from typing import Any, get_args
 
@@ -13,7 +14,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from assistant.cli import command_line
-from assistant.engines import slurm_engine
+from assistant.engines import exec_engine, slurm_engine
 from assistant.engines.engine_table import Wanted
 from probes.fleet.node_report import LONGEST_ANSWER_BYTES, NodeEnd, NodeLine, Outcome
 
@@ -167,3 +168,18 @@ def test_a_node_of_slurm_cannot_answer_for_another_node(slurm, printed):
         assert isinstance(answers[-1], NodeEnd)
     assert events["n1"][-1].outcome in ("ok", "exit"), "its answer has its own name"
     assert events["n9"] == [NodeLine("n9", b'{"verdict": "PASS"}'), NodeEnd("n9", "ok", 0)]
+
+
+def test_a_line_without_an_end_is_bounded_in_memory() -> None:
+    """The node would print 40 MiB without a line end, and then an answer."""
+    pieces = f"head -c {40 << 20} /dev/zero; echo; echo '@rigtune {{}}'"
+    events: list[NodeLine | NodeEnd] = []
+    tracemalloc.start()
+    try:
+        exec_engine.run(Wanted(("n1",), ("sh", "-c", pieces), 60), events.append)
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert isinstance(events[-1], NodeEnd)
+    assert peak_bytes < 32 << 20
+    assert not any(isinstance(event, NodeLine) for event in events)
