@@ -9,7 +9,7 @@ import msgspec
 from assistant.usecases.events import Event, StageStarted, stage
 from assistant.usecases.model_file import model_named
 from probes.base.errors import UsageError
-from probes.base.record import Record, Unknown, quoted
+from probes.base.record import Record, quoted
 from probes.catalogue.hardware import load_catalogue
 from probes.facts import MachineFacts
 from probes.facts.measurements import Measurement
@@ -31,7 +31,6 @@ from recipes.machine.from_facts import cluster_from_facts
 from recipes.planning.default_model import first_plan, for_default_model, headroom_for_default_model
 from recipes.planning.image_jobs import image_workload
 from recipes.planning.objectives import Objective, Size, best_size
-from recipes.planning.own_step import with_own_steps
 from recipes.planning.plan import Plan
 from recipes.planning.planner import (
     default_workload,
@@ -39,12 +38,12 @@ from recipes.planning.planner import (
     native_precision,
     shared_batch,
 )
-from recipes.planning.program_comparison import fastest_program
-from recipes.planning.programs import OWN, REFERENCE_PROGRAM, Program, program_named
+from recipes.planning.program_comparison import with_fastest_program
+from recipes.planning.programs import OWN, Program, program_named
 from recipes.planning.resorts import best_plan
 from recipes.planning.run_cost import RunLength, run_cost
 from recipes.planning.usual_batch import with_usual_batch
-from recipes.planning.verified_step import with_verified_steps
+from recipes.planning.verified_step import with_measured_steps
 from recipes.planning.what_if import Variation
 from recipes.settings.recipe_choice import optimizer_of
 from recipes.settings.setting import NOTHING_STATED, Stated
@@ -178,7 +177,7 @@ def plan_of(
         if change is not None:  # a change may take a GPU from each node
             pins = msgspec.structs.replace(pins, ranks_per_node=None)
         stated = _stated(request, workload)
-        timed = _with_measured_steps(cluster, workload, measurements, program) if request.model else cluster
+        timed = with_measured_steps(cluster, workload, measurements, program.id) if request.model else cluster
         # Last resorts (another program, fewer GPUs, offloading) are tried only for the whole machine. Goals
         # that may leave GPUs idle compare plans of several sizes anyway.
         is_whole = size == whole and change is None and request.objective in ("throughput", "time")
@@ -214,35 +213,8 @@ def plan_of(
     if request.program or change is not None:
         return plan
     is_smaller = request.objective in ("cost", "fewest-gpus")
-    return _with_fastest_program(plan, plan.cluster if is_smaller else cluster_at(None), request)
-
-
-def _with_measured_steps(
-    cluster: Cluster, workload: AnyWorkload, measurements: tuple[Measurement, ...], program: Program
-) -> Cluster:
-    """Return the cluster with the measured steps of the user's own program and of verified recipes.
-
-    Steps of the user's own program do not apply to the reference workload.
-    """
-    is_own = program.id != REFERENCE_PROGRAM
-    timed = with_own_steps(cluster, workload, measurements) if is_own else cluster
-    return with_verified_steps(timed, workload, measurements, program.id)
-
-
-def _with_fastest_program(plan: Plan, cluster: Cluster, request: PlanRequest) -> Plan:
-    """Return the plan with the program that trains its job fastest on the cluster."""
-    step = plan.chosen.predicted.step_time_s.total
-    if isinstance(step, Unknown) or not isinstance(plan.workload, Workload):
-        return plan
-    fastest = fastest_program(
-        plan.workload,
-        cluster,
-        request.pins,
-        headroom=request.headroom,
-        own_s=step,
-        own=plan.chosen.program,
-    )
-    return msgspec.structs.replace(plan, fastest_program=fastest)
+    cluster = plan.cluster if is_smaller else cluster_at(None)
+    return with_fastest_program(plan, cluster, request.pins, request.headroom)
 
 
 def _require_price(request: PlanRequest) -> None:

@@ -2,13 +2,14 @@
 
 import msgspec
 
+from probes.base.record import Unknown
 from recipes.constants import constant
 from recipes.job.pins import Pins
 from recipes.job.workload import Workload
 from recipes.machine.cluster_records import Cluster
 from recipes.planning.examined import Examined
 from recipes.planning.layout_words import short_words
-from recipes.planning.plan import OWN_PROGRAM, FastestProgram
+from recipes.planning.plan import OWN_PROGRAM, FastestProgram, Plan
 from recipes.planning.planner import request_of
 from recipes.planning.programs import REFERENCE_PROGRAM, Program, load_programs
 from recipes.planning.search import search
@@ -56,6 +57,16 @@ def fastest_program(
         speed_up=own_s / member.seconds - 1,
         compared=compared,
     )
+
+
+def with_fastest_program(plan: Plan, cluster: Cluster, pins: Pins, headroom: float | None) -> Plan:
+    """Return the plan with the program that trains its job fastest on the cluster."""
+    step = plan.chosen.predicted.step_time_s.total
+    if isinstance(step, Unknown) or not isinstance(plan.workload, Workload):
+        return plan
+    own = plan.chosen.program
+    fastest = fastest_program(plan.workload, cluster, pins, headroom=headroom, own_s=step, own=own)
+    return msgspec.structs.replace(plan, fastest_program=fastest)
 
 
 def _distinct() -> list[Program]:

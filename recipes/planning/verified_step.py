@@ -16,6 +16,7 @@ from recipes.job.candidate import ActivationCheckpointing, Candidate
 from recipes.job.workload import AnyWorkload, Workload
 from recipes.machine.cluster_records import Cluster, StepAnchor
 from recipes.machine.measured_rates import threads_of, whole_of
+from recipes.planning.own_step import with_own_steps
 from recipes.planning.programs import OWN, REFERENCE_PROGRAM
 from recipes.planning.space import SHARDING_OF
 from recipes.predict.candidate_prediction import modelled_anchor
@@ -142,3 +143,15 @@ def _anchor_of(step: Measurement) -> StepAnchor | None:
 def _source(step: Measurement) -> str:
     """Return the origin of a measured step in words, with its date."""
     return f"measured by verify on {str(step.conditions.get('date', 'an unknown date'))[:20]}"
+
+
+def with_measured_steps(
+    cluster: Cluster, workload: AnyWorkload, measurements: tuple[Measurement, ...], program: str
+) -> Cluster:
+    """Return the cluster with the measured steps of the user's own program and of verified recipes.
+
+    Steps of the user's own program do not apply to the reference workload.
+    """
+    is_own = program != REFERENCE_PROGRAM
+    timed = with_own_steps(cluster, workload, measurements) if is_own else cluster
+    return with_verified_steps(timed, workload, measurements, program)
