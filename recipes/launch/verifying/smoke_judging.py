@@ -175,7 +175,7 @@ def _world_size(recipe: Recipe, report: SmokeReport, nonce: int) -> Finding:
         )
     return _WORLD.failed(
         _JOB,
-        f"the world has {observed} ranks, not {planned}",
+        f"the world size is {observed}, not {planned}",
         expected=f"world size {planned} ({recipe.parallelism.nodes} x {recipe.parallelism.ranks_per_node})",
         observed=f"world size {observed}",
         remedy=Remedy(text="export the recipe again, and start it without options that change its size"),
