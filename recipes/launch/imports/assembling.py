@@ -71,6 +71,7 @@ UNCARRIED = frozenset(
         *("balanced_context", "batch_per_rank", "batch_ramp", "decaying_part", "global_batch_tokens"),
         *("launched_singly", "micro_batch_tokens", "missing_first", "missing_last"),
         *("recompute_method", "recomputed_layers", "sequence_parallel"),
+        *(f"{place}_{degree}" for place in ("node", "cross") for degree in ("dp", "fsdp", "tp", "cp", "ep")),
     }
 )
 """Settings of programs that no field of a recipe carries.

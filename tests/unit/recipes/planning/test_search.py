@@ -25,7 +25,7 @@ from recipes.planning.plan import Choice
 from recipes.planning.planner import default_workload, request_of
 from recipes.planning.programs import program_named
 from recipes.planning.resorts import best_plan
-from recipes.planning.search import refusing, search, search_with_headroom
+from recipes.planning.search import is_safe, refusing, search, search_with_headroom
 from recipes.planning.space import (
     Request,
     candidate_of,
@@ -133,9 +133,12 @@ def test_pruning_never_changes_the_result(
         assert not fastest
         return
     best = fastest["", ""]
+    # A safe layout may have taken the place of the fastest one, which had the same degrees.
+    is_safe_chosen = is_safe(result.ranked[0])
+    allowed = constant("safe_layout_tie") if is_safe_chosen else constant("layout_tie")
     shortest = min(member.seconds for member in result.ranked)
-    assert shortest == pytest.approx(best, rel=constant("layout_tie"))
-    assert result.ranked[0].seconds <= best * (1 + constant("layout_tie")) ** 2
+    assert shortest == pytest.approx(best, rel=allowed)
+    assert result.ranked[0].seconds <= best * (1 + allowed) * (1 + constant("layout_tie"))
     for setting, seconds in fastest.items():
         having = [member for member in result.ranked if setting in settings_of(member.candidate)]
         assert min(member.seconds for member in having) == pytest.approx(
