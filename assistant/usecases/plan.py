@@ -32,12 +32,7 @@ from recipes.planning.default_model import first_plan, for_default_model, headro
 from recipes.planning.image_jobs import image_workload
 from recipes.planning.objectives import Objective, Size, best_size
 from recipes.planning.plan import Plan
-from recipes.planning.planner import (
-    default_workload,
-    make_plan,
-    native_precision,
-    shared_batch,
-)
+from recipes.planning.planner import default_workload, make_plan, native_precision, shared_batch
 from recipes.planning.program_comparison import with_fastest_program
 from recipes.planning.programs import OWN, Program, program_named
 from recipes.planning.resorts import best_plan

@@ -94,9 +94,9 @@ def test_recomputed_share_is_a_number_of_whole_layers(question: str) -> None:
     degrees, layers = answer["chosen"]["degrees"], answer["workload"]["model"]["layers"]
     per_part = -(-layers // (degrees["pp"] * degrees["vp"]))
     assert answer["chosen"]["activation_checkpointing"] == "full"
-    found = re.search(r"--recompute-method (\w+) --recompute-num-layers (\d+)", text)
-    assert found is not None
-    recomputed = per_part if found[1] == "uniform" else int(found[2])
+    options = re.search(r"--recompute-method (\w+) --recompute-num-layers (\d+)", text)
+    assert options is not None
+    recomputed = per_part if options[1] == "uniform" else int(options[2])
     assert answer["chosen"]["recomputed_share"] == pytest.approx(recomputed / per_part)
 
 
