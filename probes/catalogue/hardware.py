@@ -14,6 +14,9 @@ from probes.base.record import StrictRecord
 from probes.base.rows import load_rows
 from probes.catalogue.gpu_names import form_distance, parts_of, size_distance, with_unit
 
+Vendor = Literal["nvidia", "amd", "intel"]
+"""Maker of the GPU, whose library of collectives and tools the machine has."""
+
 
 class GpuModel(StrictRecord, kw_only=True):
     """Published and measured figures of one GPU model, from a row of `probes/data/gpus/`.
@@ -46,6 +49,7 @@ class GpuModel(StrictRecord, kw_only=True):
 
     IBM's AC922 carries 4 or 6 V100 (IBM Power System AC922 technical overview, REDP-5494).
     """
+    vendor: Vendor = "nvidia"
     architecture: str
     compute_capability: str
     """Compute capability, from NVIDIA's MIG user guide 610 and Transformer Engine's support matrix.

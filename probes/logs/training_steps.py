@@ -30,6 +30,8 @@ class StepSample(Record, kw_only=True):
     """The figures that a log reports at one step; None for a figure that it does not report."""
 
     step: int | None = None
+    steps: int | None = None
+    """Number of all steps of the training."""
     loss: float | None = None
     seconds: float | None = None
     """Duration of the step, or mean over the steps since the last report."""
@@ -82,6 +84,7 @@ FORMATS: tuple[Format, ...] = (
         starts=pattern(r"\biteration\s{1,12}\d{1,12}\s{0,2}/\s{0,12}\d{1,12} \|"),
         figures=(
             _figure("step", r"\biteration\s{1,12}"),
+            _figure("steps", r"\biteration\s{1,12}\d{1,12}\s{0,2}/\s{0,12}"),
             _figure("loss", r"\blm loss: {1,4}"),
             _figure("seconds", r"elapsed time per iteration \(ms\): {1,4}", factor=1e-3),
             _figure("allocated_bytes", r"\| max allocated: {1,4}", factor=MIB),
@@ -126,6 +129,7 @@ FORMATS: tuple[Format, ...] = (
         starts=pattern(r"^\{['\"]loss['\"]: "),
         figures=(
             _figure("step", rf"['\"](?:global_step/max_steps|global_step|step){_KEY}"),
+            _figure("steps", rf"['\"]global_step/max_steps{_KEY}['\"]?\d{{1,12}}/"),
             _figure("loss", rf"['\"]loss{_KEY}"),
             _figure("run_steps_per_s", rf"['\"]train_steps_per_second{_KEY}"),
             _figure("mean_s", rf"['\"]train_speed\(s/it\){_KEY}"),
@@ -141,6 +145,7 @@ FORMATS: tuple[Format, ...] = (
         starts=pattern(r"\"current_steps\": \d"),
         figures=(
             _figure("step", r"\"current_steps\": "),
+            _figure("steps", r"\"total_steps\": "),
             _figure("loss", r"\"loss\": "),
             Figure("elapsed_s", pattern(r"\"elapsed_time\": \"((?:\d{1,5} days?, )?\d{1,4}:\d\d:\d\d)\"")),
         ),
@@ -154,6 +159,7 @@ FORMATS: tuple[Format, ...] = (
         starts=pattern(r"^step \d{1,12}/\d{1,12}  loss "),
         figures=(
             _figure("step", r"^step "),
+            _figure("steps", r"^step \d{1,12}/"),
             _figure("loss", r"  loss "),
             _figure("seconds", r"  step_time ", " s "),
             _figure("allocated_bytes", r", peak memory ", " GiB allocated", GIB),
@@ -161,6 +167,21 @@ FORMATS: tuple[Format, ...] = (
         ),
         signs=("  step_time ", ", peak memory "),
         source="probes/workers/rigtune_worker/train.py",
+    ),
+    Format(
+        id="helper",
+        title="rigtune's helper",
+        starts=pattern(rf"\{{['\"]event{_KEY}['\"]step['\"]"),
+        figures=(
+            _figure("step", rf"['\"]step{_KEY}"),
+            _figure("loss", rf"['\"]loss{_KEY}"),
+            # Its tokens per second are those of all GPUs, and so are no `tokens_per_s` of a sample.
+            _figure("seconds", rf"['\"]duration_s{_KEY}"),
+            _figure("allocated_bytes", rf"['\"]peak_memory_bytes{_KEY}"),
+            _figure("reserved_bytes", rf"['\"]peak_reserved_bytes{_KEY}"),
+        ),
+        signs=("duration_s",),
+        source="probes/workers/rigtune_worker/rigtune_helper.py: Run.steps, and the lines of RIGTUNE_REPORT",
     ),
 )
 _SIGN = re.compile("|".join(re.escape(sign) for kind in FORMATS for sign in kind.signs).encode())
@@ -325,7 +346,8 @@ def _number(text: str) -> float | None:
 
 
 def _sample(values: dict[str, float]) -> StepSample:
-    fields: dict[str, Any] = {**values, **({"step": int(values["step"])} if "step" in values else {})}
+    counts = {name: int(values[name]) for name in ("step", "steps") if name in values}
+    fields: dict[str, Any] = {**values, **counts}
     return StepSample(**fields)
 
 

@@ -8,6 +8,7 @@ from probes.base.errors import UsageError
 from probes.base.record import Record, Unknown, quoted
 from probes.base.rows import load_rows
 from probes.base.versions import at_least, numbers_of
+from probes.catalogue.hardware import GpuModel, Vendor
 from probes.catalogue.thresholds import Cited
 from probes.facts import MachineFacts
 from recipes.advice.hardware_plan import Hardware, parts_of_plan, remarks_on
@@ -47,8 +48,8 @@ class Architecture(Cited, kw_only=True):
 class OtherMaker(Cited, kw_only=True):
     """A GPU vendor whose drivers are not in rigtune's tables."""
 
+    vendor: Vendor
     maker: str
-    architectures: tuple[str, ...]
     guide: str
     """The address of the vendor's own installation guide."""
 
@@ -123,7 +124,7 @@ def advise_installation(
     if rigtune has no row for it or for the GPUs' architecture, or if no driver branch for these GPUs gets
     fixes any more.
     """
-    architecture = _architecture(hardware.model.architecture)
+    architecture = _architecture(hardware.model)
     branch = _branch(architecture, today)
     distribution = _distribution(facts)
     toolkits = load_rows("recipes", "toolkits", Toolkit, file="advice/installation")
@@ -153,13 +154,13 @@ def advise_installation(
     )
 
 
-def _architecture(name: str) -> Architecture:
+def _architecture(model: GpuModel) -> Architecture:
     for row in load_rows("recipes", "architectures", Architecture, file="advice/installation"):
-        if row.architecture == name:
+        if row.architecture == model.architecture:
             return row
     makers = load_rows("recipes", "other_makers", OtherMaker, file="advice/installation")
-    maker = next((row for row in makers if name in row.architectures), None)
-    what = f"{maker.maker}'s {name} GPUs" if maker else f"the architecture {name}"
+    maker = next((row for row in makers if row.vendor == model.vendor), None)
+    what = f"{maker.maker}'s {model.architecture} GPUs" if maker else f"the architecture {model.architecture}"
     guide = maker.guide if maker else "its maker's installation guide"
     raise UsageError(f"there is no installation advice for {what}", f"Follow {guide}.")
 

@@ -4,10 +4,11 @@ from fnmatch import fnmatchcase
 
 from probes.base.record import items_of, known
 from probes.base.versions import at_least
+from probes.catalogue.hardware import Vendor
 from probes.catalogue.nccl_variables import load_variables
 from probes.facts import value_of
 from probes.judging.rails import training_ports
-from recipes.environment.environment_rows import Platform, Rule, Vendor, When, load_platforms
+from recipes.environment.environment_rows import Platform, Rule, When, load_platforms
 from recipes.environment.job_situation import Situation
 from recipes.environment.predicates import PREDICATES, Words
 
@@ -22,7 +23,7 @@ def words_of(when: When, situation: Situation) -> Words | None:
         not when.transports or cluster.transport in when.transports,
         not when.gpus or cluster.gpu in when.gpus,
         not when.architectures or cluster.architecture in when.architectures,
-        _is_of_vendor(when, cluster.architecture),
+        _is_of_vendor(when, cluster.vendor),
         not when.programs or situation.program in when.programs,
         names.issuperset(when.interfaces),
         not when.files or not set(when.files).isdisjoint(items_of(facts.cloud.files)),
@@ -39,17 +40,13 @@ def words_of(when: When, situation: Situation) -> Words | None:
     return words
 
 
-_VENDOR_BY_ARCHITECTURE: dict[str, Vendor] = {"cdna": "amd", "gaudi": "intel"}
-"""Vendor by the beginning of the architecture; all other architectures are NVIDIA's."""
 _WITH_NCCL: tuple[Vendor, ...] = ("nvidia", "amd")
 """Vendors whose library of collectives and allocator in torch read the variables of NCCL and of CUDA."""
 
 
-def _is_of_vendor(when: When, architecture: str) -> bool:
-    """Return whether the row applies to GPUs of this architecture. Intel's HCCL reads no variable of NCCL."""
+def _is_of_vendor(when: When, vendor: Vendor) -> bool:
+    """Return whether the row applies to GPUs of this vendor. Intel's HCCL reads no variable of NCCL."""
     wanted = when.vendors or (_WITH_NCCL if when.device == "cuda" else ())
-    vendors = _VENDOR_BY_ARCHITECTURE.items()
-    vendor = next((name for start, name in vendors if architecture.startswith(start)), "nvidia")
     return not wanted or vendor in wanted
 
 

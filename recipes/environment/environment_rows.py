@@ -7,9 +7,9 @@ from msgspec.structs import replace
 
 from probes.base.record import StrictRecord
 from probes.base.rows import load_rows
+from probes.catalogue.hardware import Vendor
 from recipes.machine.cluster_records import Transport
 
-Vendor = Literal["nvidia", "amd", "intel"]
 Tier = Literal["required", "recommended", "default", "experiment", "workaround"]
 """Importance of a variable.
 

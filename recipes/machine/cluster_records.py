@@ -9,7 +9,7 @@ import msgspec
 
 from probes.base.record import Record
 from probes.bench.latency_bandwidth import Fit
-from probes.catalogue.hardware import GpuModel
+from probes.catalogue.hardware import GpuModel, Vendor
 from recipes.job.candidate import ActivationCheckpointing
 
 Basis = Literal["measured", "modelled", "published", "borrowed", "rule", "user"]
@@ -104,6 +104,8 @@ class Cluster(Record, kw_only=True):
     device_name: str
     gpu: str = ""
     """Id of the catalogue row; empty on a CPU, for GPUs of several kinds, and if the catalogue has no row."""
+    vendor: Vendor = "nvidia"
+    """Vendor from the catalogue row; a GPU without a row is treated as NVIDIA's, whose tools describe it."""
     architecture: str = ""
     """Architecture from the catalogue row, such as `hopper`; empty if `gpu` is."""
     fabric: Fabric = "unknown"

@@ -27,8 +27,6 @@ _ROWS = (
     row(TrainingNoNumber, "nan", rf"{_LOSS}0\.0\b.{{0,40}}\bgrad_norm['\"]?: ?(?P<value>nan)\b"),
 )
 _NUMBER = r"(-?\d{1,12}(?:\.\d{1,12})?(?:[eE][+-]?\d{1,3})?)"
-_TOTAL = pattern(r"\biteration\s{1,12}\d{1,12}\s{0,2}/\s{0,12}(\d{1,12}) \||^step \d{1,12}/(\d{1,12})  loss ")
-"""Number of all steps, which Megatron and rigtune's reference workload report with each step."""
 _BAR = pattern(r"\d{1,3}%\|.{0,200}?\| (\d{1,12})/(\d{1,12}) \[\d[\d:]{3,12}<")
 """Progress bar of tqdm, with which the Trainer of transformers counts its steps."""
 _SUMMARY = pattern(r"^\{'train_runtime': ")
@@ -46,6 +44,8 @@ SIGNS: tuple[bytes, ...] = (
         b"step=",
         b"step: ",
         b"  step_time ",
+        b"duration_s",
+        b"current_steps",
         b"s/it",
         b"it/s",
         b"{'loss': ",
@@ -77,8 +77,7 @@ class Reader:
         figures = step_figures(text)
         is_summary = _SUMMARY.search(text) is not None
         if "step" in figures:
-            total = _TOTAL.search(text)
-            self._step, self._steps = int(figures["step"]), int(total[1] or total[2]) if total else 0
+            self._step, self._steps = int(figures["step"]), int(figures.get("steps", 0))
         if figures or is_summary:
             self._last, self._finished = line, is_summary
             self._trainer = self._trainer or "step" not in figures

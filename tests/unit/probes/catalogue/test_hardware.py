@@ -264,3 +264,10 @@ def test_rows_looked_for_alone_are_those_of_the_whole_table():
         assert CATALOGUE.gpu_on_bus(device, words) == whole.gpu_on_bus(device, words), (device, words)
     for product in [*(row.dmi.get("product_name", "") for row in CATALOGUE.machines), "DGX", '"']:
         assert CATALOGUE.machines_sold_as(product) == whole.machines_sold_as(product), product
+
+
+def test_the_vendor_of_a_gpu_is_that_of_its_pci_id_and_its_links():
+    vendor_ids = {"10de": "nvidia", "1002": "amd", "1da3": "intel"}
+    for gpu in CATALOGUE.gpus:
+        assert {vendor_ids[each.partition(":")[0]] for each in gpu.pci_device_ids} <= {gpu.vendor}, gpu.id
+        assert gpu.link_kind == {"nvidia": "nvlink", "amd": "xgmi", "intel": "ethernet"}[gpu.vendor], gpu.id

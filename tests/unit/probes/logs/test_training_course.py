@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tests.support.log_cases.reading import explained, ids
@@ -36,6 +38,24 @@ def reference(step: int) -> str:
     return f"[rank0]: step {step}/5  loss {8.4 - step / 10:.3f}  step_time 0.584 s  tokens/s 7,012\n"
 
 
+def swift(step: int) -> str:
+    return (
+        f"{{'loss': {3 - step / 100:.2f}, 'global_step/max_steps': '{step}/30', 'train_speed(s/it)': 2.5}}\n"
+    )
+
+
+def llama_factory(step: int) -> str:
+    return json.dumps({"current_steps": step, "total_steps": 30, "loss": 3 - step / 100}) + "\n"
+
+
+def helper(step: int) -> str:
+    """Return the dictionary of a step that a program with rigtune's helper prints."""
+    figures = {"event": "step", "step": step, "loss": 3 - step / 100, "grad_norm": 1.2, "duration_s": 0.41}
+    return (
+        f"{ {**figures, 'step_time_s': 0.41, 'peak_memory_bytes': 312344576, 'peak_reserved_bytes': None} }\n"
+    )
+
+
 SUMMARY = "{'train_runtime': 75.1, 'train_samples_per_second': 3.2, 'train_steps_per_second': 0.4, 'train_loss': 2.5}\n"
 
 COURSES = {
@@ -66,6 +86,18 @@ COURSES = {
     "Trainer of transformers 5, with quoted numbers": (
         "".join(map(trainer, (10, 20))).replace("2.9000", "'2.9000'").replace("2.8000", "'2.8000'"),
         {"step": 20, "steps": 30, "step_seconds": 2.5, "loss": 2.8, "finished": 0},
+    ),
+    "ms-swift, finished": (
+        "".join(map(swift, (10, 30))),
+        {"step": 30, "steps": 30, "loss": 2.7, "finished": 1},
+    ),
+    "LLaMA-Factory": (
+        "".join(map(llama_factory, (10, 20))),
+        {"step": 20, "steps": 30, "loss": 2.8, "finished": 0},
+    ),
+    "rigtune's helper": (
+        "".join(map(helper, (1, 2, 20))),
+        {"step": 20, "step_seconds": 0.41, "loss": 2.8, "finished": 0},
     ),
     "Trainer, finished": (
         "".join(map(trainer, (10, 30))) + SUMMARY,

@@ -94,6 +94,19 @@ def reference(step: int) -> str:
     )
 
 
+def helper(step: int) -> str:
+    """Return the dictionary of a step as a program prints it, after a slow step as in Megatron's log."""
+    took_s = 0.716 if step < 4 else 0.6
+    figures = {"step": step, "loss": 3 - step / 100, "grad_norm": 1.2, "duration_s": took_s}
+    rates = {"step_time_s": took_s, "tokens_per_s": 6780.0, "peak_memory_bytes": 2**28}
+    return f"[rank0]:{ {'event': 'step'} | figures | rates | {'peak_reserved_bytes': None} }"
+
+
+def helper_report(step: int) -> str:
+    figures = {"event": "step", "duration_s": 0.6, "step": step, "loss": 3 - step / 100, "step_time_s": 0.6}
+    return json.dumps({**figures, "peak_memory_bytes": 2**28, "peak_reserved_bytes": 2**29})
+
+
 def lightning(step: int) -> str:
     head = "epoch,step,train_loss,val_loss,train|time\n" if step == 1 else ""
     return f"{head}0,{step - 1},{3 - step / 100:.2f},,{step * 0.5}\n0,{step - 1},,1.5,"
@@ -109,6 +122,8 @@ LOGS = {
     "Megatron": (megatron, "megatron", 1.2, 200 * MIB, 400 * MIB),
     "torchtitan": (torchtitan, "torchtitan", 2.0, None, 1.25 * GIB),
     "reference workload": (reference, "reference", 0.6, 0.25 * GIB, 0.5 * GIB),
+    "helper": (helper, "helper", 0.6, 0.25 * GIB, None),
+    "report of the helper": (helper_report, "helper", 0.6, 0.25 * GIB, 0.5 * GIB),
     "Lightning": (lightning, "lightning", 0.5, None, None),
 }
 
