@@ -92,17 +92,19 @@ def default_workload(
         # A model that is trained from scratch can have a longer table of positions.
         model = msgspec.structs.replace(model, learned_positions=length)
     program = program or program_named(OWN)
-    rank_of_program = load_stacks()[program.stack_for(tuning)].memory.adapter_rank
+    memory = load_stacks()[program.stack_for(tuning)].memory
+    precision = precision or native_precision(cluster, program)
     workload = Workload(
         model=model,
         sequence_length=length,
         global_batch=global_batch or 1,
-        precision=precision or native_precision(cluster, program),
+        precision=precision,
+        pure_weights=tuning != "full" and memory.pure_adapters and precision in ("bf16", "fp16"),
         tuning=tuning,
         base_bits=stored_bits(tuning),
         fine_tuning=fine_tunes,
         optimizer=optimizer,
-        adapter_rank=adapter_rank or rank_of_program or DEFAULT_ADAPTER_RANK,
+        adapter_rank=adapter_rank or memory.adapter_rank or DEFAULT_ADAPTER_RANK,
     )
     if global_batch is None:
         global_batch = open_batch(workload, cluster, program, stated)
