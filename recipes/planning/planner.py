@@ -327,7 +327,7 @@ def _choice(member: Examined, compared: Comparison, rate: float, warmup: int) ->
         learning_rate=rate,
         warmup_steps=warmup,
         predicted=predicted_for(member.job, member.memory),
-        lost_because="" if is_chosen else lost_because(member, chosen, compared.limit_bytes),
+        lost_because="" if is_chosen else lost_because(member, compared),
         is_tie=not is_chosen and is_tie(member, chosen),
     )
 
