@@ -229,6 +229,8 @@ def make_plan(
     if memory := memory_warning(choices[0].predicted.memory_bytes_per_gpu, cluster):
         warnings.append(memory)
     warnings += _position_warning(workload)
+    if not program.runs_on(cluster):
+        warnings.append(f"{program.title} does not support {cluster.device_name}, as far as rigtune knows")
     step = choices[0].predicted.step_time_s
     time = step.total
     if waiting := loading_warning(cluster, step.data, time):

@@ -22,7 +22,7 @@ from recipes.machine.cluster_records import Cluster
 from recipes.planning.changes import Asked, helpful_changes
 from recipes.planning.plan import Plan
 from recipes.planning.planner import make_plan
-from recipes.planning.programs import OWN, Program, load_programs, program_named
+from recipes.planning.programs import OWN, Program, load_programs, program_named, trains
 from recipes.planning.refusals import NoLayoutError
 from recipes.settings.setting import NOTHING_STATED, Stated
 
@@ -131,7 +131,9 @@ def _rounds(
     In each round the program that the user has comes first, and its plan wins ties.
     """
     others = [
-        other for other in load_programs().values() if may_switch and _can_replace(other, base, workload)
+        other
+        for other in load_programs().values()
+        if may_switch and other.runs_on(cluster) and _can_replace(other, base, workload)
     ]
     smaller = _fewer_ranks(workload, cluster, pins)
     dividing = [other for other in others if other.tensor]
@@ -152,12 +154,7 @@ def _rounds(
 
 def _can_replace(other: Program, base: Program, workload: Workload) -> bool:
     """Return whether plans may be made for this program in place of the one that cannot train the job."""
-    return (
-        other.is_suggested
-        and other.id != base.id
-        and workload.precision in other.precisions
-        and workload.tuning in other.tunings
-    )
+    return other.is_suggested and other.id != base.id and trains(other, workload)
 
 
 def _fewer_ranks(workload: Workload, cluster: Cluster, pins: Pins) -> Cluster | None:
