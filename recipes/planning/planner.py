@@ -270,6 +270,17 @@ def make_plan(
     )
 
 
+def missing_rate(
+    workload: AnyWorkload, cluster: Cluster, pins: Pins, program: Program, stated: Stated
+) -> UsageError | None:
+    """Return the error about a learning rate that nobody knows for the job; None if a rate is known."""
+    try:
+        convergence_settings(workload, cluster, stated, pins, (program.id, *program.stacks))
+    except UsageError as error:
+        return error
+    return None
+
+
 def _position_warning(workload: AnyWorkload) -> tuple[str, ...]:
     """Return a warning about sequences that are longer than the positions that the model has learned."""
     if isinstance(workload, VisionWorkload):
