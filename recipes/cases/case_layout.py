@@ -194,9 +194,8 @@ def _shared_by_default(case: Case, stack: Stack, sharing: Sharing) -> list[str]:
     """Return a note if a case has shared optimizer states only because the stack shares them by default."""
     if case.zero_stage is not None or sharing.sharding is not None:
         return []
-    stated = f"sharding {quoted(case.sharding)}" if case.sharding else "sharding zero1"
-    whole = "set zero_stage to 0 if every rank keeps all of them"
-    return [f"{stated}: {stack.title} shares optimizer states by default; {whole}"]
+    stated = f"sharding {quoted(case.sharding)} is read as zero1" if case.sharding else "sharding zero1"
+    return [f"{stated}, the default of {stack.id}; zero_stage 0 means that each rank has all states"]
 
 
 def _recomputation(

@@ -342,7 +342,7 @@ def _lost_to_fastest(member: Examined, compared: Comparison) -> str:
     growth = _growth(member, fastest)
     if growth is None or growth <= constant("layout_tie"):
         return ""
-    return f"but {_slower(growth)} than the fastest, {layout_title(fastest.candidate)}"
+    return f"but {_slower(growth)} than the fastest layout"
 
 
 def _free(member: Examined) -> float:

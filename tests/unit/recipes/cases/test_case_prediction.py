@@ -76,7 +76,7 @@ def test_stated_settings_are_taken() -> None:
     )
     assert (case.workload.precision, case.workload.optimizer, case.batch_stated) == ("fp8", "adamw", True)
     (note,) = case.assumed
-    assert note.startswith("sharding zero1: Megatron-LM core")
+    assert note.startswith("sharding zero1, the default of megatron-core")
 
 
 @pytest.mark.parametrize(

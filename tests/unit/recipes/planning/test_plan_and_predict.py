@@ -109,4 +109,4 @@ def test_shared_optimizer_states_of_megatron_are_named(words: str, stage: str) -
     answer = predict_row(row)
     is_assumed = stage == "" and words != "no_shard"
     assert ("zero1" in answer.layout) is (is_assumed or stage == "1")
-    assert any("shares optimizer states by default" in note for note in answer.assumed) is is_assumed
+    assert any("zero1, the default of megatron-core" in note for note in answer.assumed) is is_assumed
