@@ -180,7 +180,7 @@ def check_command(
     commands = _site_checks(policy, policy_file, source, selection)
     started, clock = datetime.datetime.now(datetime.timezone.utc), time.monotonic()
     options = msgspec.structs.replace(
-        collect_options(python, ask_interpreters=False),
+        collect_options(python, ask_interpreters=False, is_here=source.is_live),
         deep=selection.tier == "deep",
         toolkit=policy.software.cuda_toolkit is not None,
         sysctls=tuple(policy.host.sysctl) if learn is None else load_thresholds().learned_sysctls.value,

@@ -52,20 +52,21 @@ def probe_command(
     from probes.judging.affinity import report_of
 
     source = source_of(paths_of(from_paths, more_paths), machine)
+    options = collect_options(python, is_here=source.is_live)
     if record is not None:
         from assistant.storage import write_bytes
         from probes.sources.recording import RecordingSource
         from probes.sources.stored import dump_recording
 
         recorder = RecordingSource(source)
-        facts = follow(probe_machine(recorder, collect_options(python)), quiet=quiet, verbose=verbose)
+        facts = follow(probe_machine(recorder, options), quiet=quiet, verbose=verbose)
         write_bytes(record, dump_recording(recorder.recording(source.title)), mode=0o600)
         if not quiet:
             from assistant.pages.capture_page import capture_page
 
             say_page(capture_page(None, str(record)))
     else:
-        facts = follow(probe_machine(source, collect_options(python)), quiet=True)
+        facts = follow(probe_machine(source, options), quiet=True)
     emit_answer(report_of(facts), output_format, lambda _: facts_page(facts, verbose=verbose))
 
 
@@ -142,9 +143,10 @@ def capture_command(
         raise UsageError("--no-redact excludes --keep and --salt", "give one or the other")
     if output.is_file() and not force:
         raise UsageError(f"{output} exists", "choose another name, or overwrite the file with --force")
+    source = source_of(paths_of(from_paths, more_paths), machine)
     capturing = capture_machine(
-        source_of(paths_of(from_paths, more_paths), machine),
-        msgspec.structs.replace(collect_options(python), deep=tier == "deep"),
+        source,
+        msgspec.structs.replace(collect_options(python, is_here=source.is_live), deep=tier == "deep"),
         redacted=not no_redact,
         keep=keep,
         salt=salt,

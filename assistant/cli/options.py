@@ -2,6 +2,7 @@
 
 import math
 import os
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any, TypeVar
 import click
 
 from assistant.cli.diagnostics import follow, say
-from probes.base.errors import UsageError
+from probes.base.errors import InterpreterError, UsageError
 from probes.base.record import quoted
 from probes.collect.collecting import CollectOptions
 from probes.facts import MachineFacts
@@ -352,7 +353,21 @@ def source_of(from_paths: tuple[Path, ...], machine: str | None) -> Source:
     return source
 
 
-def collect_options(python: str | None, *, ask_interpreters: bool = True) -> CollectOptions:
+def require_interpreter(python: str | None) -> None:
+    """Raise InterpreterError if the user names an interpreter that this machine does not have."""
+    if python and shutil.which(python) is None and not Path(python).exists():
+        raise InterpreterError(
+            f"there is no Python interpreter {quoted(python)}",
+            "name the interpreter that you train with: --python PATH",
+        )
+
+
+def collect_options(
+    python: str | None, *, ask_interpreters: bool = True, is_here: bool = True
+) -> CollectOptions:
+    """Return what the probe reads; an interpreter that the user names must exist if the machine `is_here`."""
+    if is_here:
+        require_interpreter(python)
     return CollectOptions(
         python=python, directory=str(Path.cwd()), own_python=sys.executable, ask_interpreters=ask_interpreters
     )
@@ -367,7 +382,8 @@ def facts_of(
     """
     from assistant.usecases.probe import probe_machine  # many commands read no machine
 
-    probing = probe_machine(source_of(from_paths, machine), collect_options(python))
+    source = source_of(from_paths, machine)
+    probing = probe_machine(source, collect_options(python, is_here=source.is_live))
     facts: MachineFacts = follow(probing, quiet=True)
     return facts
 

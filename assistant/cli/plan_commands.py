@@ -224,7 +224,7 @@ def auto_command(
         directory=str(directory or default_run_directory()),
         request=_request_of(model, wanted, command, for_recipe=True),
         command=command,
-        collect=collect_options(python),
+        collect=collect_options(python, is_here=not from_paths and machine is None),
         measure=not from_paths and machine is None,
         overwrite=overwrite,
     )

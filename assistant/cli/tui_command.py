@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from assistant.cli.diagnostics import has_terminal, say
-from assistant.cli.options import PATH, python_option, source_of, source_options
+from assistant.cli.options import PATH, python_option, require_interpreter, source_of, source_options
 from assistant.cli.output import shows_utf8
 from probes.base.errors import UsageError
 
@@ -48,7 +48,10 @@ def tui_command(
     else:
         from assistant.tui.services import Services
 
-        services = Services(source_of(from_paths, machine), python=python, directory=directory)
+        source = source_of(from_paths, machine)
+        if source.is_live:
+            require_interpreter(python)
+        services = Services(source, python=python, directory=directory)
         app = RigtuneApp(services, ascii_only=ascii_only)
     code, words = run_tui(app)
     if words:

@@ -9,7 +9,7 @@ from probes.base.nearest import did_you_mean
 from probes.base.record import quoted
 from recipes.job.models.counts import load_models
 from recipes.job.models.files import model_from_file, names_model_file
-from recipes.job.models.image_models import find_vision_model, load_vision_models
+from recipes.job.models.image_models import assumed_of_name, find_vision_model, load_vision_models
 from recipes.job.models.names import find_model
 from recipes.job.workload import TransformerModel, VisionModel
 
@@ -45,11 +45,16 @@ def model_named(name: str) -> TransformerModel | VisionModel:
         return find_model(name)
     except UsageError as error:
         # Many names of image models end with a set of weights, which the search removes.
-        last = name.strip().rsplit("/", 1)[-1]
-        vision = find_vision_model(last) if last.isprintable() and last.isascii() else None
+        wanted = name.strip()
+        vision = find_vision_model(wanted) if wanted.isprintable() and wanted.isascii() else None
         if vision is not None:
             return vision
-        raise _unknown(name, last) from error
+        raise _unknown(name, wanted.rsplit("/", 1)[-1]) from error
+
+
+def assumed_of(name: str, model: TransformerModel | VisionModel) -> tuple[str, ...]:
+    """Return what is assumed about a model because its name does not state it."""
+    return assumed_of_name(name.strip()) if isinstance(model, VisionModel) else ()
 
 
 def transformer_named(name: str) -> TransformerModel:

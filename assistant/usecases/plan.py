@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from assistant.usecases.events import Event, StageStarted, stage
-from assistant.usecases.model_file import model_named
+from assistant.usecases.model_file import assumed_of, model_named
 from probes.base.errors import UsageError
 from probes.base.record import Record, quoted
 from probes.catalogue.hardware import load_catalogue
@@ -204,12 +204,20 @@ def plan_of(
             cluster, request.sequence_length, lambda model, length: planned(size, model, length, room)
         )
 
-    plan = best_size(plan_at, whole, request.objective)
+    plan = _with_assumptions(best_size(plan_at, whole, request.objective), request)
     if request.program or change is not None:
         return plan
     is_smaller = request.objective in ("cost", "fewest-gpus")
     cluster = plan.cluster if is_smaller else cluster_at(None)
     return with_fastest_program(plan, cluster, request.pins, request.headroom)
+
+
+def _with_assumptions(plan: Plan, request: PlanRequest) -> Plan:
+    """Return the plan with a warning about what the model's name leaves open."""
+    if request.own_model is not None or not request.model:
+        return plan
+    notes = assumed_of(request.model, plan.workload.model)
+    return msgspec.structs.replace(plan, warnings=(*notes, *plan.warnings)) if notes else plan
 
 
 def _require_price(request: PlanRequest) -> None:

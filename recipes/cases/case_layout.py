@@ -112,6 +112,7 @@ def layout_of(
         )
     notes = [sharing.note] if sharing.note else []
     sharding = choice.sharding or _sharding(case, stack, sharing, replicas)
+    notes += _shared_by_default(case, stack, sharing) if sharding == "zero1" and replicas > 1 else []
     fully = sharding == "zero3"
     shards = (
         _shards(case, sharing, replicas, context, min(gpus, case.gpus_per_node or per_node) / gpus)
@@ -187,6 +188,14 @@ def layout_of(
         ),
         notes=tuple(notes),
     )
+
+
+def _shared_by_default(case: Case, stack: Stack, sharing: Sharing) -> list[str]:
+    """Return a note if a case has shared optimizer states only because the stack shares them by default."""
+    if case.zero_stage is not None or sharing.sharding is not None:
+        return []
+    stated = f"sharding {quoted(case.sharding)} is read as zero1" if case.sharding else "sharding zero1"
+    return [f"{stated}, the default of {stack.id}; zero_stage 0 means that each rank has all states"]
 
 
 def _recomputation(

@@ -21,7 +21,7 @@ from recipes.cases.typical_models import (
 from recipes.job.models.counted import names_own_module
 from recipes.job.models.counts import active_parameter_count, parameter_count
 from recipes.job.models.files import names_model_file
-from recipes.job.models.image_models import find_vision_model
+from recipes.job.models.image_models import assumed_of_name, find_vision_model
 from recipes.job.models.names import is_like_gpt, model_named, size_in_name
 from recipes.job.workload import TransformerModel, VisionModel
 
@@ -97,7 +97,7 @@ def model_of_stated(stated: Case) -> KnownModel:
     if stated.family == "cnn" or stated.n_layers is None or stated.hidden is None:
         vision = find_vision_model(stated.model, stated.image_size)
         if vision is not None:
-            return KnownModel(vision, ())
+            return KnownModel(vision, assumed_of_name(stated.model))
     if stated.family == "cnn":
         raise CaseError(f"model {quoted(stated.model)} is not an image model that rigtune knows")
     known = _from_sizes(stated)

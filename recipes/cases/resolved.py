@@ -227,9 +227,14 @@ class _OpenCase:
     def _is_pure(self) -> bool:
         """Return whether weights are kept in 16 bits only.
 
-        For pre-training, the word `bf16` usually means mixed precision, with fp32 weights.
+        For pre-training, the word `bf16` usually means mixed precision, with fp32 weights. The software
+        decides on the type of adapters (`StackMemory.pure_adapters`).
         """
-        if self._precision not in ("bf16", "fp16") or self._numbers.mixed:
+        if self._precision not in ("bf16", "fp16"):
+            return False
+        if not self._case.precision and self._task.tuning != "full":
+            return self._stack.memory.pure_adapters
+        if self._numbers.mixed:
             return False
         keeps_masters = self._stack.memory.mixed_states == "master" and self._task.tuning == "full"
         tuned = not self._task.from_scratch and not keeps_masters

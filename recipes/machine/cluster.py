@@ -238,8 +238,12 @@ def network_bandwidth(network: Network) -> Figure | None:
     """Return the bus bandwidth between nodes, per node; None if the line rate is unknown."""
     if network.line_rate_bytes_per_s is None:
         return None
-    fraction = network_fraction(uses_tcp=network.uses_tcp)
-    return modelled(network.line_rate_bytes_per_s * fraction, network.source)
+    value = network.line_rate_bytes_per_s * network_fraction(uses_tcp=network.uses_tcp)
+    limit = constant("tcp_node_bytes_per_s")
+    if network.uses_tcp and value > limit:
+        # The processors copy each byte between the sockets and pinned memory, so more ports do not help.
+        return modelled(limit, f"{network.source}; a node reaches {limit / 1e9:g} GB/s over TCP sockets")
+    return modelled(value, network.source)
 
 
 def network_hop_s() -> Figure:

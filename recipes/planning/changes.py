@@ -13,7 +13,7 @@ from recipes.job.pins import Pins
 from recipes.job.workload import Tuning, Workload, stored_bits
 from recipes.machine.cluster_records import Cluster
 from recipes.planning.planner import open_batch, request_of
-from recipes.planning.programs import Program, load_programs
+from recipes.planning.programs import Program, load_programs, trains
 from recipes.planning.search import search_with_headroom
 from recipes.settings.setting import Stated
 
@@ -173,8 +173,8 @@ def _adapters(asked: Asked) -> Iterator[_Change]:
 
 def _other_program(asked: Asked) -> Iterator[_Change]:
     for other in load_programs().values():
-        trains = asked.workload.precision in other.precisions and asked.workload.tuning in other.tunings
-        if other.is_suggested and trains and other.id != asked.program.id:
+        can_train = trains(other, asked.workload) and other.runs_on(asked.cluster)
+        if other.is_suggested and can_train and other.id != asked.program.id:
             words = f"another program (--program {other.id})"
             yield _Change(words, asked._replace(program=other).with_open_batch())
 

@@ -50,13 +50,14 @@ class _Value(NamedTuple):
     words: str
 
 
-def lost_because(member: Examined, chosen: Examined, limit_bytes: float) -> str:
+def lost_because(member: Examined, compared: Comparison) -> str:
     """Return why a layout lost against the chosen one: `6 % slower: bubble 120 ms longer`.
 
     A layout that does not fit needs more memory than a plan may use. A layout within the tie loses because
     less memory stays free, because it may run out of memory, or because it is less simple; it can be faster
-    than the chosen one.
+    than the chosen one. A simpler layout loses if the fastest layout, which was not chosen, is much faster.
     """
+    chosen, limit_bytes = compared.chosen, compared.limit_bytes
     if member.time is None:
         return f"needs {gib(max(0.0, member.memory.needed - limit_bytes))} more than a plan may use"
     growth = _growth(member, chosen)
@@ -66,7 +67,7 @@ def lost_because(member: Examined, chosen: Examined, limit_bytes: float) -> str:
         terms = _longer_terms(member.time, chosen.time)
         return f"{_slower(growth)}{': ' if terms else ''}{terms}"
     speed = "as fast" if round(100 * abs(growth), 1) == 0 else _near(growth)
-    return ", ".join(filter(None, [speed, _lost_tie(member, chosen)]))
+    return ", ".join(filter(None, [speed, _lost_tie(member, chosen) or _lost_to_fastest(member, compared)]))
 
 
 def is_tie(member: Examined, chosen: Examined) -> bool:
@@ -189,7 +190,7 @@ def _inside_values(
 
 
 def _words(member: Examined, compared: Comparison) -> str:
-    return lost_because(member, compared.chosen, compared.limit_bytes)
+    return lost_because(member, compared)
 
 
 def _with_layout(value: _Value, compared: Comparison) -> _Value:
@@ -327,11 +328,21 @@ def _lost_tie(member: Examined, chosen: Examined) -> str:
         "but recomputes more",
         "but cuts stages into more parts" if parts else "but divides the model over more ranks",
         "but has more micro-batches",
+        *(f"but counts as less simple, with {title}" for title in DEGREE_TITLES.values()),
     )
     differing = [place for place in range(len(words)) if mine[place] != theirs[place]]
     if differing and mine[differing[0]] > theirs[differing[0]]:
         return words[differing[0]]
     return ""
+
+
+def _lost_to_fastest(member: Examined, compared: Comparison) -> str:
+    """Return by how much a layout is slower than the fastest, if that is more than a tie; else blank."""
+    fastest = min((compared.chosen, *compared.others), key=lambda other: other.seconds)
+    growth = _growth(member, fastest)
+    if growth is None or growth <= constant("layout_tie"):
+        return ""
+    return f"but {_slower(growth)} than the fastest layout"
 
 
 def _free(member: Examined) -> float:

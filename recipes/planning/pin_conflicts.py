@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import msgspec
 
 from probes.base.units import plural
+from recipes.planning.programs import load_programs, trains
 from recipes.planning.space import (
     SHARDING_OF,
     Request,
@@ -32,24 +33,57 @@ def _conflicts(request: Request) -> Iterator[str]:
 
 def _impossible_degrees(request: Request) -> Iterator[str]:
     """Yield each pinned degree that is impossible here even without other pins."""
-    world, pins = request.cluster.world_size, request.pins
+    pins = request.pins
     if request.model is None and any(getattr(pins, name) for name in ("tp", "pp", "cp", "ep", "vp")):
         yield "an image model can be divided only by dp and fsdp"
-    degrees = {
+    for name, possible in _possible_degrees(request).items():
+        pin = getattr(pins, name)
+        if pin is None or pin in possible:
+            continue
+        if possible == (1,):
+            instead = _with_other_programs(request, name, pin)
+            yield f"{request.program.title} has only {name} 1 here: {instead}"
+        else:
+            yield f"{name} can be {_listed(possible)} here"
+    yield from _impossible_pipeline(request)
+
+
+def _possible_degrees(request: Request) -> dict[str, tuple[int, ...]]:
+    """Return the values of each degree that the program, the model and the ranks allow without other pins."""
+    world = request.cluster.world_size
+    return {
         "tp": tensor_degrees(request),
         "pp": pipeline_degrees(request, world),
         "cp": context_degrees(request, world, 1),
         "ep": expert_degrees(request, world),
     }
-    for name, possible in degrees.items():
-        pin = getattr(pins, name)
-        if pin is None or pin in possible:
-            continue
-        if possible == (1,):
-            yield f"{name} can only be 1 here: drop the pin, or name another program or number of GPUs"
-        else:
-            yield f"{name} can be {_listed(possible)} here"
-    yield from _impossible_pipeline(request)
+
+
+def _with_other_programs(request: Request, name: str, pin: int) -> str:
+    """Return the programs that allow the pinned degree, or else the degrees that any program allows."""
+    if name == "ep" and request.model is not None and not request.model.is_moe:
+        return f"drop the pin, because {request.model.id} has no experts"
+    others = {
+        row.id: _possible_degrees(request._replace(program=row))[name]
+        for row in load_programs().values()
+        if row.runs_on(request.cluster) and trains(row, request.workload)
+    }
+    able = [program for program, possible in others.items() if pin in possible]
+    if able:
+        return f"name a program that has {name} {pin}: --program {', '.join(able)}"
+    sizes = tuple(sorted({size for possible in others.values() for size in possible}))
+    if sizes in ((), (1,)):
+        return "drop the pin; no program can divide this job so"
+    return f"drop the pin; with other programs, {name} can be {_listed(sizes)}{_must_divide(request, name)}"
+
+
+def _must_divide(request: Request, name: str) -> str:
+    model = request.model
+    if model is None:
+        return ""
+    ranks = plural(request.cluster.world_size, "rank")
+    parts = {"tp": f"{model.heads} heads", "ep": f"{model.experts} experts"}
+    return f": it must divide {parts[name]} and {ranks}" if name in parts else ""
 
 
 def _impossible_pipeline(request: Request) -> Iterator[str]:

@@ -92,17 +92,19 @@ def default_workload(
         # A model that is trained from scratch can have a longer table of positions.
         model = msgspec.structs.replace(model, learned_positions=length)
     program = program or program_named(OWN)
-    rank_of_program = load_stacks()[program.stack_for(tuning)].memory.adapter_rank
+    memory = load_stacks()[program.stack_for(tuning)].memory
+    precision = precision or native_precision(cluster, program)
     workload = Workload(
         model=model,
         sequence_length=length,
         global_batch=global_batch or 1,
-        precision=precision or native_precision(cluster, program),
+        precision=precision,
+        pure_weights=tuning != "full" and memory.pure_adapters and precision in ("bf16", "fp16"),
         tuning=tuning,
         base_bits=stored_bits(tuning),
         fine_tuning=fine_tunes,
         optimizer=optimizer,
-        adapter_rank=adapter_rank or rank_of_program or DEFAULT_ADAPTER_RANK,
+        adapter_rank=adapter_rank or memory.adapter_rank or DEFAULT_ADAPTER_RANK,
     )
     if global_batch is None:
         global_batch = open_batch(workload, cluster, program, stated)
@@ -227,6 +229,8 @@ def make_plan(
     if memory := memory_warning(choices[0].predicted.memory_bytes_per_gpu, cluster):
         warnings.append(memory)
     warnings += _position_warning(workload)
+    if not program.runs_on(cluster):
+        warnings.append(f"{program.title} does not support {cluster.device_name}, as far as rigtune knows")
     step = choices[0].predicted.step_time_s
     time = step.total
     if waiting := loading_warning(cluster, step.data, time):
@@ -264,6 +268,17 @@ def make_plan(
         examined=result.examined,
         not_searched=not_searched(request),
     )
+
+
+def missing_rate(
+    workload: AnyWorkload, cluster: Cluster, pins: Pins, program: Program, stated: Stated
+) -> UsageError | None:
+    """Return the error about a learning rate that nobody knows for the job; None if a rate is known."""
+    try:
+        convergence_settings(workload, cluster, stated, pins, (program.id, *program.stacks))
+    except UsageError as error:
+        return error
+    return None
 
 
 def _position_warning(workload: AnyWorkload) -> tuple[str, ...]:
@@ -325,7 +340,7 @@ def _choice(member: Examined, compared: Comparison, rate: float, warmup: int) ->
         learning_rate=rate,
         warmup_steps=warmup,
         predicted=predicted_for(member.job, member.memory),
-        lost_because="" if is_chosen else lost_because(member, chosen, compared.limit_bytes),
+        lost_because="" if is_chosen else lost_because(member, compared),
         is_tie=not is_chosen and is_tie(member, chosen),
     )
 

@@ -11,7 +11,7 @@ from recipes.planning.examined import Examined
 from recipes.planning.layout_words import short_words
 from recipes.planning.plan import OWN_PROGRAM, FastestProgram, Plan
 from recipes.planning.planner import request_of
-from recipes.planning.programs import REFERENCE_PROGRAM, Program, load_programs
+from recipes.planning.programs import REFERENCE_PROGRAM, Program, load_programs, trains
 from recipes.planning.search import search
 
 _NOT_COMPARED = (REFERENCE_PROGRAM, OWN_PROGRAM, "torch")
@@ -38,7 +38,8 @@ def fastest_program(
     allowed = room.value * (1 - (constant("memory_headroom") if headroom is None else headroom))
     limit = own_s / (1 + constant("layout_tie"))
     best: tuple[Program, Examined] | None = None
-    rows = [row for row in _distinct() if _can_train(row, workload) and row.id != own]
+    rows = [row for row in _distinct() if row.runs_on(cluster) and trains(row, workload)]
+    rows = [row for row in rows if row.id != own]
     for row in rows:
         request = request_of(workload, cluster, row, pins)._replace(is_coarse=True)
         result = search(request, lambda memory: memory.needed > allowed, alternatives=0, limit_s=limit)
@@ -87,11 +88,3 @@ def _distinct() -> list[Program]:
 def _search_order(row: Program) -> tuple[bool, bool, int]:
     """Return a key that puts programs with many layouts last, and those that divide matrices first."""
     return "zero3" in row.pipeline_shardings, not row.tensor, len(row.pipeline_shardings)
-
-
-def _can_train(row: Program, workload: Workload) -> bool:
-    return (
-        workload.precision in row.precisions
-        and workload.tuning in row.tunings
-        and workload.model.kind in row.kinds
-    )

@@ -12,8 +12,11 @@ from probes.base.nearest import did_you_mean
 from probes.base.record import StrictRecord, quoted
 from probes.base.rows import load_rows
 from recipes.job.candidate import ActivationCheckpointing, Offload, Schedule, Sharding
-from recipes.job.workload import ModelKind, Precision, Tuning
+from recipes.job.workload import AnyWorkload, ModelKind, Precision, Tuning, VisionWorkload
+from recipes.machine.cluster_records import Cluster
 from recipes.planning.plan import OWN_PROGRAM
+
+DeviceFamily = Literal["nvidia", "amd", "gaudi", "cpu"]
 
 
 class Program(StrictRecord, kw_only=True):
@@ -58,6 +61,8 @@ class Program(StrictRecord, kw_only=True):
     """
     is_suggested: bool = False
     """True if a plan may be made for the program although the user did not name it."""
+    devices: tuple[DeviceFamily, ...] = ("nvidia", "amd")
+    """Families of devices that the program's own documentation supports."""
     trains_images: bool = True
     """True if people train image models with the program."""
     kinds: tuple[ModelKind, ...] = ("decoder", "encoder", "encoder-decoder")
@@ -78,6 +83,22 @@ class Program(StrictRecord, kw_only=True):
         """Return the id of the stack that predicts this program; adapters may need another one."""
         return self.tuning_stack or self.stack if tuning != "full" else self.stack
 
+    def runs_on(self, cluster: Cluster) -> bool:
+        """Return whether the program supports the devices of the cluster; True if their family is unknown."""
+        family = device_family(cluster)
+        return family is None or family in self.devices
+
+
+def device_family(cluster: Cluster) -> DeviceFamily | None:
+    """Return the family of the devices of a cluster; None for GPUs that the catalogue does not know."""
+    if cluster.device == "cpu":
+        return "cpu"
+    if not cluster.architecture:
+        return None
+    if cluster.architecture.startswith("gaudi"):
+        return "gaudi"
+    return "amd" if cluster.architecture.startswith("cdna") else "nvidia"
+
 
 OWN = OWN_PROGRAM
 """Id of the user's own torch program."""
@@ -89,6 +110,15 @@ REFERENCE_PROGRAM = "reference"
 def load_programs() -> dict[str, Program]:
     """Return all rows of `recipes/data/programs.toml` by id, in the file's order."""
     return {row.id: row for row in load_rows("recipes", "programs", Program)}
+
+
+def trains(program: Program, workload: AnyWorkload) -> bool:
+    """Return whether the program trains this kind of model in this precision and way."""
+    if workload.precision not in program.precisions:
+        return False
+    if isinstance(workload, VisionWorkload):
+        return program.trains_images
+    return workload.tuning in program.tunings and workload.model.kind in program.kinds
 
 
 def program_named(name: str) -> Program:

@@ -21,8 +21,8 @@ from recipes.job.workload import Workload
 from recipes.machine.cluster_records import Cluster
 from recipes.planning.changes import Asked, helpful_changes
 from recipes.planning.plan import Plan
-from recipes.planning.planner import make_plan
-from recipes.planning.programs import OWN, Program, load_programs, program_named
+from recipes.planning.planner import make_plan, missing_rate
+from recipes.planning.programs import OWN, Program, load_programs, program_named, trains
 from recipes.planning.refusals import NoLayoutError
 from recipes.settings.setting import NOTHING_STATED, Stated
 
@@ -56,6 +56,9 @@ def best_plan(
         return make_plan(workload, cluster, facts, pins, program=base, headroom=headroom, stated=stated)
     except (NoFeasiblePlanError, NoLayoutError) as error:
         problem = error
+    # Without a learning rate every resort would be refused: find out whether memory is missing as well.
+    rate = missing_rate(workload, cluster, pins, base, stated)
+    pins = pins if rate is None else msgspec.structs.replace(pins, learning_rate=_ANY_RATE)
     for attempts in _rounds(workload, cluster, pins, base, may_switch=program is None):
         plans = [
             plan
@@ -63,6 +66,8 @@ def best_plan(
             if (plan := _attempted(workload, facts, pins, attempt, headroom=headroom, stated=stated))
             is not None
         ]
+        if plans and rate is not None:
+            raise rate
         if plans:
             tie = 1 + constant("layout_tie")
             limit = min(map(_step_s, plans)) * tie
@@ -73,10 +78,13 @@ def best_plan(
         changes = helpful_changes(
             Asked(workload, cluster, pins, base, headroom, None if stated.batch_is_given else stated)
         )
-        raise NoFeasiblePlanError(str(problem), "; ".join(changes) or _NOTHING_HELPS)
+        also = () if rate is None else (f"also, {rate.message}: {rate.hint}",)
+        raise NoFeasiblePlanError(str(problem), "; ".join((*(changes or (_NOTHING_HELPS,)), *also)))
     raise problem
 
 
+_ANY_RATE = 1e-4
+"""Learning rate of attempts whose plans are not shown."""
 _NOTHING_HELPS = (
     "no change of pins, nodes, sequence, adapters or program that was tried, alone or in pairs, makes it "
     "fit: take a GPU with more memory"
@@ -131,7 +139,9 @@ def _rounds(
     In each round the program that the user has comes first, and its plan wins ties.
     """
     others = [
-        other for other in load_programs().values() if may_switch and _can_replace(other, base, workload)
+        other
+        for other in load_programs().values()
+        if may_switch and other.runs_on(cluster) and _can_replace(other, base, workload)
     ]
     smaller = _fewer_ranks(workload, cluster, pins)
     dividing = [other for other in others if other.tensor]
@@ -152,12 +162,7 @@ def _rounds(
 
 def _can_replace(other: Program, base: Program, workload: Workload) -> bool:
     """Return whether plans may be made for this program in place of the one that cannot train the job."""
-    return (
-        other.is_suggested
-        and other.id != base.id
-        and workload.precision in other.precisions
-        and workload.tuning in other.tunings
-    )
+    return other.is_suggested and other.id != base.id and trains(other, workload)
 
 
 def _fewer_ranks(workload: Workload, cluster: Cluster, pins: Pins) -> Cluster | None:

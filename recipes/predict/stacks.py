@@ -66,6 +66,12 @@ class StackMemory(StrictRecord, kw_only=True):
     adapter_rank: int = 0
     """Default rank of LoRA, for jobs that state none; 0 if the software has no default."""
     adapter_targets: AdapterTargets = "attention"
+    pure_adapters: bool = False
+    """True if adapters, their gradients and states have 16 bits, as the frozen weights have.
+
+    Otherwise adapters are raised to fp32 (peft's autocast_adapter_dtype, on by default), or have fp32 masters
+    (`mixed_states`).
+    """
     raises_tables: bool = False
     """True if embedding, head and norms are in fp32 if the base is quantised (peft's
     prepare_model_for_kbit_training).

@@ -137,7 +137,7 @@ def test_names_that_are_no_utf8(tmp_path: Path) -> None:
     for arguments in (
         ("probe", "-q", "--format", "json", "--record", os.fsdecode(b"node\xff.json")),
         ("probe", "--format", "json", "--from", os.fsdecode(b"node\xff.json")),
-        ("probe", "--format", "json", "--python", "./none"),
+        ("probe", "--format", "json", "--python", "./.venv/bin/python"),
     ):
         done = subprocess.run(
             [*RIGTUNE, *arguments],

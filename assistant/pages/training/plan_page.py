@@ -94,13 +94,17 @@ def _sample_size(workload: AnyWorkload) -> str:
 
 
 def _of_memory(plan: Plan) -> str:
-    """Return the memory that the plan needs on a rank: `48 of 78 GiB`."""
-    needed, room = plan.chosen.predicted.memory_bytes_per_gpu.needed, plan.cluster.memory_bytes_per_rank
+    """Return the memory that the plan needs on a rank: `48 of 78 GiB`.
+
+    On a CPU the worst case must fit, because no allocator returns memory when it is short.
+    """
+    memory, room = plan.chosen.predicted.memory_bytes_per_gpu, plan.cluster.memory_bytes_per_rank
+    needed, case = memory.needed, " in the worst case" if plan.cluster.device == "cpu" else ""
     if room is None:
-        return gib(needed)
+        return gib(needed) + case
     if needed < _SMALL_BYTES:
-        return f"{gib(needed)} of {gib(room.value)}"
-    return f"{needed / GIB:.0f} of {room.value / GIB:.0f} GiB"
+        return f"{gib(needed)} of {gib(room.value)}{case}"
+    return f"{needed / GIB:.0f} of {room.value / GIB:.0f} GiB{case}"
 
 
 def _ranks(plan: Plan) -> str:

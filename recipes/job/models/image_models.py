@@ -6,7 +6,7 @@ import re
 import msgspec
 
 from probes.base.nearest import letters_and_digits
-from probes.base.record import StrictRecord
+from probes.base.record import StrictRecord, quoted
 from probes.base.rows import load_rows, read_rows
 from recipes.job.workload import VisionModel
 
@@ -97,20 +97,57 @@ def _by_name() -> dict[str, str]:
 @functools.lru_cache(maxsize=1024)
 def find_vision_model(name: str, image_size: int | None = None) -> VisionModel | None:
     """Return the model for this image size, or for its usual size; None if no counted model has the name."""
-    name = name if "dino" in name.lower() else _GIGANTIC.sub(r"\1gigantic", name)
+    listed = _listed(name)
+    if listed is None:
+        return _vision_transformer(_with_gigantic(name).lower(), image_size)
+    return listed if image_size is None else at_size(listed, image_size)
+
+
+@functools.lru_cache(maxsize=1024)
+def assumed_of_name(name: str) -> tuple[str, ...]:
+    """Return what is assumed about an image model whose name no counted model has; empty for other names.
+
+    Such a name contains the size of a vision transformer, and perhaps the patch and the way of training.
+    """
+    model, match = find_vision_model(name), _VIT.search(_with_gigantic(name).lower())
+    if model is None or match is None or _listed(name) is not None:
+        return ()
+    patch, counted = _patch_of(match, name.lower()), int(re.findall(r"patch(\d+)", model.id)[0])
+    parts = [f"patches of {patch} pixels{'' if match['patch'] else ', which the name does not state'}"]
+    if patch != counted:
+        parts.append(
+            f"images of {model.image_size} pixels in patches of {counted} are as many patches, and counted"
+        )
+    if _TWO_TOWERS.search(name.lower()):
+        parts.append("the image tower alone, without the text tower and the contrastive loss")
+    return (f"model {quoted(name)} is taken as {model.id}: {'; '.join(parts)}",)
+
+
+def _with_gigantic(name: str) -> str:
+    return name if "dino" in name.lower() else _GIGANTIC.sub(r"\1gigantic", name)
+
+
+def _listed(name: str) -> VisionModel | None:
+    """Return the counted model that has the name, perhaps after an organisation and before words about its
+    weights; None if none has.
+    """
+    return _listed_as(name) or (_listed_as(name.rsplit("/", 1)[-1]) if "/" in name else None)
+
+
+def _listed_as(name: str) -> VisionModel | None:
     # Brackets contain remarks; the part after a dot may name a set of weights.
-    stripped = _REGNET.sub(_timm_regnet_name, re.sub(r"\([^)]*\)", "", name.lower())).strip()
+    plain = re.sub(r"\([^)]*\)", "", _with_gigantic(name).lower())
+    stripped = _REGNET.sub(_timm_regnet_name, plain).strip()
     while stripped:
         for spelling in (stripped, stripped.split(".")[0], *_without_prefix(stripped)):
             model_id = _by_name().get(letters_and_digits(spelling))
             if model_id is not None:
-                model = load_vision_models()[model_id]
-                return model if image_size is None else at_size(model, image_size)
+                return load_vision_models()[model_id]
         shorter = _SUFFIX.sub("", stripped)
         if shorter == stripped:
             break
         stripped = shorter
-    return _vision_transformer(name.lower(), image_size)
+    return None
 
 
 _VIT_SIZES = {
@@ -124,6 +161,10 @@ A small g means giant.
 """
 _VIT_PATCHES = {"tiny": 16, "small": 16, "base": 16, "large": 16, "huge": 14, "giant": 14, "gigantic": 14}
 """Side of a patch in pixels by model size, from arXiv 2010.11929 and 2106.04560."""
+_CLIP_PATCHES = {"base": 32, "large": 14}
+"""Side of a patch of CLIP's first image tower of a size (openai/CLIP: ViT-B/32 and ViT-L/14)."""
+_TWO_TOWERS = re.compile(r"(?<![a-z])(?:clip|siglip2?|openclip|eva-?clip|align)(?![a-z])")
+"""Names of methods that train an image tower together with a text tower."""
 _VIT = re.compile(
     r"(?<![a-z])(?:vit|dinov[23]|vision[-_ ]transformer)[-_ /]?"
     r"(?P<size>tiny|small|base|large|huge|gigantic|giant|bigg|ti|[tsblhg])(?![a-z])"
@@ -141,14 +182,25 @@ def _vision_transformer(name: str, image_size: int | None) -> VisionModel | None
     match = _VIT.search(name)
     if match is None:
         return None
-    size = _VIT_SIZES.get(match["size"], match["size"])
-    usual = 14 if "dinov2" in name else _VIT_PATCHES[size]
-    patch = int(match["patch"] or usual)
+    size, patch = _size_of(match), _patch_of(match, name)
     for counted in (patch, _VIT_PATCHES[size]):
         model = load_vision_models().get(f"vit_{size}_patch{counted}_224")
         if model is not None:
             return at_size(model, round((image_size or 224) * counted / patch))
     return None
+
+
+def _size_of(match: re.Match[str]) -> str:
+    return _VIT_SIZES.get(match["size"], match["size"])
+
+
+def _patch_of(match: re.Match[str], name: str) -> int:
+    """Return the side of a patch that the name states, or else the usual one for its size and training."""
+    size = _size_of(match)
+    usual = 14 if "dinov2" in name else _VIT_PATCHES[size]
+    if re.search(r"(?<![a-z])(?:open)?clip(?![a-z])", name):
+        usual = _CLIP_PATCHES.get(size, usual)
+    return int(match["patch"] or usual)
 
 
 def _timm_regnet_name(match: re.Match[str]) -> str:

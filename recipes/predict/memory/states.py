@@ -67,8 +67,10 @@ def is_pure(job: TransformerJob) -> bool:
         return False
     if workload.optimizer in WITHOUT_MASTERS:
         return True
+    if not job.trains_weights:
+        return memory.pure_adapters and workload.pure_weights
     sharded = candidate.sharding_stage == "zero3" and candidate.degrees.fsdp > 1
-    pure = workload.pure_weights or (memory.mixed_states == "pure" and job.trains_weights)
+    pure = workload.pure_weights or memory.mixed_states == "pure"
     return pure and not (sharded and memory.shards_in_fp32)
 
 

@@ -81,6 +81,22 @@ def test_plain_ethernet_is_no_compute_network():
     assert value(roce.inter_bus_bandwidth_bytes_per_s) > 100e9
 
 
+@given(st.integers(1, 32), st.sampled_from([1, 10, 25, 100, 200, 400, 800]))
+def test_more_ports_do_not_lift_what_a_node_sends_over_sockets(ports: int, gbps: int) -> None:
+    """Processors copy each byte of TCP; RDMA needs no copies (nccl issues 450 and 1447)."""
+    words = f"{ports}x{gbps}G Ethernet"
+    tcp = value(
+        cluster(
+            "H100-SXM-80GB", 16, interconnect_inter=f"{words} without RDMA"
+        ).inter_bus_bandwidth_bytes_per_s
+    )
+    rdma = value(
+        cluster("H100-SXM-80GB", 16, interconnect_inter=f"{words}, RoCE").inter_bus_bandwidth_bytes_per_s
+    )
+    assert tcp == pytest.approx(min(ports * gbps / 8 * 1e9 * 0.6, 7.5e9))
+    assert tcp < rdma
+
+
 @pytest.mark.parametrize(("per_node", "gbps"), [(1, 400), (2, 800), (3, 1200), (8, 3200)])
 @pytest.mark.parametrize("words", ["", "NDR"])
 def test_a_smaller_node_has_fewer_ports(per_node: int, gbps: int, words: str) -> None:

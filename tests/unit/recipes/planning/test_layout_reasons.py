@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from assistant.usecases.plan import PlanRequest, plan_workload
-from probes.base.errors import NoFeasiblePlanError
+from probes.base.errors import NoFeasiblePlanError, UsageError
 from probes.facts import MachineFacts
 from recipes.constants import constant
 from recipes.job.pins import Pins
@@ -197,3 +197,16 @@ def test_a_layout_that_may_run_out_of_memory_gives_way_to_a_safe_one_that_is_har
     assert mine <= fastest * (1 + constant("safe_layout_tie"))
     risky = [row for row in plan.alternatives if "may run out of memory" in row.lost_because]
     assert bool(risky) == is_safe
+
+
+@pytest.mark.parametrize("program", ["", "hf-trainer", "deepspeed", "torchtitan", "megatron"])
+@pytest.mark.parametrize("gpu", ["T4", "A100-SXM4-80GB", "RTX-4090"])
+@pytest.mark.parametrize("model", ["bert-base", "gpt2", "llama-3.2-1b", "t5-small"])
+def test_each_alternative_loses_for_a_reason(model: str, gpu: str, program: str) -> None:
+    """A simpler layout within the tie loses to a safe one if both are compared with the fastest layout."""
+    try:
+        plan = planned(PlanRequest(model=model, gpu=gpu, gpus=4, program=program))
+    except (NoFeasiblePlanError, UsageError):
+        return
+    for row in plan.alternatives:
+        assert not row.lost_because.endswith(("within the tie", "as fast")), row.lost_because

@@ -169,3 +169,25 @@ def test_impossible_pins_are_named(pins, words):
 def test_impossible_sizes_are_named(choices):
     with pytest.raises(UsageError):
         plan("gpt2", **choices)
+
+
+@pytest.mark.parametrize(
+    ("model", "pins", "words"),
+    [
+        ("llama-3-8b", Pins(tp=3), "with other programs, tp can be 1, 2, 4, 8: it must divide 32 heads"),
+        ("gpt2", Pins(tp=8), "with other programs, tp can be 1, 2, 4: it must divide 12 heads and 8 ranks"),
+        ("mixtral-8x7b", Pins(ep=3), "it must divide 8 experts and 8 ranks"),
+        ("llama-3-8b", Pins(ep=2), "llama-3-8b has no experts"),
+    ],
+)
+def test_an_impossible_degree_is_explained_for_all_programs(model: str, pins: Pins, words: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        plan(model, pins=pins)
+    assert words in refused.value.hint
+    assert "your own torch program (DDP, FSDP2) has only" in refused.value.hint
+
+
+def test_a_degree_of_other_programs_names_them() -> None:
+    with pytest.raises(UsageError) as refused:
+        plan("llama-3-8b", pins=Pins(tp=2))
+    assert "name a program that has tp 2: --program torchtitan, megatron" in refused.value.hint

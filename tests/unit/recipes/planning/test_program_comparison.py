@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import pytest
 
+from assistant.usecases.plan import PlanRequest, plan_workload
 from probes.base.errors import UsageError
+from probes.catalogue.hardware import load_catalogue
+from probes.facts import MachineFacts
 from recipes.job.models.names import find_model
 from recipes.job.pins import Pins
+from recipes.machine.from_words import MachineWords, cluster_from_words
 from recipes.planning.plan import OWN_PROGRAM
 from recipes.planning.planner import default_workload, request_of
 from recipes.planning.program_comparison import fastest_program
-from recipes.planning.programs import load_programs, program_named
+from recipes.planning.programs import device_family, load_programs, program_named
 from recipes.planning.refusals import require_sound
 from recipes.planning.search import search, search_with_headroom
 from tests.support.clusters import figure, h100_cluster
@@ -83,3 +87,23 @@ def test_unknown_memory_is_not_compared() -> None:
     cluster = h100_cluster(memory_bytes_per_rank=None, flops_per_s={"bf16": figure(1e14)})
     workload = default_workload(find_model("llama-3-8b"), cluster)
     assert fastest_program(workload, cluster, Pins(), own_s=1.0) is None
+
+
+@pytest.mark.parametrize("gpu", ["Gaudi2", "Gaudi3", "MI300X", "H100", "V100"])
+@pytest.mark.parametrize("model", ["llama-3-8b", "bert-large", "mixtral-8x7b"])
+def test_only_programs_that_support_the_devices_are_suggested(gpu: str, model: str) -> None:
+    cluster = cluster_from_words(MachineWords(gpu=gpu, gpus=16), load_catalogue())
+    family = device_family(cluster)
+    workload = default_workload(find_model(model), cluster)
+    answer = fastest_program(workload, cluster, Pins(), own_s=1e6)
+    assert answer is not None
+    assert all(family in program_named(name).devices for name in (answer.program, *answer.compared))
+    for row in load_programs().values():
+        assert "nvidia" in row.devices
+
+
+def test_a_program_that_does_not_support_the_device_is_planned_with_a_warning() -> None:
+    *_, last = plan_workload(
+        MachineFacts(), (), PlanRequest(model="llama-3-8b", gpu="Gaudi3", gpus=8, program="maxtext")
+    )
+    assert any("does not support Gaudi 3" in warning for warning in last.result.warnings)
