@@ -18,7 +18,8 @@ from recipes.planning.layout_words import degree_words
 from recipes.predict.breakdowns import MemoryBreakdown, TimeBreakdown
 from recipes.predict.familiarity import Familiarity
 from recipes.predict.job_prediction import time_for
-from recipes.predict.memory.peak import figure_bytes, fuses_attention
+from recipes.predict.memory.activations import fuses_attention
+from recipes.predict.memory.peak import figure_bytes
 from recipes.predict.parameters import Rates, kind_of, memory_interval, time_interval
 from recipes.predict.training_job import ImageJob, Job, TransformerJob
 

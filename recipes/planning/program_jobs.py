@@ -4,8 +4,6 @@ Some software changes with the layout: Hugging Face's programs share optimizer s
 whose engine keeps other states. `plan`, `predict`, edited recipes and `tune` use the functions here.
 """
 
-import functools
-
 import msgspec
 
 from recipes.constants import constant
@@ -13,7 +11,7 @@ from recipes.job.candidate import Candidate
 from recipes.job.workload import AnyWorkload, Workload
 from recipes.machine.cluster_records import Cluster
 from recipes.predict.stacks import Stack, load_stacks
-from recipes.predict.training_job import Job, Keyed, job_of
+from recipes.predict.training_job import ByKey, Job, job_of
 
 _ZERO = "deepspeed"
 
@@ -25,7 +23,7 @@ def program_job(workload: AnyWorkload, candidate: Candidate, cluster: Cluster, s
     is FSDP, unless a case names ZeRO.
     """
     if stack.gathers_modules == "zero" and candidate.sharding_stage in ("zero1", "zero2"):
-        stack = _cached_over_deepspeed(Keyed(stack, (id(stack),)))
+        stack = _over_deepspeed(stack, (id(stack),))
     return job_of(workload, candidate, cluster, stack)
 
 
@@ -39,12 +37,6 @@ def with_all_logits(workload: AnyWorkload, stack: Stack) -> AnyWorkload:
         return workload
     model = msgspec.structs.replace(workload.model, head_fraction=1.0)
     return msgspec.structs.replace(workload, model=model)
-
-
-@functools.lru_cache(maxsize=64)
-def _cached_over_deepspeed(stack: Keyed[Stack]) -> Stack:
-    """Return the same variant for the same stack, because predictions are cached by the stack's identity."""
-    return over_deepspeed(stack.item)
 
 
 def over_deepspeed(stack: Stack) -> Stack:
@@ -68,3 +60,7 @@ def over_deepspeed(stack: Stack) -> Stack:
         gradient_bytes=zero.gradient_bytes,
         memory=memory,
     )
+
+
+_over_deepspeed = ByKey(over_deepspeed)
+"""The same variant for the same stack, because predictions are kept by the stack's identity."""

@@ -4,6 +4,7 @@
 same values.
 """
 
+from collections.abc import Callable
 from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 from recipes.job.candidate import Candidate
@@ -49,24 +50,30 @@ def convolved_in(precision: Precision, cluster: Cluster, stack: Stack) -> str:
 
 
 Item = TypeVar("Item")
+Value = TypeVar("Value")
+_MOST_VALUES = 65536
 
 
-class Keyed(Generic[Item]):
-    """Item that is compared by a key, for caches of values that depend only on the key.
+class ByKey(Generic[Item, Value]):
+    """Function of an item whose values are kept by a key, on which alone they depend.
 
-    The key may contain the `id()` of a part of the item, because the item keeps the part alive.
+    The key may contain the `id()` of a part of the item, because the part stays alive with the value. If
+    there are too many values, all are dropped.
     """
 
-    __slots__ = ("_hash", "item", "key")
+    __slots__ = ("_function", "_known")
 
-    def __init__(self, item: Item, key: tuple[object, ...]) -> None:
-        self.item, self.key, self._hash = item, key, hash(key)
+    def __init__(self, function: Callable[[Item], Value]) -> None:
+        self._function = function
+        self._known: dict[tuple[object, ...], tuple[Item, Value]] = {}
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Keyed) and self.key == other.key
-
-    def __hash__(self) -> int:
-        return self._hash
+    def __call__(self, item: Item, key: tuple[object, ...]) -> Value:
+        known = self._known.get(key)
+        if known is None:
+            if len(self._known) >= _MOST_VALUES:
+                self._known.clear()
+            known = self._known[key] = (item, self._function(item))
+        return known[1]
 
 
 class TransformerJob(NamedTuple):

@@ -45,7 +45,6 @@ class Stage(NamedTuple):
         return self.linear + self.other + self.table + self.head
 
 
-@functools.lru_cache(maxsize=4096)
 def stages_of(
     model: TransformerModel, degrees: Degrees, micro_batches: int, schedule: str, *, unties: bool = False
 ) -> tuple[Stage, ...]:

@@ -3,7 +3,6 @@
 The time consists of matrix products, attention, elementwise work and kernel launches.
 """
 
-import functools
 import math
 from typing import NamedTuple
 
@@ -27,7 +26,7 @@ from recipes.predict.speed.rates import (
     training_time_s,
 )
 from recipes.predict.stacks import BEFORE_FUSED
-from recipes.predict.training_job import Keyed, TransformerJob
+from recipes.predict.training_job import ByKey, TransformerJob
 
 
 class Rates(NamedTuple):
@@ -83,26 +82,26 @@ def computation_of(job: TransformerJob) -> Computation | Unknown:
 
     Layouts that differ only in replicas, stages or accumulation have the same computation.
     """
-    return _computation(computed_by(job))
+    return _computation(job, computed_by(job))
 
 
-def computed_by(job: TransformerJob, *beside: float | str) -> Keyed[TransformerJob]:
-    """Return the job as a cache key: equal keys have the same computation and the same values `beside`."""
+def computed_by(job: TransformerJob) -> tuple[object, ...]:
+    """Return the key of a job's computation: jobs with equal keys have the same computation.
+
+    A rank that has half of twice as many sequences computes the same number of tokens.
+    """
     candidate = job.candidate
     degrees = candidate.degrees
-    key = (
+    return (
         *(id(job.workload), id(job.cluster), id(job.stack)),
-        *(degrees.tp, degrees.cp, degrees.ep, candidate.micro_batch),
+        *(degrees.tp, degrees.ep, job.tokens, job.sequence),
         *(candidate.compiled, candidate.sequence_parallel, candidate.flash_attention),
         candidate.sharding_stage == "zero3" and degrees.fsdp > 1,
-        *beside,
     )
-    return Keyed(job, key)
 
 
-@functools.lru_cache(maxsize=16384)
-def _computation(computed: Keyed[TransformerJob]) -> Computation | Unknown:
-    job = computed.item
+@ByKey
+def _computation(job: TransformerJob) -> Computation | Unknown:
     rates = rates_of(job)
     if isinstance(rates, Unknown):
         return rates

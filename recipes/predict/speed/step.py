@@ -3,7 +3,6 @@
 The terms are computation, visible communication, pipeline bubble, optimizer and overhead.
 """
 
-import functools
 import math
 from typing import NamedTuple
 
@@ -30,7 +29,7 @@ from recipes.predict.speed.communication import (
 )
 from recipes.predict.speed.layers import BlockTime, Rates, computation_of, computed_by
 from recipes.predict.stacks import on_cpu
-from recipes.predict.training_job import Keyed, TransformerJob
+from recipes.predict.training_job import ByKey, TransformerJob
 
 _OF_BLOCKS = ("products", "attention", "elementwise", "launches")
 
@@ -123,6 +122,17 @@ def least_step(job: TransformerJob) -> LeastStep:
     )
 
 
+class _Passes(NamedTuple):
+    """Seconds of one micro-batch in all blocks of the model, before they are dealt to stages."""
+
+    forward: float
+    backward: float
+    weights: float
+    exposed: float
+    parts: dict[str, float]
+    """Parts of the computation by the field of `TimeBreakdown`, without the head."""
+
+
 class _StageTime(NamedTuple):
     """Seconds of one micro-batch on the fullest stage, without messages between stages and replicas."""
 
@@ -147,23 +157,19 @@ def _stage_of(job: TransformerJob) -> _StageTime:
 
     The rates and the links of the cluster must be known.
     """
-    candidate = job.candidate
-    degrees = candidate.degrees
-    depends_on = (degrees.pp, degrees.vp, candidate.activation_checkpointing, candidate.recomputed_share)
-    return _stage_time(computed_by(job, *depends_on))
-
-
-@functools.lru_cache(maxsize=16384)
-def _stage_time(computed: Keyed[TransformerJob]) -> _StageTime:
-    job = computed.item
     candidate, degrees = job.candidate, job.candidate.degrees
-    computation = computation_of(job)
+    again = candidate.activation_checkpointing, candidate.recomputed_share
+    return _stage_time(job, (computed_by(job), degrees.cp, *again, degrees.pp, degrees.vp))
+
+
+@ByKey
+def _passes(job: TransformerJob) -> _Passes:
+    """Return the time of all blocks, which is the same for any number of stages."""
+    candidate, computation = job.candidate, computation_of(job)
     assert not isinstance(computation, Unknown)  # noqa: S101 - the caller has checked the rates
-    blocks = blocks_of(job.workload.model)
-    stages = degrees.pp
     forward = backward = weights = exposed = repeated = 0.0
     parts = dict.fromkeys(COMPUTE_TERMS, 0.0)
-    for block, times in zip(blocks, computation.blocks, strict=True):
+    for block, times in zip(blocks_of(job.workload.model), computation.blocks, strict=True):
         talk = block_s(job, block)
         again = block.count * _recomputed(candidate, times)
         if candidate.activation_checkpointing == "full":
@@ -175,27 +181,42 @@ def _stage_time(computed: Keyed[TransformerJob]) -> _StageTime:
         exposed += block.count * (talk[0] + talk[1])
         for name in _OF_BLOCKS:
             parts[name] += block.count * getattr(times, name)
+    return _Passes(forward, backward, weights, exposed, parts | {"recomputation": repeated})
+
+
+@ByKey
+def _stage_time(job: TransformerJob) -> _StageTime:
+    candidate, degrees = job.candidate, job.candidate.degrees
+    computation = computation_of(job)
+    assert not isinstance(computation, Unknown)  # noqa: S101 - the caller has checked the rates
+    again = candidate.activation_checkpointing, candidate.recomputed_share
+    passes = _passes(job, (computed_by(job), degrees.cp, *again))
+    blocks, stages = blocks_of(job.workload.model), degrees.pp
     # The fullest stage has more than the mean number of layers if embedding and head replace layers of other
     # stages; the head then delays its stage only by the time by which it exceeds a layer's.
     count, replaced, has_head = _replaced_layers(blocks, degrees)
     even = stages * count / (count + replaced)
-    forward, backward, exposed = forward / even, backward / even, exposed / even
+    forward, backward, exposed = passes.forward / even, passes.backward / even, passes.exposed / even
     root = computation.root_s
     if has_head:
         root = max(0.0, root - (forward + backward + exposed) * even / count)
     root *= 1.0 if stages == 1 else parameter("time.head_on_stage")
-    parts |= {"recomputation": repeated, "head": root * even}
     return _StageTime(
         forward=forward,
         backward=backward,
-        weights=weights,
+        weights=passes.weights,
         computing=forward + backward + root,
         exposed=exposed,
         layers=max(1.0, count / even),
-        held=held_by(job, blocks),
+        held=_held(job, (id(job.workload), id(job.stack), degrees.tp, degrees.ep, stages)),
         even=even,
-        parts=parts,
+        parts=passes.parts | {"head": root * even},
     )
+
+
+@ByKey
+def _held(job: TransformerJob) -> Held:
+    return held_by(job, blocks_of(job.workload.model))
 
 
 def _replaced_layers(blocks: tuple[Block, ...], degrees: Degrees) -> tuple[int, int, bool]:
