@@ -346,8 +346,10 @@ def _number(text: str) -> float | None:
 
 
 def _sample(values: dict[str, float]) -> StepSample:
-    counts = {name: int(values[name]) for name in ("step", "steps") if name in values}
-    fields: dict[str, Any] = {**values, **counts}
+    fields: dict[str, Any] = dict(values)
+    for name in ("step", "steps"):
+        if name in values:
+            fields[name] = int(values[name])
     return StepSample(**fields)
 
 
