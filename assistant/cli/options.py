@@ -2,7 +2,6 @@
 
 import math
 import os
-import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -355,7 +354,11 @@ def source_of(from_paths: tuple[Path, ...], machine: str | None) -> Source:
 
 def require_interpreter(python: str | None) -> None:
     """Raise InterpreterError if the user names an interpreter that this machine does not have."""
-    if python and shutil.which(python) is None and not Path(python).exists():
+    if not python:
+        return
+    import shutil  # most commands name no interpreter
+
+    if shutil.which(python) is None and not Path(python).exists():
         raise InterpreterError(
             f"there is no Python interpreter {quoted(python)}",
             "name the interpreter that you train with: --python PATH",
