@@ -356,7 +356,7 @@ def require_interpreter(python: str | None) -> None:
     """Raise InterpreterError if the user names an interpreter that this machine does not have."""
     if not python:
         return
-    import shutil  # a check that names no interpreter starts without it
+    import shutil  # most commands name no interpreter
 
     if shutil.which(python) is None and not Path(python).exists():
         raise InterpreterError(

@@ -33,7 +33,8 @@ from assistant.usecases.bench.baseline import verified_steps
 from assistant.usecases.export import batch_system_of, how_to_export, refuse_edited_recipe
 from assistant.usecases.model_file import model_named
 from assistant.usecases.own_program import warned_plan
-from assistant.usecases.plan import PlanRequest, machine_of, pins_of, plan_workload
+from assistant.usecases.pinning import pins_of
+from assistant.usecases.plan import PlanRequest, machine_of, plan_workload
 from assistant.usecases.what_if import Place
 from probes.base.errors import UsageError
 from probes.base.record import quoted

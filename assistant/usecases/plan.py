@@ -1,15 +1,14 @@
 """Plan how to train a model on this machine."""
 
 import math
-from collections.abc import Callable, Generator
-from typing import Any
+from collections.abc import Generator
 
 import msgspec
 
 from assistant.usecases.events import Event, StageStarted, stage
 from assistant.usecases.model_file import assumed_of, model_named
 from probes.base.errors import UsageError
-from probes.base.record import Record, quoted
+from probes.base.record import Record
 from probes.catalogue.hardware import load_catalogue
 from probes.facts import MachineFacts
 from probes.facts.measurements import Measurement
@@ -274,6 +273,7 @@ def _workload_of(
             optimizer=request.optimizer or optimizer_of(request.stated) or "adamw",
             fine_tuning=request.fine_tuning,
             stated=request.stated,
+            pins=request.pins,
         )
     _require_image_settings(model, request)
     return image_workload(
@@ -286,6 +286,7 @@ def _workload_of(
         samples=request.samples,
         optimizer=request.optimizer or optimizer_of(request.stated),
         stated=request.stated,
+        pins=request.pins,
     )
 
 
@@ -303,7 +304,8 @@ def _require_one_length(request: PlanRequest) -> None:
     """Raise UsageError if the length of the run is given in several ways."""
     given = [f"--{name}" for name in ("steps", "tokens", "samples") if getattr(request, name) is not None]
     if len(given) > 1:
-        raise UsageError(f"{' and '.join(given)} all state the length of the run", "give one of them")
+        each = "both" if len(given) == 2 else "all"
+        raise UsageError(f"{' and '.join(given)} {each} state the length of the run", "give one of them")
 
 
 _LARGEST_IMAGE = 16384
@@ -386,43 +388,6 @@ def cluster_of(
         network=request.network or "",
     )
     return build_cluster(described, measurements)
-
-
-def pins_of(pinned: tuple[str, ...], **pins: Any) -> Pins:
-    """Return the pins of `NAME=VALUE` texts and of other options. Raises UsageError for a wrong text."""
-    values = {name: value for name, value in pins.items() if value is not None}
-    for text in pinned:
-        name, _, value = text.partition("=")
-        name = name.strip().replace("-", "_")
-        if name not in _PINS:
-            raise UsageError(
-                f"{quoted(text)} pins nothing", f"give NAME=VALUE with one of {', '.join(_PINS)}"
-            )
-        try:
-            values[name] = _PINS[name](value.strip())
-        except ValueError:
-            kind = "number" if name == "recomputed_share" else "positive whole number"
-            raise UsageError(f"the pin {quoted(text)} has no valid value", f"give a {kind}") from None
-    try:
-        return msgspec.convert(values, Pins)
-    except msgspec.ValidationError as error:
-        raise UsageError(f"a pinned setting is wrong: {error}", "see `rigtune plan --help`") from error
-
-
-def _positive(text: str) -> int:
-    number = int(text)
-    if not 1 <= number <= 10**9:
-        raise ValueError(text)
-    return number
-
-
-_PINS: dict[str, Callable[[str], Any]] = {
-    **dict.fromkeys(("tp", "pp", "vp", "cp", "ep", "fsdp", "micro_batch", "grad_accum"), _positive),
-    **dict.fromkeys(("strategy", "schedule", "sharding", "activation_checkpointing"), str),
-    "recomputed_share": float,
-}
-PINNED_NAMES = tuple(_PINS)
-"""Names of the settings that `NAME=VALUE` can pin."""
 
 
 _MOST = {"nodes": 10**5, "lora_rank": 10**5, "image_size": 10**5}

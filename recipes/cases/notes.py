@@ -51,7 +51,8 @@ def notes_of(case: Case, cluster: Cluster, precision: Precision) -> list[str]:
             f"{cluster.device_name} has no unit for {precision}: its rate for {computed} is used",
         ),
     )
-    return [words for holds, words in notes if holds]
+    assumed = cluster.warnings if case.gpu else ()
+    return [*assumed, *(words for holds, words in notes if holds)]
 
 
 def expert_notes(job: TransformerJob) -> list[str]:

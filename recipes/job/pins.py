@@ -1,7 +1,16 @@
 """Settings that the user fixed."""
 
+from typing import get_args
+
 from probes.base.record import StrictRecord
 from recipes.job.candidate import ActivationCheckpointing, Schedule, Sharding
+
+PINNED_WORDS: dict[str, tuple[str, ...]] = {
+    "sharding": get_args(Sharding),
+    "schedule": get_args(Schedule),
+    "activation_checkpointing": get_args(ActivationCheckpointing),
+}
+"""Values of the pins that are words; the strategies are those of the planner."""
 
 
 class Pins(StrictRecord, kw_only=True):
@@ -27,3 +36,8 @@ class Pins(StrictRecord, kw_only=True):
     learning_rate: float | None = None
     warmup_steps: int | None = None
     ranks_per_node: int | None = None
+
+    def batch_multiple(self, ranks: int) -> int:
+        """Return the number whose multiples are the batches that all ranks can share with these settings."""
+        divided = (self.tp or 1) * (self.pp or 1) * (self.cp or 1)
+        return max(1, ranks // divided) * (self.micro_batch or 1) * (self.grad_accum or 1)

@@ -136,6 +136,7 @@ def describe_completed(
         described = usual
     else:
         described = describe_facts(completed, catalogue, nodes=nodes, ranks_per_node=ranks)
+        described = msgspec.structs.replace(described, warnings=(*usual.warnings, *described.warnings))
         # A listing of the PCI bus shows no NVLinks, so they are unknown without a topology.
         if not any(link.sees_nvlink or link.kind == "NVLINK" for link in items_of(facts.links)):
             described = msgspec.structs.replace(described, links=usual.links)

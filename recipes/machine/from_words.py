@@ -9,6 +9,7 @@ from typing import NamedTuple
 from probes.base.errors import UsageError
 from probes.base.record import StrictRecord, quoted
 from probes.base.rows import load_rows
+from probes.catalogue.gpu_names import parts_of
 from probes.catalogue.hardware import Catalogue, GpuModel
 from recipes.machine.cluster import assumed_ring, build_cluster, mesh_links, slot_bytes_per_s
 from recipes.machine.cluster_records import (
@@ -42,6 +43,8 @@ _SAME = 1.15
 
 They may differ because of units (GB and GiB), or because one includes the memory that the driver uses.
 """
+_NAMED_SAME = 1.1
+"""The same for a size in a name, which is the product's: products state 16 GB for 15.0 GiB."""
 _LEAST_PORT_GBPS = 100.0
 """Rate of one port in Gb/s, which is assumed if neither the words nor a usual machine state the network."""
 _STATED_PRECISIONS = ("fp32", "tf32", "bf16", "fp16", "fp8", "mxfp8", "nvfp4")
@@ -136,7 +139,16 @@ def describe_words(words: MachineWords, catalogue: Catalogue) -> MachineDescript
         ranks_per_node=per_node,
         links=_links(words, row, design, per_node),
         network=_network(words, per_node, row, design),
+        warnings=_other_memory(words, row),
     )
+
+
+def _other_memory(words: MachineWords, row: GpuModel) -> tuple[str, ...]:
+    """Return a warning if the GPU's name states a memory that no row of this GPU has."""
+    stated = parts_of(words.gpu).memory_gb
+    if stated is None or 1 / _NAMED_SAME < stated * 1024**3 / row.memory_bytes < _NAMED_SAME:
+        return ()
+    return (f"gpu {quoted(words.gpu)}: the catalogue has none with {stated:g} GB, {row.title} is assumed",)
 
 
 def _stated_machine(words: MachineWords) -> MachineDescription:

@@ -63,7 +63,7 @@ class Asked(NamedTuple):
         """Return the request with the batch that a plan of it would choose; a batch of the user's stays."""
         if self.stated is None:
             return self
-        batch = open_batch(self.workload, self.cluster, self.program, self.stated)
+        batch = open_batch(self.workload, self.cluster, self.program, self.stated, self.pins)
         return self._replace(workload=msgspec.structs.replace(self.workload, global_batch=batch))
 
 

@@ -4,6 +4,7 @@ import math
 
 from probes.base.units import plural
 from recipes.constants import constant
+from recipes.job.pins import Pins
 from recipes.job.workload import Optimizer, Precision, VisionModel, VisionWorkload
 from recipes.machine.cluster_records import Cluster
 from recipes.planning.plan import Choice
@@ -25,12 +26,17 @@ def image_workload(
     samples: int | None,
     optimizer: Optimizer | None = None,
     stated: Stated = NOTHING_STATED,
+    pins: Pins | None = None,
 ) -> VisionWorkload:
     """Return the job with the usual batch and the usual optimizer for such models, if the user gives none."""
     chosen = optimizer or ("adamw" if _uses_adamw(model) else "sgd")
     batch = global_batch
     if batch is None:
         batch = _open_batch(model, cluster.world_size, chosen, stated)
+        pins = pins or Pins()
+        multiple = pins.batch_multiple(cluster.world_size)
+        is_implied = pins.micro_batch is not None and pins.grad_accum is not None
+        batch = multiple if is_implied else max(1, round(batch / multiple)) * multiple
     if steps is None:
         default = int(constant(f"default_steps_{cluster.device}"))
         steps = default if samples is None else max(1, math.ceil(samples / batch))

@@ -61,12 +61,14 @@ def default_workload(
     program: Program | None = None,
     fine_tuning: bool | None = None,
     stated: Stated = NOTHING_STATED,
+    pins: Pins | None = None,
 ) -> Workload:
     """Return the job that the model's published recipe suggests, changed by the settings of the user.
 
     The default precision is that of `native_precision`. The recipe's batch in tokens becomes whole sequences,
-    rounded to a number that the ranks can share. A batch that the user gives is never changed. Raises
-    UsageError for impossible sizes, and if two of `steps`, `tokens` and `samples` are given.
+    rounded to a number that the ranks can share with the pinned micro-batch. A batch that the user gives is
+    never changed. Raises UsageError for impossible sizes, and if two of `steps`, `tokens` and `samples` are
+    given.
     """
     fine_tunes = bool(fine_tuning) or tuning != "full"
     usual = (
@@ -107,7 +109,7 @@ def default_workload(
         adapter_rank=adapter_rank or memory.adapter_rank or DEFAULT_ADAPTER_RANK,
     )
     if global_batch is None:
-        global_batch = open_batch(workload, cluster, program, stated)
+        global_batch = open_batch(workload, cluster, program, stated, pins)
     if steps is None:
         wanted = samples if tokens is None else tokens / length
         default = int(constant(f"default_steps_{cluster.device}"))
@@ -115,10 +117,18 @@ def default_workload(
     return msgspec.structs.replace(workload, global_batch=global_batch, steps=steps)
 
 
-def open_batch(workload: Workload, cluster: Cluster, program: Program, stated: Stated) -> int:
-    """Return the sequences per step of a job whose batch the user does not give."""
-    sharing = most_ranks_per_sequence(workload.model, cluster, program)
-    return shared_batch(usual_batch(workload, program, stated), cluster.world_size, sharing)
+def open_batch(
+    workload: Workload, cluster: Cluster, program: Program, stated: Stated, pins: Pins | None = None
+) -> int:
+    """Return the sequences per step of a job whose batch the user does not give.
+
+    A pinned micro-batch and accumulation together imply the batch.
+    """
+    usual, world = usual_batch(workload, program, stated), cluster.world_size
+    if pins is not None and (multiple := pins.batch_multiple(world)) > world:
+        is_implied = pins.micro_batch is not None and pins.grad_accum is not None
+        return multiple if is_implied else shared_batch(usual, multiple)
+    return shared_batch(usual, world, most_ranks_per_sequence(workload.model, cluster, program))
 
 
 def usual_batch(workload: Workload, program: Program, stated: Stated) -> int:

@@ -345,16 +345,18 @@ def _why_precision(workload: AnyWorkload, cluster: Cluster, program: Program) ->
     if workload.precision == "bf16":
         is_tuned = isinstance(workload, Workload) and workload.tuning != "full"
         over = "frozen weights" if is_tuned else "fp32 parameters"
-        return f"mixed precision: bf16 computation over {over}" + (
-            "" if cluster.has_bf16 else ", as asked for"
-        )
+        words = f"mixed precision: bf16 computation over {over}"
+        if cluster.has_bf16:
+            return words
+        return f"{words}, as asked for, although {cluster.device_name} {_without_bf16(cluster)}"
     if "bf16" not in program.precisions:
         return f"{program.title} does not train in bf16"
     if cluster.has_bf16:
         return f"{workload.precision}, as asked for"
-    device = (
-        "is not measured to be faster in bf16"
-        if cluster.device == "cpu"
-        else "is not known to multiply bf16 natively"
-    )
-    return f"{cluster.device_name} {device}"
+    return f"{cluster.device_name} {_without_bf16(cluster)}"
+
+
+def _without_bf16(cluster: Cluster) -> str:
+    if cluster.device == "cpu":
+        return "is not measured to be faster in bf16"
+    return "is not known to multiply bf16 natively"

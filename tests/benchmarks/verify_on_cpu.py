@@ -22,7 +22,8 @@ from assistant.processes.runner import busy_host
 from assistant.usecases.bench.baseline import verified_steps
 from assistant.usecases.events import StageFinished
 from assistant.usecases.measure import MeasureOptions, measure_machine
-from assistant.usecases.plan import PlanRequest, pins_of, plan_workload
+from assistant.usecases.pinning import pins_of
+from assistant.usecases.plan import PlanRequest, plan_workload
 from assistant.usecases.probe import probe_machine
 from assistant.usecases.verify import VerifyRequest, verify_launch
 from probes.base.units import duration

@@ -127,8 +127,14 @@ def test_suggestions_for_a_job_that_does_not_fit_work_literally(question: str) -
         ("--pin schedule=zero-bubble", "schedules of Megatron-LM"),
         ("--pin sharding=zero3", "shardings of Megatron-LM"),
         ("--strategy zero1 --pin fsdp=2", "pin strategy fsdp or hsdp"),
-        ("--micro-batch 16 --pin grad_accum=3", "micro-batch 16 x grad-accum 3 does not divide"),
-        ("--micro-batch 32 --pin grad_accum=1", "needs 16 data-parallel ranks, and 8 ranks cannot"),
+        (
+            "--global-batch 512 --micro-batch 16 --pin grad_accum=3",
+            "micro-batch 16 x grad-accum 3 does not divide",
+        ),
+        (
+            "--global-batch 512 --micro-batch 32 --pin grad_accum=1",
+            "needs 16 data-parallel ranks, and 8 ranks cannot",
+        ),
     ],
 )
 def test_refused_pins_name_the_problem(pins: str, hint: str) -> None:

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from assistant.usecases.plan import PINNED_NAMES, PlanRequest, pins_of
+from assistant.usecases.pinning import PINNED_NAMES, pins_of
+from assistant.usecases.plan import PlanRequest
 from probes.base.errors import UsageError
 from probes.base.nearest import did_you_mean
 from probes.base.record import Record, quoted

@@ -21,10 +21,10 @@ from assistant.pages.training.environment_lines import environment_section
 from assistant.pages.training.run_lines import run_section
 from probes.base.grouping import grouped
 from probes.base.record import Unknown
-from probes.base.units import GIB, duration, gib, plural
+from probes.base.units import GIB, duration, gb_per_s, gib, plural
 from probes.facts import MachineFacts
 from recipes.job.workload import AnyWorkload, Workload
-from recipes.machine.cluster_records import Basis
+from recipes.machine.cluster_records import Basis, Cluster, Transport
 from recipes.planning.layout_words import describe, layout_title, recomputation_words
 from recipes.planning.plan import OWN_PROGRAM, Choice, Decision, Plan
 from recipes.planning.program_settings import layout_of, program_settings
@@ -32,6 +32,13 @@ from recipes.planning.programs import OWN, REFERENCE_PROGRAM, program_named
 from recipes.predict.breakdowns import memory_words
 
 _BASIS_TONES: dict[Basis, Tone] = {"measured": "good", "modelled": "code", "rule": "", "user": "odd"}
+_TRANSPORTS: dict[Transport, str] = {
+    "infiniband": "InfiniBand",
+    "roce": "RoCE",
+    "efa": "EFA",
+    "tcpxo": "GPUDirect-TCPXO",
+    "ethernet": "TCP",
+}
 _SMALL_BYTES = 10 * GIB
 """Memory below which a decimal is shown."""
 _DECISION_WIDTH = 28
@@ -81,9 +88,20 @@ def headline(plan: Plan) -> Section:
             words((", ".join(filter(None, settings)), "strong")),
             ", ".join(what),
             words(where, (f"  {cluster.host}", "dim")),
+            *_network(cluster),
             words((f"{_memory(chosen)}{_limit(plan)}", "dim")),
         ],
     )
+
+
+def _network(cluster: Cluster) -> tuple[Words, ...]:
+    """Return a line about the network between nodes and where its rate is from; nothing for one node."""
+    network = cluster.inter_bus_bandwidth_bytes_per_s
+    if cluster.nodes == 1 or network is None:
+        return ()
+    source = f" ({network.source})" if network.source else ""
+    over = f" over {_TRANSPORTS[cluster.transport]}" if cluster.transport in _TRANSPORTS else ""
+    return (words((f"{gb_per_s(network.value)} from node to node{over}{source}", "dim")),)
 
 
 def _sample_size(workload: AnyWorkload) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from assistant.pages.training import plan_form as form
-from assistant.usecases.plan import PINNED_NAMES, PlanRequest
+from assistant.usecases.pinning import PINNED_NAMES
+from assistant.usecases.plan import PlanRequest
 from recipes.job.pins import Pins
 from recipes.launch.placeholders import PLACEHOLDERS
 from recipes.launch.recipe import Command
@@ -99,7 +100,7 @@ def test_a_wrong_number_is_reported_at_its_field(field, text):
         ({"pins": "tp"}, {"pins": "no valid value"}),
         ({"pins": "tp=x"}, {"pins": "no valid value"}),
         ({"pins": "colour=red"}, {"pins": "NAME=VALUE"}),
-        ({"pins": "schedule=odd"}, {"pins": "wrong"}),
+        ({"pins": "schedule=odd"}, {"pins": "there is no schedule"}),
         ({"nodes": "none", "pins": "tp=0"}, {"nodes": "whole number", "pins": "no valid value"}),
     ],
 )

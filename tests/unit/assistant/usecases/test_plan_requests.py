@@ -8,8 +8,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from assistant.usecases.plan import PlanRequest, pins_of, plan_of, require_positive
-from probes.base.errors import UsageError
+from assistant.usecases.pinning import pins_of
+from assistant.usecases.plan import (
+    PlanRequest,
+    cluster_of,
+    plan_of,
+    plan_workload,
+    require_positive,
+)
+from probes.base.errors import NoFeasiblePlanError, UsageError
+from probes.catalogue.hardware import load_catalogue
 from probes.facts import MachineFacts
 from recipes.job.pins import Pins
 
@@ -26,8 +34,8 @@ def plan(**fields: Any) -> Any:
         ({"price": math.inf}, "--price is inf"),
         ({"price": math.nan}, "--price is nan"),
         ({"objective": "cost"}, "--objective cost needs a price"),
-        ({"steps": 10, "tokens": 10}, "--steps and --tokens all state the length of the run"),
-        ({"samples": 10, "tokens": 10}, "--tokens and --samples all state the length of the run"),
+        ({"steps": 10, "tokens": 10}, "--steps and --tokens both state the length of the run"),
+        ({"samples": 10, "tokens": 10}, "--tokens and --samples both state the length of the run"),
         ({"image_size": 224}, "--image-size is given, but gpt2 is not an image model"),
         ({"gpu": None}, "--gpus describes nodes of a GPU that is not named"),
         ({"gpu": None, "gpus": None, "network": "8x400G IB"}, "--network describes nodes of a GPU"),
@@ -119,3 +127,67 @@ def test_a_plan_of_a_default_model_says_so():
     named, chosen = plan(steps=10), plan(model=None, steps=10)
     assert named.workload.model.id == "gpt2"
     assert msgspec.to_builtins(named.decisions) != msgspec.to_builtins(chosen.decisions)
+
+
+@pytest.mark.parametrize("model", ["llama-3-8b", "resnet50"])
+@pytest.mark.parametrize("micro_batch", [1, 3, 5, 7, 12, 48])
+@pytest.mark.parametrize("gpus", [2, 6, 8])
+def test_a_pinned_micro_batch_leaves_no_gpu_idle(model: str, micro_batch: int, gpus: int) -> None:
+    """The batch is the nearest to the recipe's that all ranks can share with the pinned micro-batch."""
+    *_, last = plan_workload(
+        MachineFacts(),
+        (),
+        PlanRequest(model=model, gpu="H200", gpus=gpus, pins=Pins(micro_batch=micro_batch)),
+    )
+    made = last.result
+    usual = 512 if model == "llama-3-8b" else 1024
+    assert made.cluster.world_size == gpus
+    assert made.chosen.micro_batch == micro_batch
+    assert abs(made.chosen.global_batch - usual) <= gpus * micro_batch
+
+
+def test_a_pinned_micro_batch_and_accumulation_imply_the_batch() -> None:
+    for model, pins, batch in (
+        ("gpt2", Pins(micro_batch=3, grad_accum=7), 168),
+        ("resnet50", Pins(grad_accum=7), 1008),
+    ):
+        *_, last = plan_workload(MachineFacts(), (), PlanRequest(model=model, gpu="H200", gpus=8, pins=pins))
+        assert last.result.chosen.global_batch == batch
+        assert last.result.chosen.grad_accum == 7
+
+
+@pytest.mark.parametrize(
+    ("gpu", "assumed"), [("H100-200GB", "H100 SXM 96 GB"), ("T4-32GB", "T4"), ("RTX-4090-48GB", "GeForce")]
+)
+def test_a_memory_that_no_gpu_of_the_name_has_is_reported(gpu: str, assumed: str) -> None:
+    *_, last = plan_workload(MachineFacts(), (), PlanRequest(model="gpt2", gpu=gpu, gpus=2))
+    (warning,) = [words for words in last.result.warnings if "catalogue has none" in words]
+    assert assumed in warning
+
+
+@pytest.mark.parametrize("gpu", [row.id for row in load_catalogue().gpus])
+def test_no_gpu_of_the_catalogue_contradicts_its_own_name(gpu: str) -> None:
+    cluster = cluster_of(MachineFacts(), (), PlanRequest(gpu=gpu, gpus=1))
+    assert not cluster.warnings
+
+
+@pytest.mark.parametrize("name", ["schedule", "sharding", "activation_checkpointing"])
+def test_a_wrong_word_of_a_pin_names_the_right_ones(name: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        pins_of((f"{name}=nonsense",))
+    assert refused.value.message == f"there is no {name.replace('_', ' ')} 'nonsense'"
+    assert refused.value.hint.startswith("give ")
+
+
+def test_the_first_error_names_a_missing_rate_beside_missing_memory() -> None:
+    """With a rate the second model fits by offloading; the first does not fit in any way."""
+    asked = PlanRequest(model="ul2-20b", gpu="GTX-1080", gpus=1, fine_tuning=True)
+    with pytest.raises(NoFeasiblePlanError) as refused:
+        list(plan_workload(MachineFacts(), (), asked))
+    assert "also, nobody published a learning rate for ul2-20b with adamw" in refused.value.hint
+    asked = msgspec.structs.replace(asked, model="t5-11b", gpu="T4")
+    with pytest.raises(UsageError, match="nobody published a learning rate"):
+        list(plan_workload(MachineFacts(), (), asked))
+    followed = msgspec.structs.replace(asked, pins=Pins(learning_rate=1e-4))
+    *_, last = plan_workload(MachineFacts(), (), followed)
+    assert last.result.chosen.offload

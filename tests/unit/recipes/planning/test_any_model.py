@@ -103,7 +103,7 @@ def test_every_image_model_gets_a_plan():
         (("resnet50", *ON, "--pin", "tp=2"), "an image model can be divided only by dp and fsdp"),
         (("resnet5", *ON), "did you mean resnet50"),
         (("llama-3-8b", *ON, "--image-size", "224"), "is not an image model"),
-        (("llama-3-8b", *ON, "--steps", "5", "--samples", "1M"), "all state the length of the run"),
+        (("llama-3-8b", *ON, "--steps", "5", "--samples", "1M"), "both state the length of the run"),
     ],
 )
 def test_settings_that_a_model_does_not_have_are_named(capsys, words, problem):
