@@ -10,7 +10,6 @@ from recipes.planning.examined import Examined, Key, Refuse, job_at, keep_smalle
 from recipes.planning.space import Recomputation, Request, Shape, micro_batches, schedules, shapes
 from recipes.predict.breakdowns import TimeBreakdown
 from recipes.predict.job_prediction import least_time_for, time_for
-from recipes.predict.speed.step import LeastStep
 
 _ROUNDED = 1 - 1e-9
 """Factor that keeps a lower bound below the time in spite of rounding errors."""
@@ -59,7 +58,7 @@ class Queue:
         known to fit.
         """
         self.examined = 0
-        self._least: dict[tuple[int, ...], LeastStep] = {}
+        self._bounds: dict[tuple[int, ...], tuple[tuple[int, ...], dict[int, tuple[float, float]]]] = {}
         self._schedules: dict[int, tuple[tuple[Schedule, int], ...]] = {}
         self._heap: list[Bound] = []
         for shape in shapes(request):
@@ -71,7 +70,8 @@ class Queue:
 
         `needs_memory`: memory is predicted until a micro-batch fits, to report the shape if none fits.
         """
-        for micro_batch in micro_batches(self._request, shape):
+        sizes, bounds = self._bounds_of(shape)
+        for micro_batch in sizes:
             smallest = None
             if needs_memory:
                 smallest, is_fitting = self._most_recomputed(shape, micro_batch)
@@ -81,20 +81,29 @@ class Queue:
                     continue
                 needs_memory = False
                 self.smallest.pop((shape.degrees, shape.sharding), None)
-            least = self._least_step(shape, micro_batch)
-            share = self._bubble_share(shape, micro_batch, least.zero_bubble_share)
-            seconds = _ROUNDED * (least.work_s + share * least.bubble_s)
+            if micro_batch not in bounds:
+                bounds[micro_batch] = self._bound(shape, micro_batch)
+            seconds, share = bounds[micro_batch]
             if seconds < self._limit_s or self._limit_s == math.inf:
                 self._heap.append(Bound(seconds, len(self._heap), shape, micro_batch, share, smallest))
 
-    def _least_step(self, shape: Shape, micro_batch: int) -> LeastStep:
-        """Return the lower bounds on a step, which are the same for all shardings."""
+    def _bounds_of(self, shape: Shape) -> tuple[tuple[int, ...], dict[int, tuple[float, float]]]:
+        """Return the micro-batches of the shape, and the known results of `_bound` by micro-batch.
+
+        They are the same for all shardings.
+        """
         degrees = shape.degrees
-        key = (degrees.tp, degrees.pp, degrees.cp, degrees.ep, micro_batch)
-        if key not in self._least:
-            job = job_at(self._request, shape._replace(sharding="none"), micro_batch, self._options[0])
-            self._least[key] = least_time_for(job)
-        return self._least[key]
+        key = (degrees.tp, degrees.pp, degrees.cp, degrees.ep)
+        if key not in self._bounds:
+            self._bounds[key] = micro_batches(self._request, shape), {}
+        return self._bounds[key]
+
+    def _bound(self, shape: Shape, micro_batch: int) -> tuple[float, float]:
+        """Return the lower bound on the seconds of a step, and the smallest share of 1F1B's bubble."""
+        job = job_at(self._request, shape._replace(sharding="none"), micro_batch, self._options[0])
+        least = least_time_for(job)
+        share = self._bubble_share(shape, micro_batch, least.zero_bubble_share)
+        return _ROUNDED * (least.work_s + share * least.bubble_s), share
 
     def _bubble_share(self, shape: Shape, micro_batch: int, zero_bubble: float) -> float:
         """Return the smallest share of 1F1B's bubble that any schedule of the shape has."""

@@ -4,8 +4,11 @@
 same values.
 """
 
+import functools
 from collections.abc import Callable
 from typing import Generic, NamedTuple, TypeAlias, TypeVar
+
+import msgspec
 
 from recipes.job.candidate import Candidate
 from recipes.job.models.blocks import Block
@@ -75,6 +78,10 @@ class ByKey(Generic[Item, Value]):
             known = self._known[key] = (item, self._function(item))
         return known[1]
 
+    def cache_clear(self) -> None:
+        """Drop all values."""
+        self._known.clear()
+
 
 class TransformerJob(NamedTuple):
     """Training of a transformer."""
@@ -99,6 +106,8 @@ class TransformerJob(NamedTuple):
     """
     target_share: float
     """Tokens of the target divided by tokens of the source in an encoder-decoder; 1 for other models."""
+    basis: Workload
+    """The workload without its batch and its steps, the same object for jobs that differ only in these."""
 
     @property
     def trains_weights(self) -> bool:
@@ -174,7 +183,19 @@ def transformer_job(
         tokens=candidate.micro_batch * sequence / candidate.degrees.cp,
         attended=min(sequence, parameter("time.packed_tokens")) if packs else sequence,
         target_share=target_share,
+        basis=_basis(workload, (id(workload),)),
     )
+
+
+@ByKey
+def _basis(workload: Workload) -> Workload:
+    return _same(msgspec.structs.replace(workload, global_batch=1, steps=1))
+
+
+@functools.lru_cache(maxsize=1024)
+def _same(basis: Workload) -> Workload:
+    """Return the first of equal workloads, because predictions are kept by identity."""
+    return basis
 
 
 def image_job(workload: VisionWorkload, candidate: Candidate, cluster: Cluster, stack: Stack) -> ImageJob:

@@ -15,6 +15,7 @@ import msgspec
 from probes.base.record import StrictRecord
 from recipes.predict import parameters
 from recipes.predict.parameters import parameter, values_by_id
+from recipes.predict.training_job import ByKey
 
 _FILE = Path(__file__).resolve().parent / "priors.toml"
 _READING = "recipes.predict.speed."
@@ -90,5 +91,6 @@ def _forget() -> None:
         if name.startswith(_READING):
             for value in vars(module).values():
                 # Imports of a module read rows too, and stay the same for every value that is tried.
-                if isinstance(value, functools._lru_cache_wrapper) and value.__module__ == name:
+                is_own = isinstance(value, functools._lru_cache_wrapper) and value.__module__ == name
+                if is_own or isinstance(value, ByKey):
                     value.cache_clear()

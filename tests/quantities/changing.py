@@ -16,6 +16,7 @@ import msgspec
 from recipes.cases.collective import predict_collective_row
 from recipes.cases.prediction import predict_row
 from recipes.predict.parameters import values_by_id
+from recipes.predict.training_job import ByKey
 from tests.calibration.priors import recording_reads
 from tests.support.clusters import cpu_cluster
 
@@ -123,7 +124,10 @@ def _caches(*prefixes: str) -> tuple[Any, ...]:
         for name, module in list(sys.modules.items())
         if name.startswith(prefixes)
         for value in vars(module).values()
-        if isinstance(value, functools._lru_cache_wrapper)
-        and value.__module__ == name
-        and not value.__name__.startswith(("load_", "values_by_id"))
+        if isinstance(value, ByKey)
+        or (
+            isinstance(value, functools._lru_cache_wrapper)
+            and value.__module__ == name
+            and not value.__name__.startswith(("load_", "values_by_id"))
+        )
     )

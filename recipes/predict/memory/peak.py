@@ -212,7 +212,16 @@ def _peaks_of(job: TransformerJob) -> list[_Peak]:
     flying = candidate.grad_accum
     if schedule != "gpipe":
         flying = min(flying, 2 * degrees.pp * degrees.vp + 1)
-    dividing = (id(workload), id(job.stack), degrees.tp, degrees.pp, degrees.ep, degrees.vp, flying, schedule)
+    dividing = (
+        id(job.basis),
+        id(job.stack),
+        degrees.tp,
+        degrees.pp,
+        degrees.ep,
+        degrees.vp,
+        flying,
+        schedule,
+    )
     stages = _stages(job, dividing)
     states = _states(
         (job, stages),

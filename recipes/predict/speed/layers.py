@@ -93,7 +93,7 @@ def computed_by(job: TransformerJob) -> tuple[object, ...]:
     candidate = job.candidate
     degrees = candidate.degrees
     return (
-        *(id(job.workload), id(job.cluster), id(job.stack)),
+        *(id(job.basis), id(job.cluster), id(job.stack)),
         *(degrees.tp, degrees.ep, job.tokens, job.sequence),
         *(candidate.compiled, candidate.sequence_parallel, candidate.flash_attention),
         candidate.sharding_stage == "zero3" and degrees.fsdp > 1,

@@ -17,7 +17,7 @@ from recipes.predict.breakdowns import COMPUTE_TERMS, TimeBreakdown
 from recipes.predict.memory.states import is_pure
 from recipes.predict.parameters import parameter
 from recipes.predict.shares import Held, counted_as_layers, held_by
-from recipes.predict.speed.collectives import collective_time_s, unknown_link, world_group
+from recipes.predict.speed.collectives import Collective, collective_time_s, unknown_link, world_group
 from recipes.predict.speed.communication import (
     beside,
     block_s,
@@ -31,6 +31,7 @@ from recipes.predict.speed.layers import BlockTime, Rates, computation_of, compu
 from recipes.predict.stacks import on_cpu
 from recipes.predict.training_job import ByKey, TransformerJob
 
+_on_cpu = ByKey(on_cpu)
 _OF_BLOCKS = ("products", "attention", "elementwise", "launches")
 
 
@@ -42,22 +43,22 @@ def step_time(job: TransformerJob) -> TimeBreakdown | Unknown:
     """
     candidate, cluster = job.candidate, job.cluster
     if cluster.device == "cpu":
-        job = job._replace(stack=on_cpu(job.stack))
-    computation = computation_of(job)
-    if isinstance(computation, Unknown):
-        return computation
+        job = job._replace(stack=_on_cpu(job.stack, (id(job.stack),)))
     replicated = candidate.sharding_stage == "none"
-    unknown = unknown_link(
-        world_group(cluster), cluster, *(("all_reduce",) if replicated else ("all_gather", "reduce_scatter"))
-    )
+    measured: tuple[Collective, ...] = ("all_reduce",) if replicated else ("all_gather", "reduce_scatter")
+    unknown = _unknown_link((cluster, measured), (id(cluster), replicated))
     if unknown is not None:
-        return unknown
-    degrees, stage = candidate.degrees, _stage_of(job)
+        computation = computation_of(job)
+        return computation if isinstance(computation, Unknown) else unknown
+    stage = _stage_of(job)
+    if isinstance(stage, Unknown):
+        return stage
+    degrees = candidate.degrees
     forward, backward, computing, exposed = stage.forward, stage.backward, stage.computing, stage.exposed
     micro_batches = candidate.grad_accum
     each, once = _sharding(job, stage.held, stage.layers, forward=forward, backward=backward)
     boundary, filling = boundary_s(job, computing)
-    copies, optimizer = _stepped(job, stage.held, computation.rates, forward=forward, backward=backward)
+    copies, optimizer = _stepped(job, stage.held, stage.rates, forward=forward, backward=backward)
     each += copies
     waits = candidate.grad_accum if candidate.schedule == "layers" else 1.0 / degrees.vp
     # ZB-H1 computes the gradients of weights in the gaps of the pipeline. The gaps shrink by twice this time:
@@ -87,6 +88,12 @@ def step_time(job: TransformerJob) -> TimeBreakdown | Unknown:
     )
 
 
+@ByKey
+def _unknown_link(cluster_and_measured: tuple[Cluster, tuple[Collective, ...]]) -> Unknown | None:
+    cluster, measured = cluster_and_measured
+    return unknown_link(world_group(cluster), cluster, *measured)
+
+
 def _slowest_rank(cluster: Cluster) -> float:
     """Return the time of the slowest rank divided by the mean; all ranks wait for the slowest.
 
@@ -110,10 +117,12 @@ def least_step(job: TransformerJob) -> LeastStep:
     """Return lower bounds on the terms of a step; all are 0 if a rate or a link is unknown."""
     candidate, cluster = job.candidate, job.cluster
     if cluster.device == "cpu":
-        job = job._replace(stack=on_cpu(job.stack))
-    if isinstance(computation_of(job), Unknown) or unknown_link(world_group(cluster), cluster) is not None:
+        job = job._replace(stack=_on_cpu(job.stack, (id(job.stack),)))
+    if _unknown_link((cluster, ()), (id(cluster),)) is not None:
         return LeastStep()
     stage = _stage_of(job)
+    if isinstance(stage, Unknown):
+        return LeastStep()
     slowest, passing = _slowest_rank(cluster), stage.forward + stage.backward + stage.exposed
     return LeastStep(
         work_s=candidate.grad_accum * (stage.computing + stage.exposed) * slowest,
@@ -123,12 +132,15 @@ def least_step(job: TransformerJob) -> LeastStep:
 
 
 class _Passes(NamedTuple):
-    """Seconds of one micro-batch in all blocks of the model, before they are dealt to stages."""
+    """Seconds of one micro-batch on one rank, in all blocks of the model before they are dealt to stages."""
 
     forward: float
     backward: float
     weights: float
     exposed: float
+    root: float
+    """Head and loss."""
+    rates: Rates
     parts: dict[str, float]
     """Parts of the computation by the field of `TimeBreakdown`, without the head."""
 
@@ -146,27 +158,29 @@ class _StageTime(NamedTuple):
     """Visible communication inside the blocks."""
     layers: float
     held: Held
+    rates: Rates
     even: float
     """Number by which times over all stages are divided to get the time of the fullest stage."""
     parts: dict[str, float]
     """Parts of `computing` over all stages, by the field of `TimeBreakdown`."""
 
 
-def _stage_of(job: TransformerJob) -> _StageTime:
-    """Return the time of one micro-batch on a stage; layouts that differ only in replicas share the result.
+def _stage_of(job: TransformerJob) -> _StageTime | Unknown:
+    """Return the time of one micro-batch on a stage; Unknown if the cluster has no rate for the workload.
 
-    The rates and the links of the cluster must be known.
+    Layouts that differ only in replicas share the result. The links of the cluster must be known.
     """
     candidate, degrees = job.candidate, job.candidate.degrees
-    again = candidate.activation_checkpointing, candidate.recomputed_share
-    return _stage_time(job, (computed_by(job), degrees.cp, *again, degrees.pp, degrees.vp))
+    passes = (computed_by(job), degrees.cp, candidate.activation_checkpointing, candidate.recomputed_share)
+    return _stage_time((job, passes), (passes, degrees.pp, degrees.vp))
 
 
 @ByKey
-def _passes(job: TransformerJob) -> _Passes:
+def _passes(job: TransformerJob) -> _Passes | Unknown:
     """Return the time of all blocks, which is the same for any number of stages."""
     candidate, computation = job.candidate, computation_of(job)
-    assert not isinstance(computation, Unknown)  # noqa: S101 - the caller has checked the rates
+    if isinstance(computation, Unknown):
+        return computation
     forward = backward = weights = exposed = repeated = 0.0
     parts = dict.fromkeys(COMPUTE_TERMS, 0.0)
     for block, times in zip(blocks_of(job.workload.model), computation.blocks, strict=True):
@@ -181,23 +195,23 @@ def _passes(job: TransformerJob) -> _Passes:
         exposed += block.count * (talk[0] + talk[1])
         for name in _OF_BLOCKS:
             parts[name] += block.count * getattr(times, name)
-    return _Passes(forward, backward, weights, exposed, parts | {"recomputation": repeated})
+    parts["recomputation"] = repeated
+    return _Passes(forward, backward, weights, exposed, computation.root_s, computation.rates, parts)
 
 
 @ByKey
-def _stage_time(job: TransformerJob) -> _StageTime:
-    candidate, degrees = job.candidate, job.candidate.degrees
-    computation = computation_of(job)
-    assert not isinstance(computation, Unknown)  # noqa: S101 - the caller has checked the rates
-    again = candidate.activation_checkpointing, candidate.recomputed_share
-    passes = _passes(job, (computed_by(job), degrees.cp, *again))
+def _stage_time(job_and_key: tuple[TransformerJob, tuple[object, ...]]) -> _StageTime | Unknown:
+    job, key = job_and_key
+    degrees, passes = job.candidate.degrees, _passes(job, key)
+    if isinstance(passes, Unknown):
+        return passes
     blocks, stages = blocks_of(job.workload.model), degrees.pp
     # The fullest stage has more than the mean number of layers if embedding and head replace layers of other
     # stages; the head then delays its stage only by the time by which it exceeds a layer's.
     count, replaced, has_head = _replaced_layers(blocks, degrees)
     even = stages * count / (count + replaced)
     forward, backward, exposed = passes.forward / even, passes.backward / even, passes.exposed / even
-    root = computation.root_s
+    root = passes.root
     if has_head:
         root = max(0.0, root - (forward + backward + exposed) * even / count)
     root *= 1.0 if stages == 1 else parameter("time.head_on_stage")
@@ -208,7 +222,8 @@ def _stage_time(job: TransformerJob) -> _StageTime:
         computing=forward + backward + root,
         exposed=exposed,
         layers=max(1.0, count / even),
-        held=_held(job, (id(job.workload), id(job.stack), degrees.tp, degrees.ep, stages)),
+        held=_held(job, (id(job.basis), id(job.stack), degrees.tp, degrees.ep, stages)),
+        rates=passes.rates,
         even=even,
         parts=passes.parts | {"head": root * even},
     )
