@@ -179,6 +179,9 @@ ANSWERS: dict[str, Callable[[], Any]] = {
     "plan of a machine with PCIe and Ethernet": lambda: _plan(
         "gpt2", _words("L40S", intra="PCIe", inter="100 Gb/s Ethernet, TCP")
     ),
+    "plan of machines with many ports and TCP": lambda: _plan(
+        "llama-3.1-8b", _words("H100-SXM-80GB", inter="8x400 Gb/s Ethernet, TCP")
+    ),
     "plan with a tie of two layouts": _tied,
     "plan that leaves no memory free": _tight,
     "plan whose fastest layout may run out of memory": _risky,
