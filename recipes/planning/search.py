@@ -71,7 +71,7 @@ def search(
     first = alternatives > 0 or limit_s == math.inf
     queue = Queue(request, options, refuses, limit_s, keeps_rejected=first)
     best = _Best(alternatives, limit_s)
-    while (bound := queue.pop()) is not None:
+    while (bound := queue.pop(math.inf if alternatives else best.limit_of_all())) is not None:
         limit = best.limit_of(bound.shape)
         if bound.seconds > limit:
             continue
@@ -116,13 +116,18 @@ class _Best:
         self._fastest_with: dict[tuple[str, int | str], float] = {}
         self.members: dict[Key, Examined] = {}
 
+    def limit_of_all(self) -> float:
+        """Return the seconds of a step beyond which no layout can tie with the fastest."""
+        return self._fastest * self._widest_tie
+
     def limit_of(self, shape: Shape) -> float:
         """Return the seconds of a step beyond which layouts of the shape are of no interest."""
         if len(self.members) < self._alternatives:
             return math.inf
-        limit = self._fastest * self._widest_tie
-        settings = _settings_of(shape) if self._alternatives else ()
-        return max((limit, *(self._fastest_with.get(setting, math.inf) for setting in settings)))
+        limit = self.limit_of_all()
+        for setting in _settings_of(shape) if self._alternatives else ():
+            limit = max(limit, self._fastest_with.get(setting, math.inf))
+        return limit
 
     def slowest_of(self, shape: Shape, limit: float) -> float:
         """Return the seconds of a step beyond which a schedule of the shape is of no interest."""

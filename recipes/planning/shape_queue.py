@@ -143,9 +143,9 @@ class Queue:
         is_whole = micro_batch * shape.replicas == self._request.workload.global_batch
         return not is_whole and self._full.get((shape.degrees, shape.sharding), math.inf) <= micro_batch
 
-    def pop(self) -> Bound | None:
-        """Return and remove the lowest bound; None if there is none."""
-        return heapq.heappop(self._heap) if self._heap else None
+    def pop(self, limit: float) -> Bound | None:
+        """Return and remove the lowest bound; None if none is below the limit."""
+        return heapq.heappop(self._heap) if self._heap and self._heap[0].seconds <= limit else None
 
     def push_closer(self, bound: Bound, limit: float) -> None:
         """Put the bound back with the whole time of a step, unless the time or the memory is too large."""

@@ -276,7 +276,7 @@ def require_whole(choice: Choice, workload: Workload, cluster: Cluster) -> None:
 def test_the_number_of_predictions_is_bounded(
     program: str, model: str, nodes: int, batch: int, most: int
 ) -> None:
-    """A prediction takes a quarter of a millisecond, so the bounds keep the search within seconds."""
+    """A prediction takes a tenth of a millisecond, so the bounds keep the search within a second."""
     request = request_for(program, model, "H100-SXM-80GB", nodes=nodes, batch=batch)
     result = search(request, lambda needed: needed > limit_of(request))
     assert result.ranked
