@@ -2,10 +2,13 @@
 
 import math
 from collections.abc import Generator
+from functools import partial
+from typing import NamedTuple
 
 import msgspec
 
 from assistant.usecases.events import Event, StageStarted, stage
+from assistant.usecases.image_options import require_image_settings
 from assistant.usecases.model_file import assumed_of, model_named
 from probes.base.errors import UsageError
 from probes.base.record import Record
@@ -14,7 +17,6 @@ from probes.facts import MachineFacts
 from probes.facts.measurements import Measurement
 from recipes.job.pins import Pins
 from recipes.job.workload import (
-    NARROW_PRECISIONS,
     AnyWorkload,
     Optimizer,
     Precision,
@@ -31,12 +33,12 @@ from recipes.planning.default_model import first_plan, for_default_model, headro
 from recipes.planning.image_jobs import image_workload
 from recipes.planning.objectives import Objective, Size, best_size
 from recipes.planning.plan import Plan
-from recipes.planning.planner import default_workload, make_plan, native_precision, shared_batch
+from recipes.planning.planner import default_workload, make_plan, native_precision, shared_batch, with_reasons
 from recipes.planning.program_comparison import with_fastest_program
 from recipes.planning.programs import OWN, Program, program_named
 from recipes.planning.resorts import best_plan
 from recipes.planning.run_cost import RunLength, run_cost
-from recipes.planning.usual_batch import with_usual_batch
+from recipes.planning.usual_batch import draft_with_usual_batch
 from recipes.planning.verified_step import with_measured_steps
 from recipes.planning.what_if import Variation
 from recipes.settings.recipe_choice import optimizer_of
@@ -87,6 +89,8 @@ class PlanRequest(Record, kw_only=True):
     network: str | None = None
     """Network of a node in words, for `gpu`; None for the network of the facts, or the usual network."""
     pins: Pins = Pins()
+    chosen_only: bool = False
+    """True if only the chosen layout matters, with its predictions; see `make_plan`."""
 
 
 @stage("plan")
@@ -137,78 +141,113 @@ def plan_of(
         image_size=request.image_size,
     )
     _require_price(request)
-    program = program_named(request.program or OWN)
     asked = request.own_model or (model_named(request.model) if request.model else None)
     unchanged = cluster_of(facts, measurements, request, None)
-    whole = Size(unchanged.nodes, unchanged.ranks_per_node)
+    planner = _Planner(
+        facts=facts,
+        measurements=measurements,
+        request=request,
+        change=change,
+        program=program_named(request.program or OWN),
+        asked=asked,
+        whole=Size(unchanged.nodes, unchanged.ranks_per_node),
+    )
+    plan = _with_assumptions(best_size(planner.plan_at, planner.whole, request.objective), request)
+    if request.program or change is not None:
+        return plan
+    is_smaller = request.objective in ("cost", "fewest-gpus")
+    cluster = plan.cluster if is_smaller else planner.cluster_at(None)
+    return with_fastest_program(plan, cluster, request.pins, request.headroom)
 
-    def cluster_at(size: Size | None) -> Cluster:
-        cluster = cluster_of(facts, measurements, request, size)
-        return cluster if change is None else change(cluster)
 
-    def planned(
-        size: Size, model: TransformerModel | VisionModel, length: int | None, headroom: float | None
+class _Planner(NamedTuple):
+    """Plans of one request on parts of its machine."""
+
+    facts: MachineFacts
+    measurements: tuple[Measurement, ...]
+    request: PlanRequest
+    change: Variation | None
+    program: Program
+    asked: TransformerModel | VisionModel | None
+    """Model of the request; None for the default model."""
+    whole: Size
+
+    def cluster_at(self, size: Size | None) -> Cluster:
+        """Return a part of the machine, None for the whole, with the change."""
+        cluster = cluster_of(self.facts, self.measurements, self.request, size)
+        return cluster if self.change is None else self.change(cluster)
+
+    def plan_at(self, size: Size) -> Plan:
+        """Return the plan on a part of the machine."""
+        request = self.request
+        if self.asked is not None:
+            return self._planned(size, self.asked, request.sequence_length, request.headroom)
+        cluster = self.cluster_at(size)
+        room = headroom_for_default_model(cluster) if request.headroom is None else request.headroom
+        return first_plan(
+            cluster, request.sequence_length, lambda model, length: self._planned(size, model, length, room)
+        )
+
+    def _planned(
+        self, size: Size, model: TransformerModel | VisionModel, length: int | None, headroom: float | None
     ) -> Plan:
-        cluster = cluster_at(size)
-        workload = _workload_of(model, cluster, request, program, length, rounds_batch=change is not None)
-        plan = planned_job(size, cluster, workload, model, headroom)
-
-        def with_batch(batch: int) -> Plan:
-            given = msgspec.structs.replace(request, global_batch=batch)
-            workload = _workload_of(model, cluster, given, program, length)
-            return planned_job(size, cluster, workload, model, headroom)
-
-        return plan if request.global_batch else with_usual_batch(plan, program, request.stated, with_batch)
-
-    def planned_job(
-        size: Size,
-        cluster: Cluster,
-        workload: AnyWorkload,
-        model: TransformerModel | VisionModel,
-        headroom: float | None,
-    ) -> Plan:
+        cluster, request, program = self.cluster_at(size), self.request, self.program
+        workload = _workload_of(
+            model, cluster, request, program, length, rounds_batch=self.change is not None
+        )
         pins = request.pins
-        if change is not None:  # a change may take a GPU from each node
+        if self.change is not None:  # a change may take a GPU from each node
             pins = msgspec.structs.replace(pins, ranks_per_node=None)
-        stated = _stated(request, workload)
-        timed = with_measured_steps(cluster, workload, measurements, program.id) if request.model else cluster
         # Last resorts (another program, fewer GPUs, offloading) are tried only for the whole machine. Goals
         # that may leave GPUs idle compare plans of several sizes anyway.
-        is_whole = size == whole and change is None and request.objective in ("throughput", "time")
-        if is_whole and model is asked and isinstance(workload, Workload):
-            named = program if request.program or request.keeps_program else None
-            plan = best_plan(workload, timed, facts, pins, program=named, headroom=headroom, stated=stated)
+        is_whole = size == self.whole and self.change is None and request.objective in ("throughput", "time")
+        may_resort = is_whole and model is self.asked and isinstance(workload, Workload)
+        named = program if request.program or request.keeps_program or not may_resort else None
+
+        def plan_of_job(job: AnyWorkload, *, chosen_only: bool) -> Plan:
+            timed = cluster
+            if request.model:
+                timed = with_measured_steps(cluster, job, self.measurements, program.id)
+            planning = partial(make_plan, job)
+            if may_resort and isinstance(job, Workload):
+                planning = partial(best_plan, job)
+            return planning(
+                timed,
+                self.facts,
+                pins,
+                program=named,
+                headroom=headroom,
+                stated=_stated(request, job),
+                chosen_only=chosen_only,
+            )
+
+        def with_batch(batch: int) -> AnyWorkload:
+            given = msgspec.structs.replace(request, global_batch=batch)
+            return _workload_of(model, cluster, given, program, length)
+
+        draft = None
+        if not request.global_batch:
+            draft = draft_with_usual_batch(workload, program, request.stated, with_batch, plan_of_job)
+        if draft is None:
+            plan = plan_of_job(workload, chosen_only=request.chosen_only)
+        elif request.chosen_only:
+            plan = draft
         else:
-            plan = make_plan(workload, timed, facts, pins, program=program, headroom=headroom, stated=stated)
-        step = plan.chosen.predicted.step_time_s.total
+            plan = with_reasons(
+                draft, self.facts, pins, headroom=headroom, stated=_stated(request, draft.workload)
+            )
         cost = run_cost(
-            workload,
+            plan.workload,
             cluster,
-            step,
+            plan.chosen.predicted.step_time_s.total,
             price=request.price,
             checkpoints=plan.checkpoints,
             length_from=_length_from(request),
         )
-        decisions = (
-            plan.decisions if asked is not None else for_default_model(plan.decisions, request.headroom)
-        )
+        decisions = plan.decisions
+        if self.asked is None:
+            decisions = for_default_model(decisions, request.headroom)
         return msgspec.structs.replace(plan, run=cost, objective=request.objective, decisions=decisions)
-
-    def plan_at(size: Size) -> Plan:
-        if asked is not None:
-            return planned(size, asked, request.sequence_length, request.headroom)
-        cluster = cluster_at(size)
-        room = headroom_for_default_model(cluster) if request.headroom is None else request.headroom
-        return first_plan(
-            cluster, request.sequence_length, lambda model, length: planned(size, model, length, room)
-        )
-
-    plan = _with_assumptions(best_size(plan_at, whole, request.objective), request)
-    if request.program or change is not None:
-        return plan
-    is_smaller = request.objective in ("cost", "fewest-gpus")
-    cluster = plan.cluster if is_smaller else cluster_at(None)
-    return with_fastest_program(plan, cluster, request.pins, request.headroom)
 
 
 def _with_assumptions(plan: Plan, request: PlanRequest) -> Plan:
@@ -275,7 +314,7 @@ def _workload_of(
             stated=request.stated,
             pins=request.pins,
         )
-    _require_image_settings(model, request)
+    require_image_settings(model, request)
     return image_workload(
         model,
         cluster,
@@ -306,47 +345,6 @@ def _require_one_length(request: PlanRequest) -> None:
     if len(given) > 1:
         each = "both" if len(given) == 2 else "all"
         raise UsageError(f"{' and '.join(given)} {each} state the length of the run", "give one of them")
-
-
-_LARGEST_IMAGE = 16384
-"""Maximum side of an image in pixels: several times the largest images that models are trained on."""
-
-
-def _require_image_settings(model: VisionModel, request: PlanRequest) -> None:
-    """Raise UsageError for settings that image models do not have, and for impossible sizes of images."""
-    size = request.image_size
-    mistakes = (
-        (request.sequence_length is not None, "--sequence-length", "give --image-size"),
-        (request.tokens is not None, "--tokens", "give --samples, the number of images"),
-        (
-            request.tuning != "full",
-            f"--tuning {request.tuning}",
-            "only transformers are trained with adapters",
-        ),
-        (request.fine_tuning is True, "--task fine-tuning", "give --known-batch and --known-lr"),
-        (request.lora_rank is not None, "--lora-rank", "only transformers are trained with adapters"),
-        (
-            request.precision in NARROW_PRECISIONS,
-            f"--precision {request.precision}",
-            "image models are trained in bf16, fp16 or fp32",
-        ),
-    )
-    for is_given, option, hint in mistakes:
-        if is_given:
-            raise UsageError(f"{model.id} is an image model, which has no {option}", hint)
-    if size is None:
-        return
-    if not model.image_size:
-        raise UsageError(
-            f"the work of {model.id[-60:]} was counted for its own input, so --image-size cannot change it",
-            "leave --image-size out",
-        )
-    if model.fixed_size and size != model.image_size:
-        raise UsageError(
-            f"{model.id} takes images of {model.image_size} pixels, not {size}", "leave --image-size out"
-        )
-    if size > _LARGEST_IMAGE:
-        raise UsageError(f"--image-size is {size} pixels", f"give at most {_LARGEST_IMAGE}")
 
 
 def machine_of(facts: MachineFacts, request: PlanRequest) -> MachineFacts:

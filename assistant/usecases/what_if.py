@@ -81,5 +81,5 @@ def _require_some(answers: list[Answer], place: Place) -> None:
 
 
 def _quick(request: PlanRequest) -> PlanRequest:
-    """Return the request with its program named, so that no other programs are compared."""
-    return msgspec.structs.replace(request, program=request.program or OWN)
+    """Return the request for the chosen layout alone, with its program named; no programs are compared."""
+    return msgspec.structs.replace(request, program=request.program or OWN, chosen_only=True)

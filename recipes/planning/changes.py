@@ -3,6 +3,7 @@ named.
 """
 
 import itertools
+import math
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -14,7 +15,7 @@ from recipes.job.workload import Tuning, Workload, stored_bits
 from recipes.machine.cluster_records import Cluster
 from recipes.planning.planner import open_batch, request_of
 from recipes.planning.programs import Program, load_programs, trains
-from recipes.planning.search import search_with_headroom
+from recipes.planning.search import refusing, search
 from recipes.settings.setting import Stated
 
 _MOST_TIMES = 1024
@@ -43,10 +44,11 @@ class Asked(NamedTuple):
 
     @property
     def fits(self) -> bool:
-        """Return whether a layout fits."""
-        request = request_of(self.workload, self.cluster, self.program, self.pins)
-        result, _ = search_with_headroom(request, self.headroom)
-        return bool(result.ranked)
+        """Return whether a layout fits; the default headroom is given up if nothing fits otherwise."""
+        request, limit = request_of(self.workload, self.cluster, self.program, self.pins), math.inf
+        if self.cluster.memory_bytes_per_rank is not None:
+            limit = self.cluster.memory_bytes_per_rank.value * (1 - (self.headroom or 0.0))
+        return bool(search(request, refusing(limit), alternatives=0).ranked)
 
     def with_nodes(self, nodes: int) -> "Asked":
         """Return the request on this number of nodes, with the next batch that all ranks can share."""

@@ -10,13 +10,13 @@ from recipes.machine.cluster_records import Cluster
 from recipes.planning.program_jobs import program_job
 from recipes.planning.space import Recomputation, Request, Shape, candidate_of
 from recipes.predict.breakdowns import MemoryBreakdown, TimeBreakdown
-from recipes.predict.job_prediction import memory_for
+from recipes.predict.job_prediction import memory_for, needed_for
 from recipes.predict.training_job import Job
 
 Key = tuple[Degrees, Sharding]
 """A set of degrees with its sharding; the search keeps the best member of each."""
-Refuse = Callable[[MemoryBreakdown], bool]
-"""Function that returns whether a layout with this memory does not fit."""
+Refuse = Callable[[float], bool]
+"""Function that returns whether a layout that needs this memory does not fit."""
 
 
 class Examined(NamedTuple):
@@ -24,9 +24,15 @@ class Examined(NamedTuple):
 
     candidate: Candidate
     job: Job
-    memory: MemoryBreakdown
+    needed: float
+    """Memory that decides whether the candidate fits."""
     time: TimeBreakdown | Unknown | None
     """Time of a step; None for a candidate that does not fit, Unknown if the machine lacks a rate."""
+
+    @property
+    def memory(self) -> MemoryBreakdown:
+        """The memory with all its terms, predicted anew each time."""
+        return memory_for(self.job)
 
     @property
     def seconds(self) -> float:
@@ -65,12 +71,12 @@ def job_at(request: Request, shape: Shape, micro_batch: int, again: Recomputatio
 def with_memory(request: Request, shape: Shape, micro_batch: int, again: Recomputation) -> Examined:
     """Return the candidate with its memory, and without a time."""
     job = job_at(request, shape, micro_batch, again)
-    return Examined(job.candidate, job, memory_for(job), None)
+    return Examined(job.candidate, job, needed_for(job), None)
 
 
 def keep_smallest(smallest: dict[Key, Examined], member: Examined) -> None:
     """Keep the member in `smallest` if it needs less memory than the known member of its key."""
     key = (member.candidate.degrees, member.candidate.sharding_stage)
     other = smallest.get(key)
-    if other is None or member.memory.needed < other.memory.needed:
+    if other is None or member.needed < other.needed:
         smallest[key] = member

@@ -59,10 +59,10 @@ def lost_because(member: Examined, compared: Comparison) -> str:
     """
     chosen, limit_bytes = compared.chosen, compared.limit_bytes
     if member.time is None:
-        return f"needs {gib(max(0.0, member.memory.needed - limit_bytes))} more than a plan may use"
+        return f"needs {gib(max(0.0, member.needed - limit_bytes))} more than a plan may use"
     growth = _growth(member, chosen)
     if growth is None:
-        return f"fits too, with {gib(member.memory.needed)}, but is no simpler, and no step time is known"
+        return f"fits too, with {gib(member.needed)}, but is no simpler, and no step time is known"
     if growth > constant("layout_tie"):
         terms = _longer_terms(member.time, chosen.time)
         return f"{_slower(growth)}{': ' if terms else ''}{terms}"
@@ -180,7 +180,7 @@ def _inside_values(
     """Return the other values of a setting inside the shape, the best first."""
     candidate = compared.chosen.candidate
     best: dict[object, Examined] = {}
-    for member in sorted(compared.inside, key=lambda member: (member.seconds, member.memory.needed)):
+    for member in sorted(compared.inside, key=lambda member: (member.seconds, member.needed)):
         row = member.candidate
         if value_of(row) != value_of(candidate) and same(row) == same(candidate):
             best.setdefault(value_of(row), member)
@@ -229,7 +229,7 @@ def _against_all(values: Iterable[_Value]) -> str:
     listed = list(values)
     fits = [other for other in listed if other.member.time is not None][:1]
     lacks = [other for other in listed if other.member.time is None]
-    lacks = sorted(lacks, key=lambda other: other.member.memory.needed)[:1]
+    lacks = sorted(lacks, key=lambda other: other.member.needed)[:1]
     return "; ".join(f"{other.title} {_clause(other.words)}" for other in fits + lacks)
 
 
@@ -347,4 +347,4 @@ def _lost_to_fastest(member: Examined, compared: Comparison) -> str:
 
 def _free(member: Examined) -> float:
     limit = member.job.cluster.memory_bytes_per_rank
-    return 0.0 if limit is None else max(0.0, limit.value - member.memory.needed)
+    return 0.0 if limit is None else max(0.0, limit.value - member.needed)

@@ -184,8 +184,12 @@ def make_plan(
     headroom: float | None = None,
     offload: Offload | None = None,
     stated: Stated = NOTHING_STATED,
+    chosen_only: bool = False,
 ) -> Plan:
     """Return the best plan with its reasons, alternatives and rejected candidates.
+
+    With `chosen_only`, the plan has the same layout with the same predictions, but no reasons, and not all
+    alternatives and rejected candidates; this is faster.
 
     `headroom` is the part of a GPU's memory that stays free; None: the default, which a plan gives up, with a
     warning, if nothing fits otherwise. Raises UsageError if the program cannot train the job, or if pins
@@ -201,7 +205,9 @@ def make_plan(
             "read it on the machine with `rigtune probe`, or name a catalogue machine with --machine",
         )
     request = request_of(workload, cluster, program, pins, offload)
-    result, free = search_with_headroom(request, headroom)
+    result, free = search_with_headroom(request, headroom, chosen_only=chosen_only)
+    if not result.ranked and chosen_only:  # the error names rejected layouts
+        result, free = search_with_headroom(request, headroom)
     rejected = tuple(
         Rejected(candidate=_named(member.candidate), reason=rejection(member.memory, limit.value, free))
         for member in result.rejected
@@ -220,10 +226,11 @@ def make_plan(
         request=request,
         chosen=first,
         others=(*result.ranked[1:], *result.rejected),
-        inside=neighbours(request, first, refusing(usable)),
+        inside=() if chosen_only else neighbours(request, first, refusing(usable)),
         limit_bytes=usable,
     )
-    choices = [_choice(member, compared, rate, warm) for member in result.ranked]
+    shown = result.ranked[:1] if chosen_only else result.ranked
+    choices = [_choice(member, compared, rate, warm) for member in shown]
     variables, environment = environment_of(
         Situation(
             facts=facts,
@@ -255,7 +262,9 @@ def make_plan(
         workload=workload,
         cluster=cluster,
         chosen=choices[0],
-        decisions=decisions_of(
+        decisions=()
+        if chosen_only
+        else decisions_of(
             workload,
             cluster,
             pins,
@@ -289,6 +298,25 @@ def missing_rate(
     except UsageError as error:
         return error
     return None
+
+
+def with_reasons(
+    plan: Plan, facts: MachineFacts, pins: Pins, *, headroom: float | None, stated: Stated
+) -> Plan:
+    """Return a plan that `make_plan` made with `chosen_only`, with reasons, alternatives and rejections."""
+    chosen = plan.chosen
+    offload: Offload | None = "weights" if chosen.offload_weights else "states" if chosen.offload else None
+    whole = make_plan(
+        plan.workload,
+        plan.cluster,
+        facts,
+        pins,
+        program=program_named(chosen.program),
+        headroom=headroom,
+        offload=offload,
+        stated=stated,
+    )
+    return msgspec.structs.replace(whole, warnings=plan.warnings)
 
 
 def _position_warning(workload: AnyWorkload) -> tuple[str, ...]:

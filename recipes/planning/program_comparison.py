@@ -42,7 +42,7 @@ def fastest_program(
     rows = [row for row in rows if row.id != own]
     for row in rows:
         request = request_of(workload, cluster, row, pins)._replace(is_coarse=True)
-        result = search(request, lambda memory: memory.needed > allowed, alternatives=0, limit_s=limit)
+        result = search(request, lambda needed: needed > allowed, alternatives=0, limit_s=limit)
         if result.ranked and result.ranked[0].seconds < limit:
             best, limit = (row, result.ranked[0]), result.ranked[0].seconds
     compared = tuple(row.id for row in rows)

@@ -5,7 +5,8 @@ states in the host's memory, then weights there too. A warning states what was d
 error names the smallest changes that do.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import NamedTuple
 
 import msgspec
@@ -21,7 +22,7 @@ from recipes.job.workload import Workload
 from recipes.machine.cluster_records import Cluster
 from recipes.planning.changes import Asked, helpful_changes
 from recipes.planning.plan import Plan
-from recipes.planning.planner import make_plan, missing_rate
+from recipes.planning.planner import make_plan, missing_rate, with_reasons
 from recipes.planning.programs import OWN, Program, load_programs, program_named, trains
 from recipes.planning.refusals import NoLayoutError
 from recipes.settings.setting import NOTHING_STATED, Stated
@@ -44,34 +45,45 @@ def best_plan(
     program: Program | None = None,
     headroom: float | None = None,
     stated: Stated = NOTHING_STATED,
+    chosen_only: bool = False,
 ) -> Plan:
     """Return the best plan of the program, or of the first round of last resorts that has a plan.
 
     `program` is None if the user names none: the plan is then for the user's own torch program, or for
-    another program if the user's program has no plan. Raises UsageError and NoFeasiblePlanError as
-    `make_plan` does.
+    another program if the user's program has no plan. `chosen_only` is that of `make_plan`. Raises
+    UsageError and NoFeasiblePlanError as `make_plan` does.
     """
     base = program or program_named(OWN)
+
+    def planned(attempt: _Attempt, *, chosen_only: bool) -> Plan:
+        return make_plan(
+            workload,
+            attempt.cluster,
+            facts,
+            pins,
+            program=attempt.program,
+            headroom=headroom,
+            offload=attempt.offload,
+            stated=stated,
+            chosen_only=chosen_only,
+        )
+
     try:
-        return make_plan(workload, cluster, facts, pins, program=base, headroom=headroom, stated=stated)
+        return planned(_Attempt(base, cluster), chosen_only=chosen_only)
     except (NoFeasiblePlanError, NoLayoutError) as error:
         problem = error
     # Without a learning rate every resort would be refused: find out whether memory is missing as well.
     rate = missing_rate(workload, cluster, pins, base, stated)
     pins = pins if rate is None else msgspec.structs.replace(pins, learning_rate=_ANY_RATE)
     for attempts in _rounds(workload, cluster, pins, base, may_switch=program is None):
-        plans = [
-            plan
-            for attempt in attempts
-            if (plan := _attempted(workload, facts, pins, attempt, headroom=headroom, stated=stated))
-            is not None
-        ]
+        plans = list(_possible(attempts, partial(planned, chosen_only=True), facts))
         if plans and rate is not None:
             raise rate
         if plans:
-            tie = 1 + constant("layout_tie")
-            limit = min(map(_step_s, plans)) * tie
+            limit = min(map(_step_s, plans)) * (1 + constant("layout_tie"))
             plan = next(plan for plan in plans if _step_s(plan) <= limit)
+            if not chosen_only:
+                plan = with_reasons(plan, facts, pins, headroom=headroom, stated=stated)
             warnings = (*plan.warnings, *_warnings(plan, cluster, base, problem))
             return msgspec.structs.replace(plan, warnings=warnings)
     if isinstance(problem, NoFeasiblePlanError) and cluster.memory_bytes_per_rank is not None:
@@ -81,6 +93,19 @@ def best_plan(
         also = () if rate is None else (f"also, {rate.message}: {rate.hint}",)
         raise NoFeasiblePlanError(str(problem), "; ".join((*(changes or (_NOTHING_HELPS,)), *also)))
     raise problem
+
+
+def _possible(
+    attempts: Iterable[_Attempt], planned: Callable[[_Attempt], Plan], facts: MachineFacts
+) -> Iterator[Plan]:
+    """Yield the plans of those attempts that have one for which the host's memory suffices."""
+    for attempt in attempts:
+        try:
+            plan = planned(attempt)
+        except (NoFeasiblePlanError, UsageError):
+            continue
+        if plan.chosen.host_bytes_per_node <= host_limit(facts, attempt.cluster):
+            yield plan
 
 
 _ANY_RATE = 1e-4
@@ -94,32 +119,6 @@ _NOTHING_HELPS = (
 def _step_s(plan: Plan) -> float:
     time = plan.chosen.predicted.step_time_s.total
     return 0.0 if isinstance(time, Unknown) else time
-
-
-def _attempted(
-    workload: Workload,
-    facts: MachineFacts,
-    pins: Pins,
-    attempt: _Attempt,
-    *,
-    headroom: float | None,
-    stated: Stated,
-) -> Plan | None:
-    """Return the plan of an attempt; None if there is none."""
-    try:
-        plan = make_plan(
-            workload,
-            attempt.cluster,
-            facts,
-            pins,
-            program=attempt.program,
-            headroom=headroom,
-            offload=attempt.offload,
-            stated=stated,
-        )
-    except (NoFeasiblePlanError, UsageError):
-        return None
-    return plan if plan.chosen.host_bytes_per_node <= host_limit(facts, attempt.cluster) else None
 
 
 def host_limit(facts: MachineFacts, cluster: Cluster) -> float:

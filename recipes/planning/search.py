@@ -61,14 +61,17 @@ def search(
     A shape is examined closely as long as fewer than `alternatives` layouts that fit are known. Later shapes
     are examined only if their lower bound can tie with the fastest layout, or if they can be the fastest with
     one of their settings. So the result has the fastest layout for every value of every setting, unless
-    `alternatives` is 0. Layouts whose step takes `limit_s` or longer are left out.
+    `alternatives` is 0: then it has no more than the layouts that can come first. Layouts whose step takes
+    `limit_s` or longer are left out.
     """
     options = recomputations(request)
     if not options:
         return Searched((), (), 0)
-    queue = Queue(request, options, refuses, limit_s, keeps_rejected=alternatives > 0)
+    # Without a limit, memory is predicted first: most layouts with the lowest bounds do not fit.
+    first = alternatives > 0 or limit_s == math.inf
+    queue = Queue(request, options, refuses, limit_s, keeps_rejected=first)
     best = _Best(alternatives, limit_s)
-    while (bound := queue.pop()) is not None:
+    while (bound := queue.pop(math.inf if alternatives else best.limit_of_all())) is not None:
         limit = best.limit_of(bound.shape)
         if bound.seconds > limit:
             continue
@@ -93,7 +96,7 @@ def search(
                 keep_smallest(queue.smallest, member)
         queue.examined += refiner.evaluations
     rejected = [member for key, member in queue.smallest.items() if key not in best.members]
-    rejected.sort(key=lambda member: (member.memory.needed, simplicity(member)))
+    rejected.sort(key=lambda member: (member.needed, simplicity(member)))
     ranked = _ranked(list(best.members.values()))
     close: tuple[Examined, ...] = ()
     if ranked and not is_safe(ranked[0]):
@@ -113,13 +116,18 @@ class _Best:
         self._fastest_with: dict[tuple[str, int | str], float] = {}
         self.members: dict[Key, Examined] = {}
 
+    def limit_of_all(self) -> float:
+        """Return the seconds of a step beyond which no layout can tie with the fastest."""
+        return self._fastest * self._widest_tie
+
     def limit_of(self, shape: Shape) -> float:
         """Return the seconds of a step beyond which layouts of the shape are of no interest."""
         if len(self.members) < self._alternatives:
             return math.inf
-        limit = self._fastest * self._widest_tie
-        settings = _settings_of(shape) if self._alternatives else ()
-        return max((limit, *(self._fastest_with.get(setting, math.inf) for setting in settings)))
+        limit = self.limit_of_all()
+        for setting in _settings_of(shape) if self._alternatives else ():
+            limit = max(limit, self._fastest_with.get(setting, math.inf))
+        return limit
 
     def slowest_of(self, shape: Shape, limit: float) -> float:
         """Return the seconds of a step beyond which a schedule of the shape is of no interest."""
@@ -176,19 +184,26 @@ def neighbours(request: Request, chosen: Examined, refuses: Refuse) -> tuple[Exa
     return tuple(member for member in members if member.candidate != candidate)
 
 
-def search_with_headroom(request: Request, headroom: float | None = None) -> tuple[Searched, float]:
+def search_with_headroom(
+    request: Request, headroom: float | None = None, *, chosen_only: bool = False
+) -> tuple[Searched, float]:
     """Return the result of the search, and the part of each GPU's memory that it leaves free.
 
     `headroom` is that part; None means the default, which is given up if nothing fits otherwise. On a CPU
     the default is 0, because the predicted memory is already that of the worst case. Everything fits if the
-    memory is unknown.
+    memory is unknown. With `chosen_only`, only the first layout of the result is sure, and the search is
+    faster.
     """
     limit = request.cluster.memory_bytes_per_rank
     if limit is None:
-        return search(request, lambda memory: False), 0.0
+        return search(request, lambda needed: False), 0.0
     default = constant("memory_headroom") if request.cluster.device == "cuda" else 0.0
     free = default if headroom is None else headroom
-    result = search(request, refusing(limit.value * (1 - free)))
+    # If no layout is tight, the faster of two layouts with the same degrees is always better. Then layouts
+    # that cannot tie with the fastest have no influence on the first one.
+    is_quick = chosen_only and 1 - free <= constant("tight_memory")
+    refuses = refusing(limit.value * (1 - free))
+    result = search(request, refuses, alternatives=0) if is_quick else search(request, refuses)
     if result.ranked or headroom is not None or not free:
         return result, free
     return search(request, refusing(limit.value)), 0.0
@@ -196,7 +211,7 @@ def search_with_headroom(request: Request, headroom: float | None = None) -> tup
 
 def refusing(limit_bytes: float) -> Refuse:
     """Return the function that refuses layouts which need more than this memory."""
-    return lambda memory: memory.needed > limit_bytes
+    return lambda needed: needed > limit_bytes
 
 
 class _Refiner:
@@ -222,7 +237,7 @@ class _Refiner:
         low, high = start, len(self._options) - 1
         while low < high:
             middle = (low + high) // 2
-            if self._refuses(self._with_memory(shape, middle).memory):
+            if self._refuses(self._with_memory(shape, middle).needed):
                 low = middle + 1
             else:
                 high = middle
@@ -235,7 +250,7 @@ class _Refiner:
     def member(self, shape: Shape, index: int) -> Examined:
         """Return the member with its time, or without a time if it does not fit."""
         member = self._with_memory(shape, index)
-        if self._refuses(member.memory):
+        if self._refuses(member.needed):
             return member
         return member._replace(time=self._time(shape, index))
 
@@ -327,7 +342,7 @@ def is_safe(member: Examined) -> bool:
 def is_tight(member: Examined) -> bool:
     """Return whether the layout uses nearly all memory."""
     limit = member.job.cluster.memory_bytes_per_rank
-    return limit is not None and member.memory.needed > constant("tight_memory") * limit.value
+    return limit is not None and member.needed > constant("tight_memory") * limit.value
 
 
 _SHARDINGS = ("none", "zero1", "zero2", "zero3")

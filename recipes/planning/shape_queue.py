@@ -125,30 +125,41 @@ class Queue:
 
         The member is None if a smaller micro-batch did not fit, so that this one cannot fit either.
         """
-        key = (shape.degrees, shape.sharding)
-        # Without accumulation, gradients of earlier micro-batches need no memory.
-        is_whole = micro_batch * shape.replicas == self._request.workload.global_batch
-        if not is_whole and self._full.get(key, math.inf) <= micro_batch:
+        if self._is_known_as_full(shape, micro_batch):
             return None, False
         self.examined += 1
         member = with_memory(self._request, shape, micro_batch, self._options[-1])
-        is_fitting = not self._refuses(member.memory)
+        is_fitting = not self._refuses(member.needed)
         if not is_fitting:
+            key = (shape.degrees, shape.sharding)
             self._full[key] = min(micro_batch, self._full.get(key, micro_batch))
         return member, is_fitting
 
-    def pop(self) -> Bound | None:
-        """Return and remove the lowest bound; None if there is none."""
-        return heapq.heappop(self._heap) if self._heap else None
+    def _is_known_as_full(self, shape: Shape, micro_batch: int) -> bool:
+        """Return whether a smaller micro-batch did not fit, so that this one cannot fit either.
+
+        Without accumulation, gradients of earlier micro-batches need no memory.
+        """
+        is_whole = micro_batch * shape.replicas == self._request.workload.global_batch
+        return not is_whole and self._full.get((shape.degrees, shape.sharding), math.inf) <= micro_batch
+
+    def pop(self, limit: float) -> Bound | None:
+        """Return and remove the lowest bound; None if none is below the limit."""
+        return heapq.heappop(self._heap) if self._heap and self._heap[0].seconds <= limit else None
 
     def push_closer(self, bound: Bound, limit: float) -> None:
         """Put the bound back with the whole time of a step, unless the time or the memory is too large."""
+        smallest = bound.smallest
+        if smallest is None and (limit == math.inf or self._is_known_as_full(bound.shape, bound.micro_batch)):
+            smallest, is_fitting = self._most_recomputed(bound.shape, bound.micro_batch)
+            if not is_fitting:
+                return
         time = time_for(job_at(self._request, bound.shape, bound.micro_batch, self._options[0]))
         seconds = with_bubble(time, bound.bubble_share)
         if seconds > limit or seconds >= self._limit_s < math.inf:
             return
-        smallest, is_fitting = bound.smallest, bound.smallest is not None
         if smallest is None:
             smallest, is_fitting = self._most_recomputed(bound.shape, bound.micro_batch)
-        if is_fitting:
-            heapq.heappush(self._heap, bound._replace(seconds=seconds, smallest=smallest, time=time))
+            if not is_fitting:
+                return
+        heapq.heappush(self._heap, bound._replace(seconds=seconds, smallest=smallest, time=time))

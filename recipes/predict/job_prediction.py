@@ -7,7 +7,7 @@ from recipes.predict.breakdowns import MemoryBreakdown, Predicted, TimeBreakdown
 from recipes.predict.candidate_prediction import corrected, predicted_of, time_with_interval, with_loading
 from recipes.predict.familiarity import familiarity
 from recipes.predict.image_prediction import predict_images, vision_memory
-from recipes.predict.memory.peak import memory_of
+from recipes.predict.memory.peak import memory_of, needed_of
 from recipes.predict.parameters import kind_of, time_interval
 from recipes.predict.speed.step import LeastStep, least_step, step_time
 from recipes.predict.training_job import ImageJob, Job
@@ -16,6 +16,11 @@ from recipes.predict.training_job import ImageJob, Job
 def memory_for(job: Job) -> MemoryBreakdown:
     """Return the peak memory of the fullest rank."""
     return vision_memory(job) if isinstance(job, ImageJob) else memory_of(job)
+
+
+def needed_for(job: Job) -> float:
+    """Return the memory that decides whether the job fits: `needed` of `memory_for`."""
+    return vision_memory(job).needed if isinstance(job, ImageJob) else needed_of(job)
 
 
 def time_for(job: Job) -> TimeBreakdown | Unknown:

@@ -26,7 +26,7 @@ from recipes.planning.programs import OWN, REFERENCE_PROGRAM, program_named
 from recipes.planning.search import neighbours, refusing, search
 from recipes.planning.space import Request, strategy_of
 from recipes.predict.breakdowns import MemoryBreakdown
-from recipes.predict.job_prediction import memory_for, predicted_for, time_for
+from recipes.predict.job_prediction import needed_for, predicted_for, time_for
 
 BASELINE = "the recipe"
 """Name of the candidate that is the recipe itself."""
@@ -166,7 +166,7 @@ def _pins(recipe: Recipe) -> Pins | None:
 
 def _examined(request: Request, candidate: Candidate) -> Examined:
     job = program_job(request.workload, candidate, request.cluster, request.stack)
-    return Examined(candidate, job, memory_for(job), time_for(job))
+    return Examined(candidate, job, needed_for(job), time_for(job))
 
 
 _FIELDS = (

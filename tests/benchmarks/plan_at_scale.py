@@ -32,6 +32,7 @@ class Job(NamedTuple):
 JOBS = {
     8: (
         Job("llama-3-8b"),
+        Job("qwen3-30b-a3b", "torchtitan"),
         Job("llama-3-8b", "", 512),
         Job("llama-3-8b", "megatron", 512),
         Job("llama-3-8b", "torchtitan", 64),
@@ -49,8 +50,18 @@ JOBS = {
         Job("llama-3-405b", "megatron", 1024),
         Job("llama-3-405b", "torchtitan", 1024),
         Job("deepseek-v3", "megatron", 4096),
+        Job("deepseek-v3"),
+        Job("deepseek-v3", "megatron"),
+        Job("deepseek-v3", "torchtitan"),
+        Job("nemotron-3-ultra-550b-a55b", "torchtitan"),
+        Job("qwen3-235b-a22b", "torchtitan"),
     ),
-    2048: (Job("deepseek-v3", "megatron", 15360), Job("deepseek-v3", "torchtitan", 15360)),
+    2048: (
+        Job("deepseek-v3", "megatron", 15360),
+        Job("deepseek-v3", "torchtitan", 15360),
+        Job("deepseek-v3", "megatron"),
+        Job("deepseek-v3", "torchtitan"),
+    ),
     16384: (
         Job("llama-3.1-405b"),
         Job("llama-3-405b", "megatron", 2048),
@@ -62,6 +73,9 @@ JOBS = {
         Job("llama-3-405b", "megatron", 16384),
         Job("llama-3-405b", "torchtitan", 16384),
         Job("deepseek-v3", "megatron", 131072),
+        Job("deepseek-v3"),
+        Job("nemotron-3-ultra-550b-a55b"),
+        Job("nemotron-3-ultra-550b-a55b", "torchtitan"),
     ),
 }
 """Jobs by the number of GPUs."""
@@ -96,7 +110,7 @@ def main() -> None:
     parser.add_argument("--all", action="store_true", help="also sizes without a bar")
     parser.add_argument("--repeats", type=int, default=5, help="runs of each job; the fastest counts")
     options = parser.parse_args()
-    print(f"{'GPUs':>7}  {'model':<14} {'program':<11} {'batch':>7} {'seconds':>7}  bar")
+    print(f"{'GPUs':>7}  {'model':<26} {'program':<11} {'batch':>7} {'seconds':>7}  bar")
     missed = 0
     for gpus in (size for size in JOBS if size in BARS_S or options.all):
         for job in JOBS[gpus]:
@@ -105,7 +119,7 @@ def main() -> None:
             missed += bar is not None and seconds > bar
             words = "" if bar is None else f"{bar:g}" + (" MISSED" if seconds > bar else "")
             print(
-                f"{gpus:7d}  {job.model:<14} {job.program or 'any':<11} {job.sequences or 'usual':>7} "
+                f"{gpus:7d}  {job.model:<26} {job.program or 'any':<11} {job.sequences or 'usual':>7} "
                 f"{seconds:7.2f}  {words}",
                 flush=True,
             )

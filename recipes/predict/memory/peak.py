@@ -11,15 +11,15 @@ The model computes a rank's memory at several moments of a step, and reports the
 """
 
 import functools
-import operator
 from typing import NamedTuple
 
 import msgspec
 
 from recipes.constants import constant
+from recipes.machine.cluster_records import Cluster
 from recipes.predict.breakdowns import MemoryBreakdown
 from recipes.predict.implementations import Compute, load_implementations
-from recipes.predict.memory.activations import saving_of
+from recipes.predict.memory.activations import Activations, saving_of
 from recipes.predict.memory.buffers import Buffers, buffers_of
 from recipes.predict.memory.stages import Stage, stages_of
 from recipes.predict.memory.states import States, compute_of, is_pure, states_of
@@ -37,11 +37,12 @@ class _Moment(NamedTuple):
     total: float
 
 
-_total = operator.attrgetter("total")
-
-
 def _moment(gradients: float, activations: float, logits: float, buffers: float) -> _Moment:
     return _Moment(gradients, activations, logits, buffers, gradients + activations + logits + buffers)
+
+
+def _total_of(parts: tuple[float, float, float, float]) -> float:
+    return parts[0] + parts[1] + parts[2] + parts[3]
 
 
 class _Peak(NamedTuple):
@@ -59,6 +60,28 @@ class _Peak(NamedTuple):
         return self.weights + self.optimizer + self.moment.total
 
 
+class _Fixed(NamedTuple):
+    """Parts of a stage's memory that depend neither on the micro-batch nor on recomputation."""
+
+    weights: float
+    optimizer: float
+    held: float
+    """Bytes of gradients that exist before the backward pass."""
+    buffers: Buffers
+    loading: _Moment
+    end: _Moment
+    step: _Moment
+    other: float
+    """Bytes of the largest of these three moments."""
+    apart: float
+    """Bytes of gradients that cannot reuse freed blocks; 0 if they can."""
+
+
+class _States(NamedTuple):
+    stages: tuple[_Fixed, ...]
+    compute: Compute
+
+
 def memory_of(job: TransformerJob) -> MemoryBreakdown:
     """Return the peak memory in bytes of the job's fullest rank over all pipeline stages.
 
@@ -73,15 +96,14 @@ def memory_of(job: TransformerJob) -> MemoryBreakdown:
     if cluster.device == "cpu":
         upper = max(_on_cpu(peak).upper for peak in peaks)
         return msgspec.structs.replace(_on_cpu(most), upper=upper, needed=upper)
-    context = parameter("memory.context_bytes")
-    network = constant("nccl_bytes") if cluster.world_size > 1 else 0.0
+    context, network = parameter("memory.context_bytes"), _network_bytes(cluster)
     limit = cluster.memory_bytes_per_rank.value if cluster.memory_bytes_per_rank is not None else None
     usable = None if limit is None else limit - context - network
     kind = "varying" if stack.samples_vary(job.workload) else stack.implementation
     reserved, fullest = max(
         ((_reserved(peak, kind, usable), peak) for peak in peaks), key=lambda pair: pair[0]
     )
-    held = most.allocated * (1 + parameter("memory.least_fragmentation"))
+    held = _held(most.allocated)
     needed, margin = (
         held + context + network,
         held * (parameter("interval.peak_memory_high", "allocated") - 1),
@@ -203,57 +225,87 @@ def _on_cpu(peak: _Peak) -> MemoryBreakdown:
     )
 
 
+def needed_of(job: TransformerJob) -> float:
+    """Return `needed` of `memory_of`, without the other figures."""
+    if job.cluster.device == "cpu":
+        return memory_of(job).needed
+    tokens, parts, _ = _parts_of(job)
+    largest = 0.0
+    for stage, fixed, saved in parts:
+        loss, backward = _moments(tokens, stage, fixed, saved)
+        total = max(fixed.other, _total_of(loss), _total_of(backward))
+        largest = max(largest, fixed.weights + fixed.optimizer + total)
+    return _held(largest) + parameter("memory.context_bytes") + _network_bytes(job.cluster)
+
+
+def _held(allocated: float) -> float:
+    return allocated * (1 + parameter("memory.least_fragmentation"))
+
+
+def _network_bytes(cluster: Cluster) -> float:
+    return constant("nccl_bytes") if cluster.world_size > 1 else 0.0
+
+
 def _peaks_of(job: TransformerJob) -> list[_Peak]:
     """Return the peak of each stage that may be the fullest."""
-    workload, candidate = job.workload, job.candidate
-    degrees, cluster = candidate.degrees, job.cluster
-    schedule = candidate.schedule
+    tokens, parts, one_size = _parts_of(job)
+    peaks = []
+    for stage, fixed, saved in parts:
+        loss, backward = _moments(tokens, stage, fixed, saved)
+        moments = (fixed.loading, _moment(*loss), _moment(*backward), fixed.end, fixed.step)
+        moment = max(moments, key=lambda moment: moment.total)
+        peaks.append(_Peak(fixed.weights, fixed.optimizer, moment, moments, one_size, fixed.apart))
+    return peaks
+
+
+def _moments(
+    tokens: float, stage: Stage, fixed: _Fixed, saved: Activations
+) -> tuple[tuple[float, float, float, float], tuple[float, float, float, float]]:
+    """Return the gradients, activations, logits and buffers of a stage in the loss and the backward pass."""
+    activations = tokens * saved.kept * stage.in_flight
+    return (
+        (
+            *(fixed.held, activations + tokens * saved.root),
+            *(tokens * saved.logits, fixed.buffers.loss + saved.casts),
+        ),
+        (
+            *(fixed.held, activations + tokens * saved.live, 0.0),
+            fixed.buffers.backward + saved.cache + saved.live_cache,
+        ),
+    )
+
+
+def _parts_of(job: TransformerJob) -> tuple[float, list[tuple[Stage, _Fixed, Activations]], bool]:
+    """Return the tokens of a micro-batch on one rank, the parts of each stage that may be the fullest, and
+    whether all temporary tensors of the loss have the same size.
+    """
+    candidate, degrees, schedule = job.candidate, job.candidate.degrees, job.candidate.schedule
     # A stage keeps no more micro-batches than its schedule can.
     flying = candidate.grad_accum
     if schedule != "gpipe":
         flying = min(flying, 2 * degrees.pp * degrees.vp + 1)
-    dividing = (
-        id(job.basis),
-        id(job.stack),
-        degrees.tp,
-        degrees.pp,
-        degrees.ep,
-        degrees.vp,
-        flying,
-        schedule,
-    )
-    stages = _stages(job, dividing)
+    sizes = (id(job.basis), id(job.stack), degrees.tp, degrees.pp, degrees.ep, degrees.vp)
+    stages = _stages(job, (sizes, flying, schedule))
+    dividing = (sizes, schedule == "layers", len(stages), job.cluster.architecture, candidate.compiled)
+    sharding, replicas = candidate.sharding_stage, degrees.dp * degrees.fsdp
+    shards = degrees.fsdp * degrees.cp if sharding == "zero3" else 1
     states = _states(
         (job, stages),
         (
-            *(dividing, degrees.dp, degrees.fsdp, degrees.cp, candidate.sharding_stage, candidate.strategy),
-            *(candidate.grad_accum > 1, candidate.offload, candidate.offload_weights),
-            *(cluster.architecture, candidate.compiled),
+            *(dividing, sharding, replicas * degrees.cp, shards, degrees.fsdp > 1, replicas > 1),
+            *(candidate.strategy, candidate.grad_accum > 1, candidate.offload, candidate.offload_weights),
         ),
     )
     saving = saving_of(
         (job, stages, states.compute),
         (
             *(dividing, states.compute, candidate.activation_checkpointing, candidate.recomputed_share),
-            *(candidate.recomputed_together, candidate.offload_checkpoints, cluster.architecture),
-            *(candidate.compiled, candidate.flash_attention, candidate.sequence_parallel),
+            *(candidate.recomputed_together, candidate.offload_checkpoints),
+            *(candidate.flash_attention, candidate.sequence_parallel),
         ),
     )
-    tokens = candidate.micro_batch * (workload.sequence_length / degrees.cp)
-    peaks = []
-    for stage, fixed, saved in zip(stages, states.stages, saving.stages, strict=True):
-        activations, held = tokens * saved.kept * stage.in_flight, fixed.held
-        at_loss, at_backward = fixed.buffers.loss + saved.casts, fixed.buffers.backward + saved.cache
-        moments = (
-            fixed.loading,
-            _moment(held, activations + tokens * saved.root, tokens * saved.logits, at_loss),
-            _moment(held, activations + tokens * saved.live, 0.0, at_backward + saved.live_cache),
-            fixed.end,
-            fixed.step,
-        )
-        moment = max(moments, key=_total)
-        peaks.append(_Peak(fixed.weights, fixed.optimizer, moment, moments, saving.one_size, fixed.apart))
-    return peaks
+    tokens = candidate.micro_batch * (job.workload.sequence_length / degrees.cp)
+    return tokens, list(zip(stages, states.stages, saving.stages, strict=True)), saving.one_size
 
 
 @ByKey
@@ -266,26 +318,6 @@ def _stages(job: TransformerJob) -> tuple[Stage, ...]:
         candidate.schedule,
         unties=job.stack.memory.unties_head,
     )
-
-
-class _Fixed(NamedTuple):
-    """Parts of a stage's memory that depend neither on the micro-batch nor on recomputation."""
-
-    weights: float
-    optimizer: float
-    held: float
-    """Bytes of gradients that exist before the backward pass."""
-    buffers: Buffers
-    loading: _Moment
-    end: _Moment
-    step: _Moment
-    apart: float
-    """Bytes of gradients that cannot reuse freed blocks; 0 if they can."""
-
-
-class _States(NamedTuple):
-    stages: tuple[_Fixed, ...]
-    compute: Compute
 
 
 @ByKey
@@ -304,17 +336,21 @@ def _fixed(job: TransformerJob, stage: Stage, compute: Compute) -> _Fixed:
     if stack.memory.loads_whole and is_sharded:
         loading = 2.0 * (stage.dense + stage.expert) - states.optimizer
         loading += (parameter("memory.loading_shards") - 1.0) * states.weights
+    moments = (
+        _moment(0.0, 0.0, 0.0, loading),
+        _moment(states.gradients, 0.0, 0.0, buffers.end),
+        _moment(states.gradients, 0.0, 0.0, buffers.step),
+    )
     return _Fixed(
-        weights=states.weights + _transposes(job) * (stage.linear + stage.expert),
-        optimizer=states.optimizer,
-        held=_held_gradients(job, states, compute),
-        buffers=buffers,
-        loading=_moment(0.0, 0.0, 0.0, loading),
-        end=_moment(states.gradients, 0.0, 0.0, buffers.end),
-        step=_moment(states.gradients, 0.0, 0.0, buffers.step),
+        states.weights + _transposes(job) * (stage.linear + stage.expert),
+        states.optimizer,
+        _held_gradients(job, states, compute),
+        buffers,
+        *moments,
+        max(moment.total for moment in moments),
         # FSDP reduces gradients on a separate stream, and the allocator reserves freed blocks for the stream
         # that used them.
-        apart=states.gradients if is_sharded else 0.0,
+        states.gradients if is_sharded else 0.0,
     )
 
 

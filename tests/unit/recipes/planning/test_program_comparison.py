@@ -42,16 +42,16 @@ def test_limit_prunes_without_changing_the_winner() -> None:
     workload = default_workload(find_model("llama-3-8b"), cluster)
     request = request_of(workload, cluster, program_named("torchtitan"), Pins())
     room = 75e9
-    whole = search(request, lambda memory: memory.needed > room)
+    whole = search(request, lambda needed: needed > room)
     best = whole.ranked[0].seconds
     fast = min(member.seconds for member in whole.ranked)
     assert min(
         member.seconds
         for member in search(
-            request, lambda memory: memory.needed > room, alternatives=0, limit_s=1.01 * fast
+            request, lambda needed: needed > room, alternatives=0, limit_s=1.01 * fast
         ).ranked
     ) == pytest.approx(fast)
-    below = search(request, lambda memory: memory.needed > room, alternatives=0, limit_s=0.99 * fast)
+    below = search(request, lambda needed: needed > room, alternatives=0, limit_s=0.99 * fast)
     assert all(member.seconds >= 0.99 * fast for member in below.ranked)
     assert best >= fast
 

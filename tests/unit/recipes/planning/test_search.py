@@ -147,6 +147,26 @@ def test_pruning_never_changes_the_result(
     assert result.examined <= 4 * sum(1 for _ in jobs_of(request)) + 50
 
 
+@settings(max_examples=60, deadline=None)
+@given(
+    st.sampled_from(PROGRAMS),
+    st.sampled_from([*MODELS, "deepseek-v2-lite"]),
+    st.sampled_from(GPUS),
+    st.sampled_from([(1, 2), (1, 8), (2, 4), (4, 8), (16, 8)]),
+    st.sampled_from([32, 48, 256]),
+    st.sampled_from([None, 0.0, 0.05, 0.3]),
+)
+def test_a_search_for_the_chosen_layout_alone_finds_the_same_layout(  # noqa: PLR0917
+    program: str, model: str, gpu: str, machine: tuple[int, int], batch: int, headroom: float | None
+) -> None:
+    request = request_for(program, model, gpu, nodes=machine[0], ranks=machine[1], batch=batch)
+    (whole, free), (alone, as_free) = (
+        search_with_headroom(request, headroom, chosen_only=only) for only in (False, True)
+    )
+    assert free == as_free
+    assert whole.ranked[:1] == alone.ranked[:1]
+
+
 @settings(max_examples=20, deadline=None)
 @given(st.sampled_from(PROGRAMS), st.sampled_from(MODELS), st.sampled_from([1, 2]))
 def test_the_quick_bound_never_exceeds_the_time_of_a_step(program: str, model: str, nodes: int) -> None:
@@ -256,9 +276,9 @@ def require_whole(choice: Choice, workload: Workload, cluster: Cluster) -> None:
 def test_the_number_of_predictions_is_bounded(
     program: str, model: str, nodes: int, batch: int, most: int
 ) -> None:
-    """A prediction takes a quarter of a millisecond, so the bounds keep the search within seconds."""
+    """A prediction takes a tenth of a millisecond, so the bounds keep the search within a second."""
     request = request_for(program, model, "H100-SXM-80GB", nodes=nodes, batch=batch)
-    result = search(request, lambda memory: memory.needed > limit_of(request))
+    result = search(request, lambda needed: needed > limit_of(request))
     assert result.ranked
     assert result.examined <= most
 
