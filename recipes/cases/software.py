@@ -13,11 +13,13 @@ from recipes.cases.table_words import Numbers, Task, adapter_targets_of, names_z
 from recipes.job.workload import Optimizer, Precision, TransformerModel, VisionModel
 from recipes.machine.cluster_records import Cluster
 from recipes.planning.program_jobs import over_deepspeed
+from recipes.planning.programs import OWN, program_named
 from recipes.predict.stacks import ADAPTERS, SHARDED_ADAPTERS, UNKNOWN, Stack, load_stacks, stack_named
 
 _SHOWN = 40
 _ZERO = "deepspeed"
 _DIVIDED = "megatron-core"
+_OWN_LOOP = program_named(OWN).stack
 
 
 def software_of(case: Case) -> tuple[Stack, tuple[str, ...]]:
@@ -27,24 +29,24 @@ def software_of(case: Case) -> tuple[Stack, tuple[str, ...]]:
     """
     stack = stack_named(case.stack)
     notes: tuple[str, ...] = ()
+    is_plain = stack is not None and stack.id == UNKNOWN
     if stack is None:
         stack = load_stacks()[_like(case)]
         usual = load_stacks()[UNKNOWN].memory.logged_figure
         stack = msgspec.structs.replace(
             stack, memory=msgspec.structs.replace(stack.memory, logged_figure=usual)
         )
+        is_plain = stack.id in (UNKNOWN, _OWN_LOOP)
         shown = case.stack[:_SHOWN]
         reason = (
-            ""
-            if stack.id == UNKNOWN
-            else ", which shards a model in this way: 16-bit weights, optimizer states in fp32"
+            "" if is_plain else ", which shards a model in this way: 16-bit weights, optimizer states in fp32"
         )
         notes = (
             f"stack {shown!r} is treated as {stack.title}{reason}"
             if shown
             else f"stack is {stack.title}{reason}",
         )
-    if stack.id == UNKNOWN and task_of(case.task).tuning != "full":
+    if is_plain and task_of(case.task).tuning != "full":
         is_sharded = sharing_of(case.sharding).sharding == "zero3" and not names_zero(case.sharding)
         stack = load_stacks()[SHARDED_ADAPTERS if is_sharded else ADAPTERS]
     stack = _with_loss(stack, case.stack.lower())
@@ -92,15 +94,17 @@ def _with_loss(stack: Stack, words: str) -> Stack:
 def _like(case: Case) -> str:
     """Return the id of a stack that supports the layout of the case.
 
-    Plain torch can only replicate the model or shard it fully, keeps fp32 weights, and does not divide
-    layers.
+    A case without software is a torch program of the user's own, as for a plan. Plain torch can only
+    replicate the model or shard it fully, keeps fp32 weights, and does not divide layers.
     """
     words, sharing = case.sharding.lower(), sharing_of(case.sharding)
+    is_divided = any((degree or 1) > 1 for degree in (case.tp, case.pp, case.cp, case.ep))
+    plain = UNKNOWN if case.stack or is_divided else _OWN_LOOP
     if "torch" in case.stack.lower() or sharing.hybrid or "fsdp" in words or "shard" in words:
-        return UNKNOWN
+        return plain
     if (case.tp or 1) * (case.pp or 1) > 1 and not (names_zero(words) or case.zero_stage):
         return _DIVIDED
-    return _ZERO if case.zero_stage or sharing.sharding not in (None, "none") else UNKNOWN
+    return _ZERO if case.zero_stage or sharing.sharding not in (None, "none") else plain
 
 
 _SQUAD_LENGTH = 384

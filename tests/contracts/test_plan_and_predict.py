@@ -11,9 +11,12 @@ import pytest
 from click.testing import CliRunner
 
 from assistant.cli import rigtune
-from recipes.planning.programs import load_programs
+from recipes.planning.programs import OWN, load_programs
 
 JOBS = {
+    "fsdp without a program": "llama-3-8b --gpu A100 --gpus 8",
+    "encoder without a program": "bert-large --gpu V100 --gpus 8 --nodes 2",
+    "images without a program": "resnet50 --gpu A100 --gpus 8",
     "zero2 of Hugging Face": "gpt2-xl --gpu V100 --gpus 8 --program accelerate --strategy zero2",
     "logits of an encoder": "bert-base --gpu T4 --gpus 4 --program hf-trainer",
     "fsdp of Hugging Face": "llama-3-8b --gpu H100 --gpus 8 --program hf-trainer",
@@ -40,7 +43,7 @@ def _case(plan: dict[str, Any]) -> dict[str, object]:
         "gpu": machine["gpu"],
         "n_gpus": machine["nodes"] * machine["ranks_per_node"],
         "gpus_per_node": machine["ranks_per_node"],
-        "stack": load_programs()[chosen["program"]].stack,
+        **({} if chosen["program"] == OWN else {"stack": load_programs()[chosen["program"]].stack}),
         "precision": f"{job['precision']}-mixed",
         "optimizer": job["optimizer"],
         "sharding": chosen["strategy"],

@@ -18,9 +18,9 @@ from recipes.planning.programs import load_programs, program_named
 from tests.support.plans import FACTS
 
 CLUSTER = cluster_from_words(MachineWords(gpu="A100-SXM-80GB", gpus=8), load_catalogue())
-STACKS = {"own": "rigtune-worker", "reference": "rigtune-worker", "ray-train": "rigtune-worker"}
+STACKS = {"own": "", "reference": "rigtune-worker", "ray-train": "rigtune-worker"}
 STACKS |= {"horovod": "torch"}
-"""Stack of each program whose id is not also the name of its stack."""
+"""Stack of each program whose id is not also the name of its stack; blank for a loop of the user's own."""
 SHARDINGS = {"none": "ddp", "zero3": "fsdp"}
 
 
