@@ -72,6 +72,13 @@ class StackMemory(StrictRecord, kw_only=True):
     Otherwise adapters are raised to fp32 (peft's autocast_adapter_dtype, on by default), or have fp32 masters
     (`mixed_states`).
     """
+    double_quantised: bool = False
+    """True if the constants of 4-bit weights are themselves quantised, to 8 bits."""
+    shards_constants: bool = False
+    """True if fully sharded ranks share quantisation constants too (torchao's NF4Tensor).
+
+    Those of bitsandbytes and GPTQ are not parameters, so that every rank has all of them.
+    """
     raises_tables: bool = False
     """True if embedding, head and norms are in fp32 if the base is quantised (peft's
     prepare_model_for_kbit_training).

@@ -28,6 +28,7 @@ TEMPLATES: dict[str, dict[str, str]] = {
     "adapters over shards": {**_TUNED, "task": "lora", "sharding": "fsdp"},
     "4-bit base": {**_TUNED, "task": "qlora", "precision": "nf4", "n_gpus": "1", "global_batch": "2"},
     "4-bit base beside fp32": {**_TUNED, "task": "qlora", "precision": "fp32", "n_gpus": "1"},
+    "4-bit base over shards": {**_TUNED, "task": "qlora", "precision": "nf4", "sharding": "fsdp"},
     "adapters in fp8": {**_TUNED, "task": "lora", "precision": "fp8"},
     "fine-tuning over shards": {
         **_TUNED,

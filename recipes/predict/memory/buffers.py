@@ -6,7 +6,7 @@ from recipes.constants import constant
 from recipes.job.candidate import Candidate
 from recipes.job.workload import steps_all_at_once
 from recipes.predict.memory.stages import Stage
-from recipes.predict.memory.states import States, frozen_bytes, is_pure
+from recipes.predict.memory.states import States, constant_bytes, frozen_bytes, is_pure, shards_constants
 from recipes.predict.stacks import Stack
 from recipes.predict.training_job import TransformerJob
 
@@ -102,6 +102,8 @@ def _windows(job: TransformerJob, stage: Stage, step: float) -> Buffers:
         reduced = 2.0 if is_pure(job) else _FP32
     else:
         layer, reduced, part = stage.largest.total, 0.0, frozen_bytes(job)
+        if shards_constants(job):
+            part += constant_bytes(job)
     # `kept` counts buffers of a block's size, one of them for gradients; `flying` counts gradients that are
     # being reduced. With weights on the host there are fewer, because gathers wait for the host's slow link.
     kept, flying = (3, 1) if candidate.offload_weights else (4, 2)

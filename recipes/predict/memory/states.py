@@ -16,8 +16,12 @@ from recipes.predict.training_job import TransformerJob
 
 _FP32 = 4.0
 _CONSTANTS = {4: 4.0 / 64, 8: 4.0 / 1024, 16: 0.0}
-"""Bytes of quantisation constants per weight: one fp32 value for each 64 weights in nf4 (arXiv 2305.14314,
-without double quantisation), one for each row in int8.
+"""Bytes of quantisation constants per weight: one fp32 value for each 64 weights in nf4, one for each row in
+int8.
+"""
+_DOUBLE_CONSTANTS = 1.0 / 64 + 4.0 / (64 * 256)
+"""The same in nf4 with double quantisation: one byte for each 64 weights, and an fp32 value for each 256 of
+these bytes (arXiv 2305.14314, section 3).
 """
 
 
@@ -109,14 +113,25 @@ def autocasts_loss(job: TransformerJob) -> bool:
 
 
 def frozen_bytes(job: TransformerJob) -> float:
-    """Return the bytes of one frozen linear weight under adapters."""
+    """Return the bytes of one frozen linear weight under adapters, without its quantisation constants."""
     workload = job.workload
     if workload.base_bits == 16 and workload.precision in FULL_PRECISIONS:
         return _FP32
     is_narrow = workload.base_bits == 16 and workload.precision in NARROW_PRECISIONS
     if is_narrow and job.stack.memory.frozen_in_fp8:
         return 1.0
-    return workload.base_bits / 8 + _CONSTANTS[workload.base_bits]
+    return workload.base_bits / 8
+
+
+def constant_bytes(job: TransformerJob) -> float:
+    """Return the bytes of quantisation constants per frozen linear weight."""
+    bits = job.workload.base_bits
+    return _DOUBLE_CONSTANTS if bits == 4 and job.stack.memory.double_quantised else _CONSTANTS[bits]
+
+
+def shards_constants(job: TransformerJob) -> bool:
+    """Return whether ranks share quantisation constants as they share quantised weights."""
+    return job.candidate.sharding_stage == "zero3" and job.stack.memory.shards_constants
 
 
 def states_of(job: TransformerJob, stage: Stage) -> States:
@@ -136,8 +151,12 @@ def states_of(job: TransformerJob, stage: Stage) -> States:
         held = held._replace(gradients=min(held.gradients, largest_gradient))
     if not candidate.offload:
         return held
+    # Constants that FSDP does not know stay on the GPU.
+    kept = 0.0
+    if job.adapted is not None and not shards_constants(job):
+        kept = (stage.linear + stage.expert) * constant_bytes(job)
     return held._replace(
-        weights=0.0 if candidate.offload_weights else held.weights,
+        weights=kept if candidate.offload_weights else held.weights,
         gradients=0.0 if candidate.sharding_stage in ("zero2", "zero3") else held.gradients,
         optimizer=0.0,
         updated=0.0,
@@ -167,9 +186,11 @@ def _held(job: TransformerJob, stage: Stage) -> States:
         trained = adapters / degrees.tp
         base = frozen_bytes(job)
         rest = _FP32 if raises_tables(job) else job.wide_bytes
-        frozen = (stage.linear + stage.expert) * base + (stage.other + stage.table + stage.head) * rest
+        quantised = stage.linear + stage.expert
+        frozen = quantised * base + (stage.other + stage.table + stage.head) * rest
+        constants = quantised * constant_bytes(job) / (shards if shards_constants(job) else 1)
         return States(
-            weights=frozen / shards + trained * each.weight / shards,
+            weights=frozen / shards + constants + trained * each.weight / shards,
             gradients=trained * each.gradient / (shards if sharding != "zero2" else stepped),
             optimizer=trained * each.optimizer / stepped,
             trained=trained,

@@ -149,6 +149,40 @@ def test_a_quantised_base_stays_quantised_beside_fp32():
     assert wide.parameters < 1.5 * narrow.parameters
 
 
+LINEAR_WEIGHTS = 32 * (4 * 4096**2 + 3 * 4096 * 11008)
+"""Weights of Llama 2 7B that are quantised: all but embedding, norms and head."""
+
+
+def frozen(stack: str, ranks: int = 1, **candidate: object) -> float:
+    """Return the bytes of the parameters of QLoRA, without adapters and their states."""
+    full = {"sharding": "zero3", "degrees": Degrees(fsdp=ranks)} if ranks > 1 else {}
+    return bill(
+        stack,
+        ranks=ranks,
+        workload={"tuning": "qlora", "base_bits": 4, "adapter_rank": 1},
+        candidate={**full, **candidate},
+        checkpointing="full",
+    ).parameters
+
+
+def test_constants_of_4_bit_weights_may_be_quantised_too():
+    """QLoRA (arXiv 2305.14314, section 3): 0.5 bits per weight shrink to 0.127 bits."""
+    plain, double = frozen("llama-recipes"), frozen("fsdp-qlora")
+    assert (plain - double) / LINEAR_WEIGHTS * 8 == pytest.approx(0.5 - 0.127, abs=0.01)
+
+
+@pytest.mark.parametrize(("stack", "bits"), [("fsdp-qlora", 0.127), ("hf-trainer", 0.5), ("torchtune", 0)])
+def test_ranks_share_only_constants_that_belong_to_a_parameter(stack, bits):
+    few, many = frozen(stack, 8), frozen(stack, 64)
+    assert 8 * (8 * many - few) / 7 / LINEAR_WEIGHTS == pytest.approx(bits, abs=0.003)
+
+
+def test_constants_stay_on_the_device_if_weights_are_offloaded():
+    offload = {"offload": True, "offload_weights": True}
+    assert 8 * frozen("fsdp-qlora", 8, **offload) / LINEAR_WEIGHTS == pytest.approx(0.127, abs=0.001)
+    assert frozen("torchtune", 8, **offload) == 0
+
+
 def test_offloaded_optimizer_states_are_not_on_the_device():
     kept, moved = (
         bill("deepspeed", ranks=8, candidate={"sharding": "zero2", "offload": off}) for off in (False, True)
