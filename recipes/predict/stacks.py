@@ -172,6 +172,8 @@ class Stack(StrictRecord, kw_only=True):
     """Bytes of one gradient under mixed precision."""
     reduced_bytes: int = 0
     """Bytes of one gradient when it is sent between ranks; 0: the same as in memory."""
+    narrow_in_fp16: bool = False
+    """True if gradients in fp16 have 16 bits in memory and on the network, even if they have more in bf16."""
     checkpointing: ActivationCheckpointing = "none"
     """Default checkpointing."""
     stops_recomputing: bool = False

@@ -176,7 +176,7 @@ def transformer_job(
         workload=workload,
         candidate=candidate,
         cluster=cluster,
-        stack=stack,
+        stack=_with_fp16(stack, (id(stack),)) if workload.precision == "fp16" else stack,
         adapted=None if workload.tuning == "full" else stack.memory.adapter_targets,
         wide_bytes=4.0 if workload.precision in FULL_PRECISIONS else 2.0,
         sequence=sequence,
@@ -190,6 +190,14 @@ def transformer_job(
 @ByKey
 def _basis(workload: Workload) -> Workload:
     return _same(msgspec.structs.replace(workload, global_batch=1, steps=1))
+
+
+@ByKey
+def _with_fp16(stack: Stack) -> Stack:
+    """Return the stack with the gradients that it has in fp16."""
+    if not stack.narrow_in_fp16:
+        return stack
+    return msgspec.structs.replace(stack, gradient_bytes=2, reduced_bytes=2)
 
 
 @functools.lru_cache(maxsize=1024)

@@ -41,6 +41,7 @@ TEMPLATES: dict[str, dict[str, str]] = {
     "pure 16 bits": {**_LLAMA, **_BATCH, "precision": "bf16", "sharding": "ddp"},
     "pure 16 bits over shards": {**_TUNED, "task": "sft", "sharding": "fsdp", "precision": "fp16"},
     "ZeRO-1": {**_LLAMA, **_BATCH, "precision": "bf16-mixed", "sharding": "zero1", "zero_stage": "1"},
+    "ZeRO-1 in fp16": {**_LLAMA, **_BATCH, "precision": "fp16-mixed", "sharding": "zero1"},
     "ZeRO-2": {**_LLAMA, **_BATCH, "precision": "bf16-mixed", "sharding": "zero2", "zero_stage": "2"},
     "ZeRO-3": {**_LLAMA, **_BATCH, "precision": "bf16-mixed", "sharding": "zero3", "zero_stage": "3"},
     "ZeRO-3 on one GPU": {

@@ -141,6 +141,22 @@ def test_a_step_within_the_backward_pass_holds_one_gradient_at_a_time():
     assert memory.gradients < 0.1 * bill(checkpointing="full").gradients
 
 
+def test_deepspeed_keeps_gradients_in_fp32_only_beside_bf16():
+    """DeepSpeed's bf16 optimizer has fp32 gradients beside those in 16 bits; the one for fp16 has none."""
+    in_bf16, in_fp16, elsewhere = (
+        bill(stack, ranks=8, candidate={"sharding": "zero1"}, workload={"precision": kind}).gradients
+        for stack, kind in (
+            ("megatron-deepspeed", "bf16"),
+            ("megatron-deepspeed", "fp16"),
+            ("megatron-core", "fp16"),
+        )
+    )
+    weights = parameter_count(LLAMA)
+    assert in_bf16 == pytest.approx(6 * weights, rel=0.01)
+    assert in_fp16 == pytest.approx(2 * weights, rel=0.01)
+    assert elsewhere == pytest.approx(4 * weights, rel=0.01)
+
+
 def test_a_quantised_base_stays_quantised_beside_fp32():
     wide, narrow = (
         bill("peft", workload={"tuning": "qlora", "base_bits": 4, "precision": kind})
