@@ -1,5 +1,6 @@
 """Communication between the ranks of a job in one step, and the part that computation does not hide."""
 
+import functools
 import math
 
 from recipes.job.models.blocks import Block
@@ -12,8 +13,13 @@ from recipes.predict.training_job import TransformerJob
 
 def group_of(ranks: int, stride: int, cluster: Cluster) -> Group:
     """Return the group of `ranks` ranks at a distance of `stride` from each other."""
-    per_node = max(1, min(ranks, cluster.ranks_per_node // max(stride, 1)))
-    return Group(ranks=ranks, nodes=max(1, min(cluster.nodes, -(-ranks // per_node))))
+    return _group(ranks, stride, cluster.ranks_per_node, cluster.nodes)
+
+
+@functools.lru_cache(maxsize=4096)
+def _group(ranks: int, stride: int, ranks_per_node: int, nodes: int) -> Group:
+    per_node = max(1, min(ranks, ranks_per_node // max(stride, 1)))
+    return Group(ranks=ranks, nodes=max(1, min(nodes, -(-ranks // per_node))))
 
 
 def block_s(job: TransformerJob, block: Block) -> tuple[float, float]:
