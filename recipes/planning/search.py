@@ -7,6 +7,7 @@ fits a micro-batch, and if a micro-batch does not fit with full recomputation, n
 whole batch of a rank, which needs no memory to accumulate gradients.
 """
 
+import functools
 import math
 from typing import NamedTuple
 
@@ -153,6 +154,7 @@ class _Best:
             self._fastest_with[setting] = min(member.seconds, self._fastest_with.get(setting, math.inf))
 
 
+@functools.lru_cache(maxsize=16384)
 def _settings_of(shape: Shape) -> tuple[tuple[str, int | str], ...]:
     """Return the settings of a shape that a plan compares, each with its value."""
     degrees = shape.degrees
