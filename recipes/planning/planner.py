@@ -185,6 +185,7 @@ def make_plan(
     offload: Offload | None = None,
     stated: Stated = NOTHING_STATED,
     chosen_only: bool = False,
+    limit_s: float | None = None,
 ) -> Plan:
     """Return the best plan with its reasons, alternatives and rejected candidates.
 
@@ -192,9 +193,10 @@ def make_plan(
     alternatives and rejected candidates; this is faster.
 
     `headroom` is the part of a GPU's memory that stays free; None: the default, which a plan gives up, with a
-    warning, if nothing fits otherwise. Raises UsageError if the program cannot train the job, or if pins
-    contradict the machine, the program or each other. Raises NoFeasiblePlanError if nothing fits, or if the
-    memory of the GPUs is unknown.
+    warning, if nothing fits otherwise. With `limit_s`, layouts whose step takes this time or longer are left
+    out, and the error does not name what is missing. Raises UsageError if the program cannot train the job,
+    or if pins contradict the machine, the program or each other. Raises NoFeasiblePlanError if nothing fits,
+    or if the memory of the GPUs is unknown.
     """
     program = program or program_named(OWN)
     require_sound(workload, cluster, pins, program)
@@ -205,7 +207,10 @@ def make_plan(
             "read it on the machine with `rigtune probe`, or name a catalogue machine with --machine",
         )
     request = request_of(workload, cluster, program, pins, offload)
-    result, free = search_with_headroom(request, headroom, chosen_only=chosen_only)
+    slowest = math.inf if limit_s is None else limit_s
+    result, free = search_with_headroom(request, headroom, chosen_only=chosen_only, limit_s=slowest)
+    if not result.ranked and limit_s is not None:
+        raise NoFeasiblePlanError(f"no layout of {program.title} fits and is fast enough", "")
     if not result.ranked and chosen_only:  # the error names rejected layouts
         result, free = search_with_headroom(request, headroom)
     rejected = tuple(

@@ -82,9 +82,9 @@ def _distinct() -> list[Program]:
                 row, id="", title="", stacks=(), words=(), settings={}, source="", date=""
             )
             rows.setdefault(msgspec.json.encode(abilities), row)
-    return sorted(rows.values(), key=_search_order)
+    return sorted(rows.values(), key=search_order)
 
 
-def _search_order(row: Program) -> tuple[bool, bool, int]:
+def search_order(row: Program) -> tuple[bool, bool, int]:
     """Return a key that puts programs with many layouts last, and those that divide matrices first."""
     return "zero3" in row.pipeline_shardings, not row.tensor, len(row.pipeline_shardings)

@@ -5,7 +5,8 @@ states in the host's memory, then weights there too. A warning states what was d
 error names the smallest changes that do.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+import math
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -23,6 +24,7 @@ from recipes.machine.cluster_records import Cluster
 from recipes.planning.changes import Asked, helpful_changes
 from recipes.planning.plan import Plan
 from recipes.planning.planner import make_plan, missing_rate, with_reasons
+from recipes.planning.program_comparison import search_order
 from recipes.planning.programs import OWN, Program, load_programs, program_named, trains
 from recipes.planning.refusals import NoLayoutError
 from recipes.settings.setting import NOTHING_STATED, Stated
@@ -55,7 +57,7 @@ def best_plan(
     """
     base = program or program_named(OWN)
 
-    def planned(attempt: _Attempt, *, chosen_only: bool) -> Plan:
+    def planned(attempt: _Attempt, limit_s: float | None = None, *, chosen_only: bool) -> Plan:
         return make_plan(
             workload,
             attempt.cluster,
@@ -66,6 +68,7 @@ def best_plan(
             offload=attempt.offload,
             stated=stated,
             chosen_only=chosen_only,
+            limit_s=limit_s,
         )
 
     try:
@@ -76,7 +79,7 @@ def best_plan(
     rate = missing_rate(workload, cluster, pins, base, stated)
     pins = pins if rate is None else msgspec.structs.replace(pins, learning_rate=_ANY_RATE)
     for attempts in _rounds(workload, cluster, pins, base, may_switch=program is None):
-        plans = list(_possible(attempts, partial(planned, chosen_only=True), facts))
+        plans = _possible(attempts, partial(planned, chosen_only=True), facts)
         if plans and rate is not None:
             raise rate
         if plans:
@@ -96,16 +99,25 @@ def best_plan(
 
 
 def _possible(
-    attempts: Iterable[_Attempt], planned: Callable[[_Attempt], Plan], facts: MachineFacts
-) -> Iterator[Plan]:
-    """Yield the plans of those attempts that have one for which the host's memory suffices."""
-    for attempt in attempts:
+    attempts: Sequence[_Attempt], planned: Callable[[_Attempt, float], Plan], facts: MachineFacts
+) -> list[Plan]:
+    """Return the plans of those attempts that have one for which the host's memory suffices.
+
+    Plans that are clearly slower than another one are left out. The plans have the order of the attempts, but
+    the searches have another order to save time: the plan of one program excludes most layouts of the next.
+    """
+    plans: dict[int, Plan] = {}
+    # Both the choice among programs and the choice of a safe or simple layout allow for ties.
+    limit, tie = math.inf, 1 + max(constant("layout_tie"), constant("safe_layout_tie"))
+    for index, attempt in sorted(enumerate(attempts), key=lambda each: search_order(each[1].program)):
         try:
-            plan = planned(attempt)
+            plan = planned(attempt, limit)
         except (NoFeasiblePlanError, UsageError):
             continue
         if plan.chosen.host_bytes_per_node <= host_limit(facts, attempt.cluster):
-            yield plan
+            plans[index] = plan
+            limit = min(limit, (_step_s(plan) or math.inf) * tie**3)
+    return [plans[index] for index in sorted(plans)]
 
 
 _ANY_RATE = 1e-4

@@ -7,6 +7,7 @@ fits a micro-batch, and if a micro-batch does not fit with full recomputation, n
 whole batch of a rank, which needs no memory to accumulate gradients.
 """
 
+import functools
 import math
 from typing import NamedTuple
 
@@ -34,6 +35,9 @@ from recipes.planning.space import (
 from recipes.predict.breakdowns import TimeBreakdown
 from recipes.predict.job_prediction import time_for
 
+ALTERNATIVES = 12
+"""Number of layouts that fit of which a search knows the time before it leaves slow ones out."""
+
 
 class Searched(NamedTuple):
     """Result of a search."""
@@ -50,7 +54,7 @@ class Searched(NamedTuple):
 
 
 def search(
-    request: Request, refuses: Refuse, *, alternatives: int = 12, limit_s: float = math.inf
+    request: Request, refuses: Refuse, *, alternatives: int = ALTERNATIVES, limit_s: float = math.inf
 ) -> Searched:
     """Return the best layouts for the request, and the rejected ones.
 
@@ -67,8 +71,9 @@ def search(
     options = recomputations(request)
     if not options:
         return Searched((), (), 0)
-    # Without a limit, memory is predicted first: most layouts with the lowest bounds do not fit.
-    first = alternatives > 0 or limit_s == math.inf
+    # Memory is predicted first, because most layouts with the lowest bounds do not fit; but in a comparison
+    # of programs, most layouts are too slow.
+    first = alternatives > 0 or not request.is_coarse
     queue = Queue(request, options, refuses, limit_s, keeps_rejected=first)
     best = _Best(alternatives, limit_s)
     while (bound := queue.pop(math.inf if alternatives else best.limit_of_all())) is not None:
@@ -149,6 +154,7 @@ class _Best:
             self._fastest_with[setting] = min(member.seconds, self._fastest_with.get(setting, math.inf))
 
 
+@functools.lru_cache(maxsize=16384)
 def _settings_of(shape: Shape) -> tuple[tuple[str, int | str], ...]:
     """Return the settings of a shape that a plan compares, each with its value."""
     degrees = shape.degrees
@@ -185,28 +191,36 @@ def neighbours(request: Request, chosen: Examined, refuses: Refuse) -> tuple[Exa
 
 
 def search_with_headroom(
-    request: Request, headroom: float | None = None, *, chosen_only: bool = False
+    request: Request,
+    headroom: float | None = None,
+    *,
+    chosen_only: bool = False,
+    limit_s: float = math.inf,
 ) -> tuple[Searched, float]:
     """Return the result of the search, and the part of each GPU's memory that it leaves free.
 
     `headroom` is that part; None means the default, which is given up if nothing fits otherwise. On a CPU
     the default is 0, because the predicted memory is already that of the worst case. Everything fits if the
     memory is unknown. With `chosen_only`, only the first layout of the result is sure, and the search is
-    faster.
+    faster. Layouts whose step takes `limit_s` or longer are left out.
     """
     limit = request.cluster.memory_bytes_per_rank
     if limit is None:
-        return search(request, lambda needed: False), 0.0
+        return search(request, lambda needed: False, limit_s=limit_s), 0.0
     default = constant("memory_headroom") if request.cluster.device == "cuda" else 0.0
     free = default if headroom is None else headroom
     # If no layout is tight, the faster of two layouts with the same degrees is always better. Then layouts
     # that cannot tie with the fastest have no influence on the first one.
     is_quick = chosen_only and 1 - free <= constant("tight_memory")
     refuses = refusing(limit.value * (1 - free))
-    result = search(request, refuses, alternatives=0) if is_quick else search(request, refuses)
+    alternatives = 0 if is_quick else ALTERNATIVES
+    result = search(request, refuses, alternatives=alternatives, limit_s=limit_s)
     if result.ranked or headroom is not None or not free:
         return result, free
-    return search(request, refusing(limit.value)), 0.0
+    whole = search(request, refusing(limit.value), limit_s=limit_s)
+    if whole.ranked and limit_s < math.inf and search(request, refuses, alternatives=0).ranked:
+        return result, free  # A layout leaves the memory free, but is too slow.
+    return whole, 0.0
 
 
 def refusing(limit_bytes: float) -> Refuse:

@@ -7,9 +7,18 @@ from typing import NamedTuple
 from probes.base.record import Unknown
 from recipes.job.candidate import Schedule
 from recipes.planning.examined import Examined, Key, Refuse, job_at, keep_smallest, with_bubble, with_memory
-from recipes.planning.space import Recomputation, Request, Shape, micro_batches, schedules, shapes
+from recipes.planning.space import (
+    Recomputation,
+    Request,
+    Shape,
+    micro_batches,
+    recomputed_share,
+    schedules,
+    shapes,
+)
 from recipes.predict.breakdowns import TimeBreakdown
 from recipes.predict.job_prediction import least_time_for, time_for
+from recipes.predict.speed.passes import LeastPasses
 
 _ROUNDED = 1 - 1e-9
 """Factor that keeps a lower bound below the time in spite of rounding errors."""
@@ -59,6 +68,10 @@ class Queue:
         """
         self.examined = 0
         self._bounds: dict[tuple[int, ...], tuple[tuple[int, ...], dict[int, tuple[float, float]]]] = {}
+        self._passes: dict[tuple[float, ...], LeastPasses] = {}
+        """Results of `least_time_for` by the degrees inside a stage, the micro-batch and the part that is
+        recomputed.
+        """
         self._schedules: dict[int, tuple[tuple[Schedule, int], ...]] = {}
         self._heap: list[Bound] = []
         for shape in shapes(request):
@@ -100,19 +113,24 @@ class Queue:
 
     def _bound(self, shape: Shape, micro_batch: int) -> tuple[float, float]:
         """Return the lower bound on the seconds of a step, and the smallest share of 1F1B's bubble."""
-        job = job_at(self._request, shape._replace(sharding="none"), micro_batch, self._options[0])
-        least = least_time_for(job)
-        share = self._bubble_share(shape, micro_batch, least.zero_bubble_share)
+        degrees = shape.degrees
+        # Layouts that differ only in their number of stages compute and communicate the same in total.
+        again = recomputed_share(self._request, degrees, self._options[0])
+        key = (degrees.tp, degrees.cp, degrees.ep, micro_batch, again)
+        if key not in self._passes:
+            job = job_at(self._request, shape._replace(sharding="none"), micro_batch, self._options[0])
+            self._passes[key] = least_time_for(job)
+        rounds = self._request.workload.global_batch // (shape.replicas * micro_batch)
+        least = self._passes[key].step(degrees.pp, rounds)
+        share = self._bubble_share(degrees.pp, rounds, least.zero_bubble_share)
         return _ROUNDED * (least.work_s + share * least.bubble_s), share
 
-    def _bubble_share(self, shape: Shape, micro_batch: int, zero_bubble: float) -> float:
-        """Return the smallest share of 1F1B's bubble that any schedule of the shape has."""
-        pipeline = shape.degrees.pp
+    def _bubble_share(self, pipeline: int, rounds: int, zero_bubble: float) -> float:
+        """Return the smallest share of 1F1B's bubble that any schedule of `rounds` micro-batches has."""
         if pipeline == 1:
             return 1.0
         if pipeline not in self._schedules:
             self._schedules[pipeline] = schedules(self._request, pipeline)
-        rounds = self._request.workload.global_batch // (shape.replicas * micro_batch)
         shares = (
             zero_bubble if schedule == "zero-bubble" else 1.0 / parts
             for schedule, parts in self._schedules[pipeline]

@@ -359,7 +359,7 @@ def whole_layers(share: float, layers: int, parts: int) -> int:
     return math.ceil(share * math.ceil(layers / parts) - 1e-9)
 
 
-def _recomputed_share(request: Request, degrees: Degrees, again: Recomputation) -> float:
+def recomputed_share(request: Request, degrees: Degrees, again: Recomputation) -> float:
     """Return the share of the layers that the program really recomputes; a share that the user fixed stays.
 
     Parts of a pipeline can have so few layers that a quarter of them is no whole layer.
@@ -382,7 +382,7 @@ def candidate_of(request: Request, shape: Shape, micro_batch: int, again: Recomp
         grad_accum=request.workload.global_batch // (shape.replicas * micro_batch),
         global_batch=request.workload.global_batch,
         activation_checkpointing=again.mode,
-        recomputed_share=_recomputed_share(request, shape.degrees, again),
+        recomputed_share=recomputed_share(request, shape.degrees, again),
         precision=request.workload.precision,
         sharding=shape.sharding,
         offload=base.offload,

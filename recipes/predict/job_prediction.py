@@ -9,7 +9,8 @@ from recipes.predict.familiarity import familiarity
 from recipes.predict.image_prediction import predict_images, vision_memory
 from recipes.predict.memory.peak import memory_of, needed_of
 from recipes.predict.parameters import kind_of, time_interval
-from recipes.predict.speed.step import LeastStep, least_step, step_time
+from recipes.predict.speed.passes import LeastPasses
+from recipes.predict.speed.step import least_passes, step_time
 from recipes.predict.training_job import ImageJob, Job
 
 
@@ -31,12 +32,12 @@ def time_for(job: Job) -> TimeBreakdown | Unknown:
     return time if isinstance(time, Unknown) else with_loading(corrected(time, job), job)
 
 
-def least_time_for(job: Job) -> LeastStep:
-    """Return quick lower bounds on the terms of a step.
+def least_time_for(job: Job) -> LeastPasses:
+    """Return quick lower bounds on the terms of a step, for any number of stages.
 
     All are 0 for image models, and if steps measured on this machine may scale the time.
     """
-    return LeastStep() if isinstance(job, ImageJob) or job.cluster.anchors else least_step(job)
+    return LeastPasses() if isinstance(job, ImageJob) or job.cluster.anchors else least_passes(job)
 
 
 def predicted_for(job: Job, memory: MemoryBreakdown) -> Predicted:

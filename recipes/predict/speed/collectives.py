@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple, get_args
 from probes.base.record import Reason, Record, Unknown
 from recipes.machine.cluster_records import Cluster
 from recipes.predict.parameters import parameter
+from recipes.predict.training_job import ByKey
 
 Collective = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "sendrecv"]
 
@@ -334,24 +335,14 @@ def algorithms(collective: Collective, group: Group, cluster: Cluster) -> tuple[
 
     The links must be known (`unknown_link`).
     """
-    return _algorithms_of(collective, (group.ranks, group.nodes), _LATEST.links_of(cluster))
+    key = (id(cluster), collective, group.ranks, group.nodes)
+    return _algorithms((collective, group, cluster), key)
 
 
-class _LatestLinks:
-    """The links of the latest cluster: a search asks for the same cluster many thousand times."""
-
-    def __init__(self) -> None:
-        self._known: tuple[Cluster, Links] | None = None
-
-    def links_of(self, cluster: Cluster) -> Links:
-        """Return the properties of the links that determine the cost of a collective."""
-        known = self._known
-        if known is None or known[0] is not cluster:
-            known = self._known = (cluster, _links_of(cluster))
-        return known[1]
-
-
-_LATEST = _LatestLinks()
+@ByKey
+def _algorithms(of: tuple[Collective, Group, Cluster]) -> tuple[Algorithm, ...]:
+    collective, group, cluster = of
+    return _algorithms_of(collective, (group.ranks, group.nodes), _links_of(cluster))
 
 
 def _links_of(cluster: Cluster) -> Links:

@@ -1,19 +1,26 @@
 """Communication between the ranks of a job in one step, and the part that computation does not hide."""
 
+import functools
 import math
+from typing import NamedTuple
 
 from recipes.job.models.blocks import Block
 from recipes.machine.cluster_records import Cluster
 from recipes.predict.parameters import parameter
 from recipes.predict.shares import Held
 from recipes.predict.speed.collectives import Collective, Group, collective_time_s
-from recipes.predict.training_job import TransformerJob
+from recipes.predict.training_job import ByKey, TransformerJob
 
 
 def group_of(ranks: int, stride: int, cluster: Cluster) -> Group:
     """Return the group of `ranks` ranks at a distance of `stride` from each other."""
-    per_node = max(1, min(ranks, cluster.ranks_per_node // max(stride, 1)))
-    return Group(ranks=ranks, nodes=max(1, min(cluster.nodes, -(-ranks // per_node))))
+    return _group(ranks, stride, cluster.ranks_per_node, cluster.nodes)
+
+
+@functools.lru_cache(maxsize=4096)
+def _group(ranks: int, stride: int, ranks_per_node: int, nodes: int) -> Group:
+    per_node = max(1, min(ranks, ranks_per_node // max(stride, 1)))
+    return Group(ranks=ranks, nodes=max(1, min(nodes, -(-ranks // per_node))))
 
 
 def block_s(job: TransformerJob, block: Block) -> tuple[float, float]:
@@ -220,20 +227,39 @@ def boundary_s(job: TransformerJob, computing_s: float) -> tuple[float, float]:
     degrees = candidate.degrees
     if degrees.pp == 1:
         return 0.0, 0.0
-    size = 2.0 * job.tokens * job.workload.model.hidden / degrees.tp
-    stage, node = degrees.dp * degrees.fsdp * degrees.cp * degrees.tp, cluster.ranks_per_node
+    stage = degrees.dp * degrees.fsdp * degrees.cp * degrees.tp
+    key = (id(job.basis), id(cluster), job.tokens, degrees.tp, degrees.pp, stage)
+    messages = _messages((job, stage), key)
+    if candidate.schedule == "layers":
+        return 0.0, candidate.grad_accum * messages.total_s
+    exposed = parameter("time.boundary_exposed") * messages.waits_s / messages.longest_s
+    return beside(degrees.vp * messages.longest_s, computing_s, exposed), messages.total_s
+
+
+class _Messages(NamedTuple):
+    """Seconds of the messages of one micro-batch at the boundaries between stages."""
+
+    total_s: float
+    longest_s: float
+    waits_s: float
+    """Wait of the slowest stage, divided by its micro-batches in flight."""
+
+
+@ByKey
+def _messages(job_and_stage: tuple[TransformerJob, int]) -> _Messages:
+    """Return the messages if a stage has this number of ranks."""
+    job, stage = job_and_stage
+    cluster, degrees = job.cluster, job.candidate.degrees
+    size, node = 2.0 * job.tokens * job.workload.model.hidden / degrees.tp, cluster.ranks_per_node
     # A group of two ranks on two nodes gets one rank's part of the network. Ranks of the node that send
     # nothing leave their part to the sending ranks.
     across = collective_time_s(
         "all_gather", 2.0 * size * min(1.0, stage / node), Group(ranks=2, nodes=2), cluster
     )
     inside = collective_time_s("all_gather", 2.0 * size, Group(ranks=2, nodes=1), cluster)
-    messages = [
+    each = [
         2.0 * (across if cluster.nodes > 1 and (stage > node or boundary * stage % node == 0) else inside)
         for boundary in range(1, degrees.pp)
     ]
-    if candidate.schedule == "layers":
-        return 0.0, candidate.grad_accum * sum(messages)
-    waits = max(sum(messages[first:]) / (degrees.pp - first) for first in range(degrees.pp - 1))
-    exposed = parameter("time.boundary_exposed") * waits / max(messages)
-    return beside(degrees.vp * max(messages), computing_s, exposed), sum(messages)
+    waits = max(sum(each[first:]) / (degrees.pp - first) for first in range(degrees.pp - 1))
+    return _Messages(sum(each), max(each), waits)

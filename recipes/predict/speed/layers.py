@@ -7,11 +7,12 @@ import math
 from typing import NamedTuple
 
 from probes.base.record import Unknown, first_unknown
-from recipes.job.models.blocks import Block, Product, blocks_of, head_product
+from recipes.job.models.blocks import Block, blocks_of, head_product
 from recipes.job.workload import NARROW_PRECISIONS
 from recipes.machine.cluster_records import Cluster
 from recipes.predict.parameters import parameter
 from recipes.predict.shares import is_adapted
+from recipes.predict.speed.block_parts import attention_s, dense_s, experts_s
 from recipes.predict.speed.communication import dispatched_width
 from recipes.predict.speed.rates import (
     AttentionKernel,
@@ -19,8 +20,6 @@ from recipes.predict.speed.rates import (
     ProductRates,
     alignment_share,
     attention_rates,
-    attention_time_s,
-    grouped_training_time_s,
     prefers_cudnn,
     product_rates,
     training_time_s,
@@ -102,7 +101,8 @@ def computed_by(job: TransformerJob) -> tuple[object, ...]:
 
 @ByKey
 def _computation(job: TransformerJob) -> Computation | Unknown:
-    rates = rates_of(job)
+    of_rates = (id(job.basis), id(job.cluster), id(job.stack), job.attended)
+    rates = _rates(job, (*of_rates, job.candidate.compiled, job.candidate.flash_attention))
     if isinstance(rates, Unknown):
         return rates
     blocks = tuple(block_times(job, rates, block) for block in blocks_of(job.workload.model))
@@ -140,6 +140,9 @@ def rates_of(job: TransformerJob) -> Rates | Unknown:
     return Rates(cast, cast if wide == precision else broad, product, attention, memory)
 
 
+_rates = ByKey(rates_of)
+
+
 def _share(cluster: Cluster, precision: str) -> float:
     """Return the part of a benchmark's rate that a training step sustains.
 
@@ -166,19 +169,10 @@ def block_times(job: TransformerJob, rates: Rates, block: Block) -> BlockTime:
     forward_products = backward_products = weights_products = unused = 0.0
     # If gradients are kept in fp32, the backward pass adds to them: it reads 4 bytes and writes 4.
     gradient = 8.0 if job.stack.memory.keeps_gradients else 2.0
-    for product in block.products:
-        outputs, inputs = float(product.outputs), float(product.inputs)
-        if product.experts > 1:
-            times = _experts_s(job, rates.experts, product, tokens, gradient_bytes=gradient)
-        else:
-            if product.split == "columns":
-                outputs /= degrees.tp
-            elif product.split == "rows":
-                inputs /= degrees.tp
-            rate = rates.wide if product.part == "router" else rates.product
-            times = training_time_s(rate, tokens * product.rows, inputs, outputs, gradient_bytes=gradient)
-            share = alignment_share(rate, inputs, outputs)
-            times = (times[0] / share, times[1] / share, times[2] / share)
+    dense = dense_s(block, tokens, degrees.tp, (rates.product, rates.wide), gradient)
+    experts = experts_s(block, tokens, (degrees.tp, degrees.ep), rates.experts, (gradient, job.stack.experts))
+    for product, dense_times, expert_times in zip(block.products, dense, experts, strict=True):
+        times = expert_times if product.experts > 1 else dense_times
         forward_products += times[0]
         # The weighted sum of routed experts needs their outputs, and adapters run after the frozen product.
         is_used = product.experts > 1 or not job.trains_weights
@@ -189,22 +183,9 @@ def block_times(job: TransformerJob, rates: Rates, block: Block) -> BlockTime:
             weights_products += times[2]
         elif is_adapted(product, job.adapted):
             backward_products += times[0] * parameter("time.adapter_cost")
-    attention = attention_back = 0.0
-    for mixer in block.attention:
-        forth, back = attention_time_s(
-            rates.attention,
-            sequences=tokens / sequence,
-            heads=max(1.0, mixer.heads / degrees.tp),
-            kv_heads=max(1.0, mixer.kv_heads / degrees.tp),
-            queries=sequence,
-            keys=job.sequence if mixer.cross else sequence * (1.0 + mixer.earlier),
-            query_key_dim=mixer.score_dim,
-            value_dim=mixer.value_dim,
-            causal=mixer.causal and not mixer.earlier,
-            window=mixer.window,
-        )
-        attention += forth
-        attention_back += back
+    attention, attention_back = attention_s(
+        block, tokens, (sequence, job.sequence), degrees.tp, rates.attention
+    )
     if block.state_space is not None:
         space = block.state_space
         flops = 2.0 * tokens * space.inner * space.states * parameter("time.state_space_passes") / degrees.tp
@@ -228,29 +209,6 @@ def block_times(job: TransformerJob, rates: Rates, block: Block) -> BlockTime:
         launches=launches + launches_back,
         again=again + launches_again,
     )
-
-
-def _experts_s(
-    job: TransformerJob, rates: ProductRates, product: Product, tokens: float, *, gradient_bytes: float
-) -> tuple[float, float, float]:
-    """Return the seconds of one product of a rank's experts: forward, gradient of inputs and of weights.
-
-    Tensor-parallel ranks divide the work: each dispatches its part of the sequence, or has a part of each
-    expert's width. In a loop over experts each rank computes all tokens.
-    """
-    degrees, outputs, inputs = job.candidate.degrees, float(product.outputs), float(product.inputs)
-    local = max(1.0, product.experts / degrees.ep)
-    rows = tokens * product.rows * expert_imbalance(degrees.ep)
-    if job.stack.experts == "grouped":
-        rows /= degrees.tp
-        return grouped_training_time_s(rates, rows, inputs, outputs, local, gradient_bytes=gradient_bytes)
-    each = training_time_s(rates, rows / local, inputs, outputs, gradient_bytes=gradient_bytes)
-    return local * each[0], local * each[1], local * each[2]
-
-
-def expert_imbalance(expert_parallel: int) -> float:
-    """Return the tokens of the busiest rank's experts over the mean; 1 if every rank has all experts."""
-    return parameter("time.expert_imbalance") if expert_parallel > 1 else 1.0
 
 
 def local_experts(job: TransformerJob, block: Block) -> float:

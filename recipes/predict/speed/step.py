@@ -8,31 +8,30 @@ from typing import NamedTuple
 
 from probes.base.record import Unknown
 from probes.catalogue.hardware import load_catalogue
-from recipes.job.candidate import Candidate, Degrees
-from recipes.job.models.blocks import Block, blocks_of
+from recipes.job.candidate import Candidate
+from recipes.job.models.blocks import blocks_of
 from recipes.job.workload import steps_all_at_once, traffic_share
 from recipes.machine.cluster import PCIE_LANE_BYTES_PER_S
 from recipes.machine.cluster_records import Cluster
-from recipes.predict.breakdowns import COMPUTE_TERMS, TimeBreakdown
+from recipes.predict.breakdowns import TimeBreakdown
 from recipes.predict.memory.states import is_pure
 from recipes.predict.parameters import parameter
-from recipes.predict.shares import Held, counted_as_layers, held_by
+from recipes.predict.shares import Held, held_by
 from recipes.predict.speed.collectives import Collective, collective_time_s, unknown_link, world_group
 from recipes.predict.speed.communication import (
     beside,
-    block_s,
     boundary_s,
     exposed_share,
     gradients_s,
     group_of,
     shards_s,
 )
-from recipes.predict.speed.layers import BlockTime, Rates, computation_of, computed_by
+from recipes.predict.speed.layers import Rates, computation_of
+from recipes.predict.speed.passes import LeastPasses, fullest_part, passes_key, passes_of
 from recipes.predict.stacks import on_cpu
 from recipes.predict.training_job import ByKey, TransformerJob
 
 _on_cpu = ByKey(on_cpu)
-_OF_BLOCKS = ("products", "attention", "elementwise", "launches")
 
 
 def step_time(job: TransformerJob) -> TimeBreakdown | Unknown:
@@ -103,46 +102,15 @@ def _slowest_rank(cluster: Cluster) -> float:
     return 1.0 + parameter("time.straggler") * math.sqrt(2.0 * math.log(cluster.nodes))
 
 
-class LeastStep(NamedTuple):
-    """Lower bounds on a step of 1F1B from the work inside a stage, which is the same for all shardings."""
-
-    work_s: float = 0.0
-    """Computation and visible communication of all micro-batches."""
-    bubble_s: float = 0.0
-    zero_bubble_share: float = 0.0
-    """Smallest part of the bubble that the schedule ZB-H1 can leave."""
-
-
-def least_step(job: TransformerJob) -> LeastStep:
-    """Return lower bounds on the terms of a step; all are 0 if a rate or a link is unknown."""
-    candidate, cluster = job.candidate, job.cluster
+def least_passes(job: TransformerJob) -> LeastPasses:
+    """Return the work of one micro-batch with the job's degrees, for any number of stages and replicas."""
+    cluster = job.cluster
     if cluster.device == "cpu":
         job = job._replace(stack=_on_cpu(job.stack, (id(job.stack),)))
     if _unknown_link((cluster, ()), (id(cluster),)) is not None:
-        return LeastStep()
-    stage = _stage_of(job)
-    if isinstance(stage, Unknown):
-        return LeastStep()
-    slowest, passing = _slowest_rank(cluster), stage.forward + stage.backward + stage.exposed
-    return LeastStep(
-        work_s=candidate.grad_accum * (stage.computing + stage.exposed) * slowest,
-        bubble_s=(candidate.degrees.pp - 1) * passing * slowest,
-        zero_bubble_share=max(0.0, 1.0 - 2.0 * stage.weights / stage.even / passing),
-    )
-
-
-class _Passes(NamedTuple):
-    """Seconds of one micro-batch on one rank, in all blocks of the model before they are dealt to stages."""
-
-    forward: float
-    backward: float
-    weights: float
-    exposed: float
-    root: float
-    """Head and loss."""
-    rates: Rates
-    parts: dict[str, float]
-    """Parts of the computation by the field of `TimeBreakdown`, without the head."""
+        return LeastPasses()
+    passes = passes_of(job, passes_key(job))
+    return LeastPasses() if isinstance(passes, Unknown) else LeastPasses(passes, _slowest_rank(cluster))
 
 
 class _StageTime(NamedTuple):
@@ -170,93 +138,34 @@ def _stage_of(job: TransformerJob) -> _StageTime | Unknown:
 
     Layouts that differ only in replicas share the result. The links of the cluster must be known.
     """
-    candidate, degrees = job.candidate, job.candidate.degrees
-    passes = (computed_by(job), degrees.cp, candidate.activation_checkpointing, candidate.recomputed_share)
+    degrees, passes = job.candidate.degrees, passes_key(job)
     return _stage_time((job, passes), (passes, degrees.pp, degrees.vp))
-
-
-@ByKey
-def _passes(job: TransformerJob) -> _Passes | Unknown:
-    """Return the time of all blocks, which is the same for any number of stages."""
-    candidate, computation = job.candidate, computation_of(job)
-    if isinstance(computation, Unknown):
-        return computation
-    forward = backward = weights = exposed = repeated = 0.0
-    parts = dict.fromkeys(COMPUTE_TERMS, 0.0)
-    for block, times in zip(blocks_of(job.workload.model), computation.blocks, strict=True):
-        talk = block_s(job, block)
-        again = block.count * _recomputed(candidate, times)
-        if candidate.activation_checkpointing == "full":
-            talk = (talk[0], talk[1] + talk[0] * candidate.recomputed_share)
-        forward += block.count * times.forward
-        backward += block.count * times.backward + again
-        weights += block.count * times.weights
-        repeated += again
-        exposed += block.count * (talk[0] + talk[1])
-        for name in _OF_BLOCKS:
-            parts[name] += block.count * getattr(times, name)
-    parts["recomputation"] = repeated
-    return _Passes(forward, backward, weights, exposed, computation.root_s, computation.rates, parts)
 
 
 @ByKey
 def _stage_time(job_and_key: tuple[TransformerJob, tuple[object, ...]]) -> _StageTime | Unknown:
     job, key = job_and_key
-    degrees, passes = job.candidate.degrees, _passes(job, key)
+    degrees, passes = job.candidate.degrees, passes_of(job, key)
     if isinstance(passes, Unknown):
         return passes
-    blocks, stages = blocks_of(job.workload.model), degrees.pp
-    # The fullest stage has more than the mean number of layers if embedding and head replace layers of other
-    # stages; the head then delays its stage only by the time by which it exceeds a layer's.
-    count, replaced, has_head = _replaced_layers(blocks, degrees)
-    even = stages * count / (count + replaced)
-    forward, backward, exposed = passes.forward / even, passes.backward / even, passes.exposed / even
-    root = passes.root
-    if has_head:
-        root = max(0.0, root - (forward + backward + exposed) * even / count)
-    root *= 1.0 if stages == 1 else parameter("time.head_on_stage")
+    part, stages = fullest_part(passes, degrees.pp, degrees.vp), degrees.pp
     return _StageTime(
-        forward=forward,
-        backward=backward,
+        forward=part.forward,
+        backward=part.backward,
         weights=passes.weights,
-        computing=forward + backward + root,
-        exposed=exposed,
-        layers=max(1.0, count / even),
+        computing=part.forward + part.backward + part.root,
+        exposed=part.exposed,
+        layers=max(1.0, passes.layers / part.even),
         held=_held(job, (id(job.basis), id(job.stack), degrees.tp, degrees.ep, stages)),
         rates=passes.rates,
-        even=even,
-        parts=passes.parts | {"head": root * even},
+        even=part.even,
+        parts=passes.parts | {"head": part.root * part.even},
     )
 
 
 @ByKey
 def _held(job: TransformerJob) -> Held:
     return held_by(job, blocks_of(job.workload.model))
-
-
-def _replaced_layers(blocks: tuple[Block, ...], degrees: Degrees) -> tuple[int, int, bool]:
-    """Return the number of layers, the number of layers' places that embedding and head take in an even
-    division over the stages, and whether the head takes one.
-
-    Layers for multi-token prediction are added to an even division of the other layers, if there is one.
-    """
-    total, dealt = (
-        sum(block.count for block in blocks),
-        sum(block.count for block in blocks if not block.extra),
-    )
-    units = degrees.pp * degrees.vp
-    if degrees.pp == 1 or dealt % units == 0:
-        return total, 0, False
-    before, after = counted_as_layers(total, units)
-    return total, before + after, after > 0
-
-
-def _recomputed(candidate: Candidate, times: BlockTime) -> float:
-    """Return the time for repeating parts of a block's forward pass during the backward pass."""
-    if candidate.activation_checkpointing == "full":
-        return times.again * candidate.recomputed_share
-    selects = candidate.activation_checkpointing == "selective"
-    return times.forward * parameter("time.selective_share") if selects else 0.0
 
 
 def _sharding(
