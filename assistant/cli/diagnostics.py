@@ -14,7 +14,7 @@ import click
 
 from assistant.cli.output import encoding_of, spelled
 from assistant.pages.blocks import Page
-from assistant.text.plain_writer import clean_lines, text_of, width_of_terminal
+from assistant.text.plain_writer import clean_lines, filled, text_of, width_of_terminal
 from assistant.usecases.events import (
     BenchFailed,
     Event,
@@ -204,7 +204,9 @@ def _words(event: Event, verbose: bool) -> str:
         case Progress() if verbose or not event.total:
             return f"  {event.message}"
         case Remarked():
-            return f"  {event.text}"
+            # A terminal would break long lines inside of words; a log keeps each remark in one line.
+            width = width_of_terminal() if sys.stderr.isatty() else len(event.text) + 2
+            return "\n".join(filled(event.text, indent=2, width=width))
         case Written():
             return f"  wrote {event.path}  ({event.what})"
         case StageFinished() if verbose:

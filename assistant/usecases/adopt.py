@@ -46,9 +46,11 @@ def import_read(files: Sequence[LaunchFile], given: dict[str, str]) -> Imported:
 
 def _launch_file(path: Path) -> LaunchFile:
     name = "standard input" if str(path) == "-" else str(path)
-    file = read_launch_file(name, text_of_file(path))
+    text = text_of_file(path)
+    file = read_launch_file(name, text)
     if file is None:
-        raise InputError(f"{name} is not a launch file that rigtune can import", f"rigtune imports {_KINDS}")
+        problem = "is empty" if not text.strip() else "is not a launch file that rigtune can import"
+        raise InputError(f"{name} {problem}", f"rigtune imports {_KINDS}")
     return file
 
 

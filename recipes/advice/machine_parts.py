@@ -31,7 +31,7 @@ from recipes.machine.link_words import inter_bandwidth_of, ports_of, transport_o
 
 T = TypeVar("T")
 
-LIST_OF_PARTS = "list of parts"
+LIST_OF_PARTS = "the listed parts"
 _NOT_STATED = Unknown(Reason.NOT_RECORDED, "the list of parts does not state it")
 
 

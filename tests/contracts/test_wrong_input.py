@@ -141,6 +141,7 @@ def test_an_unknown_launcher(tmp_path: Path) -> None:
         ("export",),
         ("predict",),
         ("lint",),
+        ("import",),
     ],
     ids=" ".join,
 )

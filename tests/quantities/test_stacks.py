@@ -13,7 +13,8 @@ import msgspec
 import pytest
 
 from recipes.cases.prediction import predict_row
-from recipes.predict.stacks import Stack, StackMemory, load_stacks
+from recipes.predict.stack_memory import StackMemory
+from recipes.predict.stacks import Stack, load_stacks
 from tests.quantities.changing import figures, with_rows
 
 _LLAMA = {"model": "Llama 2 7B", "gpu": "H100-SXM-80GB", "n_gpus": "8"}

@@ -74,7 +74,7 @@ def compared(judge: Judge, evidence: Evidence, held: Iterator[Held]) -> Iterator
             evidence=tuple(policy_ref(expectation.place) for expectation in met),
         )
     if not expectations:
-        yield judge.skipped(HOST, "the policy states no expectation for this part")
+        yield judge.skipped(HOST, "no expectation is stated for this part")
 
 
 def _as_expected(met: list[Held], evidence: Evidence) -> str:

@@ -18,7 +18,7 @@ from assistant.cli.diagnostics import StatusLine, follow, has_terminal
 from assistant.cli.exit_profile import ProfiledCommand
 from assistant.cli.options import PATH, Number
 from assistant.cli.output import emitting
-from assistant.usecases.events import Measured, Progress, StageStarted
+from assistant.usecases.events import Measured, Progress, Remarked, StageStarted
 from probes.base.errors import ExitCode, OutputError, UsageError
 from probes.facts.measurements import Measurement
 
@@ -111,6 +111,19 @@ def test_a_status_line_fits_and_is_erased(monkeypatch):
     line.clear()
     line.clear()
     assert terminal.getvalue().count("\x1b[2K") == 2
+
+
+REMARK = "Warning: the checkpoint interval is assumed"
+
+
+def test_a_remark_is_folded_between_words_on_a_terminal_and_stays_one_line_in_a_log(monkeypatch, capsys):
+    events = [Remarked(text=REMARK)]
+    follow(iter(events))
+    assert capsys.readouterr().err == f"  {REMARK}\n"
+    terminal = terminal_of(monkeypatch)
+    follow(iter(events))
+    lines = [line.rpartition("\x1b[2K")[2] for line in terminal.getvalue().splitlines()]
+    assert lines == ["  Warning: the", "  checkpoint", "  interval is", "  assumed"]
 
 
 def test_a_dumb_terminal_has_no_status_line(monkeypatch):

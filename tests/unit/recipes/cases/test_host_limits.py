@@ -10,7 +10,8 @@ from recipes.cases.resolved import resolve
 from recipes.cases.resolved_case import ResolvedCase
 from recipes.predict.breakdowns import TimeBreakdown
 from recipes.predict.speed.step import step_time
-from recipes.predict.stacks import ShardSchedule, Stack, load_stacks
+from recipes.predict.stack_memory import ShardSchedule
+from recipes.predict.stacks import Stack, load_stacks
 from recipes.predict.training_job import job_of
 from tests.unit.recipes.cases.test_case_prediction import LLAMA
 

@@ -10,7 +10,7 @@ from recipes.cases.resolved_case import ResolvedCase
 from recipes.predict.breakdowns import MemoryBreakdown, TimeBreakdown
 from recipes.predict.memory.peak import memory_of
 from recipes.predict.speed.step import step_time
-from recipes.predict.stacks import ShardSchedule
+from recipes.predict.stack_memory import ShardSchedule
 from recipes.predict.training_job import TransformerJob
 
 LLAMA_70B = {
