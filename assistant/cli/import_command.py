@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from assistant.cli.diagnostics import say
-from assistant.cli.options import PATH, Number, format_option, verbosity_options
+from assistant.cli.options import PATH, Number, format_option, given_settings, verbosity_options
 from assistant.cli.output import emit_answer
 from assistant.pages.training.import_page import import_page
 from assistant.storage import write_bytes
@@ -68,11 +68,6 @@ def import_command(
     emit_answer(answer, output_format, lambda _: import_page(answer), is_wide=True)
     if output is not None and answer.recipe is not None and output_format != "json" and not quiet:
         say(f"wrote {output}; next: {how_to_export(answer.recipe, output, answer.batch_system)}")
-
-
-def given_settings(options: dict[str, Any]) -> dict[str, str]:
-    """Return the options that the user gave, as texts by name."""
-    return {name: str(value) for name, value in options.items() if value is not None}
 
 
 def _write(answer: Imported, output: Path) -> None:

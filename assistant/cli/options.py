@@ -417,3 +417,8 @@ def require_function(option: str, text: str) -> None:
         raise UsageError(f"{option} {text!r} names no function", hint)
     if module.endswith(".py") and not Path(module).is_file():
         raise UsageError(f"{option} {text!r}: there is no file {module}", hint)
+
+
+def given_settings(options: dict[str, Any]) -> dict[str, str]:
+    """Return the options that the user gave, as texts by name."""
+    return {name: str(value) for name, value in options.items() if value is not None}

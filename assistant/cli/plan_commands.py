@@ -7,7 +7,6 @@ import click
 
 from assistant.cli.counting import counted_modules
 from assistant.cli.diagnostics import follow, say
-from assistant.cli.import_command import given_settings
 from assistant.cli.interrupts import stop_on_signals
 from assistant.cli.options import (
     PATH,
@@ -15,6 +14,7 @@ from assistant.cli.options import (
     collect_options,
     facts_of,
     format_option,
+    given_settings,
     measurements_for,
     plan_options,
     program_after_dashes,
@@ -25,7 +25,6 @@ from assistant.cli.options import (
     verbosity_options,
 )
 from assistant.cli.output import emit_answer
-from assistant.cli.plan_questions import Questions, answer_question
 from assistant.cli.training_options import stated_of, training_options
 from assistant.pages.training.plan_page import plan_page
 from assistant.storage import default_run_directory, write_bytes
@@ -41,7 +40,6 @@ from probes.base.record import quoted
 from probes.facts import MachineFacts
 from probes.facts.measurements import Measurement
 from recipes.job.models.counted import names_own_module
-from recipes.launch.imports.unwrapping import unwrap
 from recipes.launch.program_limits import command_without_script
 from recipes.launch.program_table import WRITTEN
 from recipes.launch.recipe import Command
@@ -156,6 +154,8 @@ def plan_command(
     measured = measurements_for(measurements, machine_of(facts, request), quiet=quiet).measurements
     measured += _verified(facts, request)
     if asked and output is None:
+        from assistant.cli.plan_questions import Questions, answer_question  # a plan alone needs no reader
+
         place = Place(request.gpu or machine or "this machine", facts, measured, request)
         questions = Questions(node_counts, others, strategies, scripts, given)
         answer_question(place, questions, output_format)
@@ -324,8 +324,11 @@ def _own_program(model: str, *, is_here: bool) -> Command:
     machine. If `is_here` is False, the plan is for another machine, which may have the script.
     """
     words = program_after_dashes()
-    for sentence in unwrap(words).dropped:
-        say(f"rigtune: {sentence}")
+    if words:
+        from recipes.launch.imports.unwrapping import unwrap
+
+        for sentence in unwrap(words).dropped:
+            say(f"rigtune: {sentence}")
     command = user_command(words)
     if command.kind == "reference":
         return command
