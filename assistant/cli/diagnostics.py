@@ -205,8 +205,9 @@ def _words(event: Event, verbose: bool) -> str:
             return f"  {event.message}"
         case Remarked():
             # A terminal would break long lines inside of words; a log keeps each remark in one line.
-            width = width_of_terminal() if sys.stderr.isatty() else len(event.text) + 2
-            return "\n".join(filled(event.text, indent=2, width=width))
+            if sys.stderr.isatty():
+                return "\n".join(filled(event.text, indent=2, width=width_of_terminal()))
+            return f"  {event.text}"
         case Written():
             return f"  wrote {event.path}  ({event.what})"
         case StageFinished() if verbose:

@@ -86,7 +86,7 @@ def lint_files(
     if not documents and not skip_unknown:
         raise InputError(
             notes[0] if notes else f"{paths[0]} contains no launch file of a known kind",
-            _FILL if notes and all(_EMPTY in note for note in notes) else _STATE_KIND,
+            _FILL if notes and all(note.endswith(_EMPTY) for note in notes) else _STATE_KIND,
         )
     report = judge_documents(tuple(documents), context, notes, settings)
     return Linted(report=report, documents=tuple(documents))
@@ -146,7 +146,7 @@ def _may_be_launch_file(name: str) -> bool:
     return is_known and ending != "py"
 
 
-_EMPTY = "is empty"
+_EMPTY = " is empty and was not judged"
 _FILL = "name the launch file that your job uses"
 _STATE_KIND = f"state its kind: --kind {'|'.join(READERS)}"
 
@@ -154,7 +154,7 @@ _STATE_KIND = f"state its kind: --kind {'|'.join(READERS)}"
 def _unknown(path: Path, text: str) -> str:
     name = "standard input" if str(path) == "-" else str(path)
     if not text.strip():
-        return f"{name} {_EMPTY} and was not judged"
+        return f"{name}{_EMPTY}"
     fault = fault_of_unknown(str(path), text)
     why = f": line {fault.place.line}, {fault.reason}" if fault is not None else ""
     return f"{name} is not a launch file of a known kind and was not judged{why}"

@@ -152,15 +152,19 @@ def states_of(job: TransformerJob, stage: Stage) -> States:
     if not candidate.offload:
         return held
     # Constants that FSDP does not know stay on the GPU.
-    kept = 0.0
-    if job.adapted is not None and not shards_constants(job):
-        kept = (stage.linear + stage.expert) * constant_bytes(job)
+    stays = job.adapted is not None and not shards_constants(job)
+    constants = _constants(job, stage) if stays else 0.0
     return held._replace(
-        weights=kept if candidate.offload_weights else held.weights,
+        weights=constants if candidate.offload_weights else held.weights,
         gradients=0.0 if candidate.sharding_stage in ("zero2", "zero3") else held.gradients,
         optimizer=0.0,
         updated=0.0,
     )
+
+
+def _constants(job: TransformerJob, stage: Stage) -> float:
+    """Return the bytes of all quantisation constants of the stage."""
+    return (stage.linear + stage.expert) * constant_bytes(job)
 
 
 def _held(job: TransformerJob, stage: Stage) -> States:
@@ -186,9 +190,8 @@ def _held(job: TransformerJob, stage: Stage) -> States:
         trained = adapters / degrees.tp
         base = frozen_bytes(job)
         rest = _FP32 if raises_tables(job) else job.wide_bytes
-        quantised = stage.linear + stage.expert
-        frozen = quantised * base + (stage.other + stage.table + stage.head) * rest
-        constants = quantised * constant_bytes(job) / (shards if shards_constants(job) else 1)
+        frozen = (stage.linear + stage.expert) * base + (stage.other + stage.table + stage.head) * rest
+        constants = _constants(job, stage) / (shards if shards_constants(job) else 1)
         return States(
             weights=frozen / shards + constants + trained * each.weight / shards,
             gradients=trained * each.gradient / (shards if sharding != "zero2" else stepped),
