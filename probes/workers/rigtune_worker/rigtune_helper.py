@@ -348,6 +348,7 @@ class Run:
             if self.checkpoints and (is_due or self.stopped or self.step == plan.steps):
                 self.save()
             yield line
+        time.sleep(0.2)  # lets Gloo's threads free their last tensors; during exit, that aborts the process
 
     def train_step(self, batches: Iterator[Any]) -> tuple[Tensor, Tensor]:
         """Train on the next micro-batches; return this rank's loss and the norm of the gradient."""
@@ -432,8 +433,7 @@ class Run:
             with open(f"{path}.latest", "w", encoding="utf-8") as file:
                 file.write(os.path.basename(path))
             os.replace(f"{path}.latest", os.path.join(self.checkpoints, "latest"))
-            complete = sorted(each for each in os.listdir(self.checkpoints) if each[5:].isdigit())
-            for old in complete[:-2]:
+            for old in sorted(each for each in os.listdir(self.checkpoints) if each[5:].isdigit())[:-2]:
                 shutil.rmtree(os.path.join(self.checkpoints, old))
         dist.barrier()
 
