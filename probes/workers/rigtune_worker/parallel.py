@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from typing import Any, Callable, Iterator
 
 import torch
@@ -12,7 +13,7 @@ from torch import nn
 
 from .model import ModelShape, Transformer, initialise
 from .protocol import Answer, SetupError
-from .rigtune_helper import Layout, Plan, PlanError, join
+from .rigtune_helper import FREEING_S, Layout, Plan, PlanError, join
 from .rigtune_helper import choose_device as device_of_rank
 from .rigtune_helper import recompute as recompute_blocks
 from .timing import Budget
@@ -38,7 +39,7 @@ def process_group(backend: str, device: torch.device) -> Iterator[None]:
     The launcher sets RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT. Only NCCL's group is destroyed, because
     its threads may still be sending. After an exception the group is not destroyed, because all ranks would
     have to take part, and might wait forever. Gloo's group has sent all data, and destroying it can wait
-    forever for its own thread (observed with torch 2.4).
+    forever for its own thread (observed with torch 2.4); a short wait lets its threads free their tensors.
     """
     if backend == "nccl" and not dist.is_nccl_available():
         raise SetupError(f"backend nccl: torch {torch.__version__} was built without NCCL")
@@ -48,6 +49,8 @@ def process_group(backend: str, device: torch.device) -> Iterator[None]:
     yield
     if backend == "nccl":
         dist.destroy_process_group()
+    else:
+        time.sleep(FREEING_S)
 
 
 def build_model(shape: ModelShape, plan: Plan, device: torch.device, *, seed: int = 0) -> nn.Module:

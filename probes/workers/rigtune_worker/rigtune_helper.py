@@ -38,16 +38,14 @@ except ImportError:  # torch before 2.6
     MixedPrecisionPolicy = fully_shard = None
 
 DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": None}  # None: the format of the weights
-CHOICES = {
-    "strategy": ("ddp", "fsdp", "hsdp"),
-    "precision": tuple(DTYPES),
-    "activation_checkpointing": ("none", "full"),
-    "schedule": ("constant", "cosine", "linear", "wsd"),
-} | dict.fromkeys(("pp", "cp", "ep"), (1,))
+CHOICES: dict[str, tuple[Any, ...]] = {"strategy": ("ddp", "fsdp", "hsdp"), "precision": tuple(DTYPES)}
+CHOICES |= {"activation_checkpointing": ("none", "full")} | dict.fromkeys(("pp", "cp", "ep"), (1,))
+CHOICES |= {"schedule": ("constant", "cosine", "linear", "wsd")}
 # Linear layers that tensor parallelism divides by outputs and by inputs, as Hugging Face names them.
 COLUMNS = ("q_proj", "k_proj", "v_proj", "gate_proj", "up_proj")
 ROWS = ("o_proj", "down_proj")
 BUCKET_CAP_MB = 25  # DDP's default, set explicitly because the plan's memory model relies on it
+FREEING_S = 0.2  # time for Gloo's threads to free their last tensors, which during exit aborts the process
 FLAT = StateDictOptions(flatten_optimizer_state_dict=True)  # keys states by parameter name
 
 
@@ -348,7 +346,7 @@ class Run:
             if self.checkpoints and (is_due or self.stopped or self.step == plan.steps):
                 self.save()
             yield line
-        time.sleep(0.2)  # lets Gloo's threads free their last tensors; during exit, that aborts the process
+        time.sleep(FREEING_S)
 
     def train_step(self, batches: Iterator[Any]) -> tuple[Tensor, Tensor]:
         """Train on the next micro-batches; return this rank's loss and the norm of the gradient."""
